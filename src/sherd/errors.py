@@ -1,0 +1,210 @@
+"""Every error Sherd raises on purpose.
+
+A message says what is wrong, what it must be, what was given and what to do. It
+may quote a parameter or an attribute's name; it never quotes a cell's value, since
+messages travel to logs and to other people. The tree:
+
+    SherdError                      exit code
+    ├── UsageError (ValueError)       2   wrong usage or input
+    │   ├── SchemaError                   the schema contradicts itself or the method
+    │   ├── PlanError                     a parameter or a combination of them
+    │   ├── TableError                    the data does not fit the schema
+    │   ├── FormatError                   a file cannot be read as what it claims to be
+    │   ├── InfeasibleError               no release with these parameters exists
+    │   └── OutputExistsError             the output is there already
+    ├── RefusedError (PermissionError) 3  refused by policy
+    │   ├── BudgetError                   the population's budget does not allow it
+    │   └── PolicyError                   an owner's or the product's policy forbids it
+    ├── VerificationError             4   a release is not what it says it is
+    ├── OutsideError (OSError)        5   disk, network or peer
+    │   ├── StorageError                  disk or database
+    │   ├── ConnectionFailedError         network or peer
+    │   └── MissingPartError              an optional part is not installed
+    └── InternalError (RuntimeError)  1   our bug
+
+>>> str(PlanError("the 'k' parameter is too small", must="at least 3", got="2",
+...               do="raise k, or choose dp-um"))
+"the 'k' parameter is too small; must be at least 3; got 2; raise k, or choose dp-um"
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class SherdError(Exception):
+    """Base of every error of Sherd, with its parts as attributes."""
+
+    code: ClassVar[str] = "sherd"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        must: str | None = None,
+        got: str | None = None,
+        do: str | None = None,
+    ) -> None:
+        self.what = what
+        self.must = must
+        self.got = got
+        self.do = do
+        parts = [what]
+        if must is not None:
+            parts.append(f"must be {must}")
+        if got is not None:
+            parts.append(f"got {got}")
+        if do is not None:
+            parts.append(do)
+        super().__init__("; ".join(parts))
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    def as_data(self) -> dict[str, str | int | None]:
+        """The error as plain data, for ``--json`` and for the wire.
+
+        >>> RefusedError("no").as_data()["code"]
+        'refused'
+        """
+        return {
+            "code": self.code,
+            "exit_code": self.exit_code,
+            "what": self.what,
+            "must": self.must,
+            "got": self.got,
+            "do": self.do,
+        }
+
+
+class UsageError(SherdError, ValueError):
+    """Wrong usage or wrong input: nothing was done, correct it and call again."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class SchemaError(UsageError):
+    """The schema contradicts itself, or lacks what the method needs."""
+
+    code = "schema"
+
+
+class PlanError(UsageError):
+    """A parameter, or a combination of parameters, that no method accepts."""
+
+    code = "plan"
+
+
+class TableError(UsageError):
+    """The data does not fit the schema."""
+
+    code = "table"
+
+
+class FormatError(UsageError):
+    """A file cannot be read as what it claims to be."""
+
+    code = "format"
+
+
+class InfeasibleError(UsageError):
+    """No release with these parameters exists for this table."""
+
+    code = "infeasible"
+
+
+class OutputExistsError(UsageError):
+    """The output is there already, and overwriting was not asked for."""
+
+    code = "output-exists"
+
+
+class RefusedError(SherdError, PermissionError):
+    """Refused by a policy or a budget: the same call will be refused again."""
+
+    code = "refused"
+    exit_code = 3
+
+
+class BudgetError(RefusedError):
+    """The population's privacy budget does not allow this release."""
+
+    code = "budget"
+
+
+class PolicyError(RefusedError):
+    """A policy forbids this."""
+
+    code = "policy"
+
+
+class VerificationError(SherdError):
+    """A release, a signature or a ledger is not what it says it is."""
+
+    code = "verification"
+    exit_code = 4
+
+
+class OutsideError(SherdError, OSError):
+    """Disk, network or peer: the same call may succeed later."""
+
+    code = "outside"
+    exit_code = 5
+
+
+class StorageError(OutsideError):
+    """Disk or database failed."""
+
+    code = "storage"
+
+
+class ConnectionFailedError(OutsideError):
+    """Network or peer failed."""
+
+    code = "connection"
+
+
+class MissingPartError(OutsideError):
+    """An optional part of Sherd, or a program it uses, is not installed."""
+
+    code = "missing-part"
+
+
+class InternalError(SherdError, RuntimeError):
+    """A bug of ours: a promise the code makes to itself does not hold."""
+
+    code = "internal"
+    exit_code = 1
+
+
+def catalogue() -> dict[str, type[SherdError]]:
+    """Every error class by its code, base first.
+
+    >>> catalogue()["budget"].exit_code
+    3
+    """
+    found: dict[str, type[SherdError]] = {}
+    waiting: list[type[SherdError]] = [SherdError]
+    while waiting:
+        error = waiting.pop(0)
+        found[error.code] = error
+        waiting.extend(error.__subclasses__())
+    return found
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A hint for a mistyped name, empty when nothing is near.
+
+    >>> did_you_mean("idp-sl", ["dp", "idp-ls"])
+    "did you mean 'idp-ls'?"
+    >>> did_you_mean("zzz", ["dp"])
+    ''
+    """
+    near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
+    return f"did you mean '{near[0]}'?" if near else ""

@@ -1,0 +1,79 @@
+"""Small files: YAML in, bytes out whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from sherd.errors import FormatError, StorageError, UsageError
+
+
+def read_yaml(path: Path, *, typed: bool = True) -> Any:
+    """The contents of a YAML (or JSON) file.
+
+    With ``typed=False`` every scalar stays the text that was written, so that a category
+    called ``no`` or ``007`` is not turned into something else.
+    """
+    import yaml
+
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise UsageError("the file does not exist", got=str(path), do="check the path") from None
+    except UnicodeDecodeError:
+        raise FormatError("the file is not UTF-8 text", got=str(path)) from None
+    except OSError as error:
+        raise StorageError("the file cannot be read", got=f"{path}: {error.strerror}") from None
+    base = (
+        getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        if typed
+        else getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    )
+
+    class Loader(base):  # type: ignore[misc,valid-type]
+        """Refuses a key that is given twice, which YAML would silently let win."""
+
+    def mapping(loader: Any, node: Any) -> dict[Any, Any]:
+        keys = [loader.construct_object(key) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1 and len(keys) < 10_000:
+                raise FormatError(
+                    f"the key '{key}' is given twice",
+                    got=f"{path}, line {node.start_mark.line + 1}",
+                )
+        return {
+            key: loader.construct_object(value, deep=True)
+            for key, (_, value) in zip(keys, node.value, strict=True)
+        }
+
+    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
+    try:
+        return yaml.load(text, Loader=Loader)  # noqa: S506 - a subclass of the safe loaders
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise FormatError("the file is not valid YAML", got=f"{path}{where}") from None
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is there completely or not at all, and survives a crash."""
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise StorageError("the file cannot be written", got=f"{path}: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)  # noqa: PTH101 - mkstemp's 0600 is for secrets, this is not one
+        os.replace(name, path)  # noqa: PTH105 - pathlib's replace is this call
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(name)  # noqa: PTH108 - the same
+        raise StorageError("the file cannot be written", got=f"{path}: {error.strerror}") from None
