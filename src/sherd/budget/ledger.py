@@ -120,7 +120,7 @@ class Ledger:
         artefact_sha256: str,
         staged: Path | None = None,
         final: Path | None = None,
-        finish: Callable[[], None] | None = None,
+        finish: Callable[[], object] | None = None,
     ) -> Entry:
         """Turn a reservation into a charge, then publish what was paid for.
 
@@ -174,6 +174,11 @@ class Ledger:
         with self._writing() as db:
             rows.delete_reservation(db, id)
             return not rows.was_charged(db, id)
+
+    def is_charged(self, reservation: Reservation) -> bool:
+        """Whether a reservation has become a charge."""
+        with self._reading() as db:
+            return rows.was_charged(db, reservation.id)
 
     def free_abandoned(self) -> list[Reservation]:
         """Free the reservations whose processes are gone, and say which they were."""
