@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sherd.budget.ledger import Ledger as Ledger
     from sherd.errors import SherdError as SherdError
     from sherd.plan import Plan as Plan
-    from sherd.protect import Settings as Settings
-    from sherd.protect import protect as protect
+    from sherd.protection import Settings as Settings
+    from sherd.protection import protect as protect
     from sherd.release import Release as Release
     from sherd.tables.read import read as read
     from sherd.tables.schema import Schema as Schema
@@ -34,9 +34,9 @@ _PUBLIC = {
     "Plan": "sherd.plan",
     "Release": "sherd.release",
     "Schema": "sherd.tables.schema",
-    "Settings": "sherd.protect",
+    "Settings": "sherd.protection",
     "SherdError": "sherd.errors",
-    "protect": "sherd.protect",
+    "protect": "sherd.protection",
     "read": "sherd.tables.read",
 }
 

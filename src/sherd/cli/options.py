@@ -66,7 +66,7 @@ def load_schema(path: str, missing: str | None, outside: str | None) -> Schema:
     if path.startswith(":"):
         from sherd import datasets
 
-        schema = datasets.schema(path[1:])
+        schema: Schema = datasets.schema(path[1:])
     else:
         schema = Schema.load(path)
     if missing is not None:

@@ -82,7 +82,7 @@ def protect(**given: Any) -> None:
     \b
     sherd protect adult.csv --schema adult.yaml -m dp-um -e 1 -k 100 -o out/
     """
-    from sherd.protect import Settings, protect_to
+    from sherd.protection import Settings, protect_to
     from sherd.release import check_target
 
     source: str = given["table"]
