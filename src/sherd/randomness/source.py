@@ -108,6 +108,7 @@ class Randomness:
 
     def permutation(self, n: int) -> NDArray[np.int64]:
         """A permutation of 0 … n − 1, every one equally likely."""
+        _require(n >= 0, "the length of a permutation is negative", "from 0", str(n))
         return order.permutation(self.words, n)
 
     def permutation_within(self, group_of_row: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -123,9 +124,13 @@ class Randomness:
         """True with probability exp(−numerator/denominator), exactly.
 
         That is the chance of E ≥ numerator/denominator for a standard exponential E, so of
-        floor(E·denominator) ≥ numerator. Limit: denominator at most 2^54.
+        floor(E·denominator) ≥ numerator. Limits: numerators below 2^63, the denominator at
+        most 2^54.
         """
-        wanted = np.asarray(numerator, dtype=np.int64)
+        if isinstance(numerator, int):
+            fits = 0 <= numerator < 2**63
+            _require(fits, "a numerator does not fit", "from 0 to 2**63 - 1", str(numerator))
+        wanted = _whole(np.asarray(numerator)).astype(np.int64)
         n = _length(wanted, size)
         _require(n == 0 or wanted.min() >= 0, "a probability exceeds 1", "a numerator from 0")
         _require(
@@ -202,6 +207,12 @@ def _require(holds: bool, what: str, must: str, got: str | None = None) -> None:
         raise PlanError(what, must=must, got=got)
 
 
+def _whole(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The array, if it holds whole numbers: a fraction must not be rounded on the way."""
+    _require(values.dtype.kind in "iu", "numerators are not whole", "integers", str(values.dtype))
+    return values
+
+
 def _length(values: NDArray[np.uint64] | NDArray[np.int64], size: int | None) -> int:
     """How many draws are asked for by an array, a size, or both."""
     if values.ndim == 0:
@@ -222,7 +233,7 @@ def _scale(
         smallest = largest = common = int(numerator)
         n = _length(np.zeros((), dtype=np.int64), size)
     else:
-        n = _length(numerator, size)
+        n = _length(_whole(numerator), size)
         smallest, largest = int(numerator.min(initial=0)), int(numerator.max(initial=0))
         common = int(np.gcd.reduce(numerator)) if n else 0
     common = math.gcd(common, denominator)
