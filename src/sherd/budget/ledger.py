@@ -26,7 +26,7 @@ from sherd.budget import publishing, rows, storage, verification
 from sherd.budget.amount import LARGEST, Amount
 from sherd.budget.entries import GENESIS, Account, Entry, Pending, Reservation
 from sherd.budget.process import current
-from sherd.errors import BudgetError, SherdError, StorageError, UsageError, VerificationError
+from sherd.errors import BudgetError, StorageError, UsageError, VerificationError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -120,7 +120,7 @@ class Ledger:
         artefact_sha256: str,
         staged: Path | None = None,
         final: Path | None = None,
-        finish: Callable[[], None] | None = None,
+        finish: Callable[[], object] | None = None,
     ) -> Entry:
         """Turn a reservation into a charge, then publish what was paid for.
 
@@ -174,6 +174,11 @@ class Ledger:
         with self._writing() as db:
             rows.delete_reservation(db, id)
             return not rows.was_charged(db, id)
+
+    def is_charged(self, reservation: Reservation) -> bool:
+        """Whether a reservation has become a charge."""
+        with self._reading() as db:
+            return rows.was_charged(db, reservation.id)
 
     def free_abandoned(self) -> list[Reservation]:
         """Free the reservations whose processes are gone, and say which they were."""
@@ -260,46 +265,7 @@ class Ledger:
         ``digest`` computes the hash an artefact was charged with, and decides whether what
         is staged is what was paid for. Every artefact is tried before an error is raised.
         """
-        done: list[Path] = []
-        problems: list[str] = []
-        for pending in self.pending():
-            if not publishing.left_behind(self.path, pending):
-                continue
-            try:
-                if self._recover(pending, digest):
-                    done.append(pending.final)
-            except (SherdError, OSError) as error:
-                problems.append(f"row {pending.index}: {error}")
-        if problems:
-            raise VerificationError(
-                f"{len(problems)} paid artefact(s) could not be published, {len(done)} were",
-                got=" | ".join(problems),
-            )
-        return done
-
-    def _recover(self, pending: Pending, digest: Callable[[Path], str]) -> bool:
-        if os.path.lexists(pending.staged):
-            # Outside the transaction: reading a large artefact must not hold up others.
-            if digest(pending.staged) != pending.artefact:
-                raise VerificationError(
-                    "the staged artefact is not the one that was paid for",
-                    got=str(pending.staged),
-                    do="it was changed after the charge; do not publish it",
-                )
-            with self._writing() as db:
-                if pending not in rows.unpublished(db):
-                    return False  # another process was faster
-                publishing.publish(pending.staged, pending.final)
-                rows.mark_published(db, pending.index)
-            return True
-        if not os.path.lexists(pending.final) or digest(pending.final) != pending.artefact:
-            raise VerificationError(
-                "the paid artefact is neither staged nor in its place",
-                got=f"{pending.staged}, {pending.final}",
-                do="put it back, or mark it as published if it was moved on purpose",
-            )
-        self.mark_published(pending)  # the process died between the rename and the note
-        return False
+        return publishing.recover(self.path, digest)
 
 
 def _charge(db: sqlite3.Connection, id: str, artefact: str) -> Entry:  # noqa: A002

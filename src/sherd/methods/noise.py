@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from sherd.randomness import Randomness
 
-LARGEST = 2**56
-"""No numerator is larger: the sampler multiplies it by a few small numbers."""
+LARGEST = 2**54
+"""No numerator is larger: the sampler multiplies it by small numbers in 64 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Scales:
         if self.numerators.size and int(self.numerators.max()) > LARGEST:
             raise PlanError(
                 "the noise would be too wide to draw exactly",
-                must="a scale of at most 2**56 steps over the share of epsilon",
+                must="a scale of at most 2**54 steps over the share of epsilon",
                 do="raise epsilon, or declare a wider `grid` in the schema",
             )
 
@@ -57,10 +57,10 @@ class Scales:
         if widest >= LARGEST:
             raise PlanError(
                 "the noise would be too wide to draw exactly",
-                must="a scale of at most 2**56 steps over the share of epsilon",
+                must="a scale of at most 2**54 steps over the share of epsilon",
                 do="raise epsilon, or declare a wider `grid` in the schema",
             )
-        spare = min(20, 55 - int(widest).bit_length())
+        spare = min(20, 53 - int(widest).bit_length())
         denominator = 1 << max(0, spare)
         # One part in 2**40 more than the float says covers its rounding.
         numerators = np.ceil(scales * denominator * (1 + 2.0**-40)).astype(np.int64)

@@ -114,7 +114,7 @@ def protect_to(
         except BaseException:
             # After the charge the staged bundle is what was paid for: it stays, and the
             # ledger knows where it is.
-            if reservation is None or not _charged(ledger, reservation):
+            if ledger is None or reservation is None or not ledger.is_charged(reservation):
                 staged.discard()
             raise
     return release
@@ -129,12 +129,8 @@ def _publish(staged: Staged, ledger: Ledger | None, reservation: Reservation | N
         artefact_sha256=staged.artefact,
         staged=staged.path,
         final=staged.final,
-        finish=lambda: (staged.publish(), None)[1],
+        finish=staged.publish,
     )
-
-
-def _charged(ledger: Ledger | None, reservation: Reservation) -> bool:
-    return ledger is not None and ledger.is_charged(reservation)
 
 
 def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
@@ -158,7 +154,7 @@ def _reserved(
     from sherd.budget.amount import Amount
 
     # A person with several rows is charged for each of them.
-    amount = Amount.of(plan.exact("epsilon") * schema.rows_per_unit)
+    amount = Amount(plan.exact("epsilon") * schema.rows_per_unit)
     with ledger.reserving(
         population=population_of(schema, population),
         amount=amount,
