@@ -1,0 +1,1 @@
+"""Audit: what a release is worth and what it gives away."""
