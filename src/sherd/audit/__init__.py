@@ -1,1 +1,1 @@
-"""Audit: what a release is worth and what it gives away."""
+"""Audit: what a release is worth, what it gives away, whether its promise holds."""
