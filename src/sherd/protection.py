@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.budget.ledger import Ledger, Reservation
+    from sherd.budget.entries import Reservation
+    from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
     from sherd.plan import Plan
     from sherd.tables.schema import Schema
