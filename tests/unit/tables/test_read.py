@@ -16,7 +16,7 @@ from sherd.errors import FormatError, SherdError, StorageError, TableError, Usag
 from sherd.tables.read import read
 from sherd.tables.schema import Schema
 
-SECRET = "Zaphod"
+SECRET = "Zaphod"  # noqa: S105 - a cell, not a password
 
 
 def schema(**types: Any) -> Schema:
@@ -281,7 +281,7 @@ def test_other_encodings_are_refused_at_their_first_byte(
 
 def test_a_character_cut_at_the_end_of_the_file_is_not_utf8(tmp_path: Path) -> None:
     """Half a character is as wrong as a wrong one."""
-    path = put(tmp_path, "a,b\n1,x\n".encode() + "1,ü".encode()[:-1])
+    path = put(tmp_path, b"a,b\n1,x\n" + "1,ü".encode()[:-1])
     refused(path, FormatError, "not UTF-8", schema(a="integer", b="category"))
 
 
