@@ -152,9 +152,8 @@ def layout(path: Path) -> Layout:
     delimiter = _delimiter(path, first)
     rows: list[tuple[str, ...]] = []
     with contextlib.suppress(csv.Error):  # a cell beyond its limit: the rows before it will do
-        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
-            if row:
-                rows.append(tuple(row))
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        rows.extend(tuple(row) for row in lines if row)
     if not rows:
         raise FormatError("the file has no header row", got=str(path))
     whole = len(head) < _PEEK

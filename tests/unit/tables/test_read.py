@@ -16,7 +16,7 @@ from sherd.errors import FormatError, SherdError, StorageError, TableError, Usag
 from sherd.tables.read import read
 from sherd.tables.schema import Schema
 
-SECRET = "Zaphod"
+SECRET = "Zaphod"  # noqa: S105 - a cell, not a password
 
 
 def schema(**types: Any) -> Schema:
