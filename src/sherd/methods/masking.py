@@ -21,6 +21,7 @@ from sherd.methods.allocation import cluster_sizes, epsilons
 from sherd.methods.columns import ColumnJob, mask_column
 from sherd.methods.promise import Promise, promise
 from sherd.tables.axis import Axis
+from sherd.tables.coding import arrow_array
 from sherd.tables.observed import axis_of
 from sherd.tables.schema import Missing, Outside, Schema, Type
 
@@ -178,7 +179,7 @@ class Masking:
                 findings += found
                 run.progress("masking", done, len(jobs))
         columns = [
-            masked[name] if name in masked else table.column(name).take(pa.array(order))
+            masked[name] if name in masked else table.column(name).take(arrow_array(order))
             for name in table.column_names
         ]
         data = pa.table(columns, names=table.column_names)

@@ -19,7 +19,7 @@ from sherd.method import Outcome, Run
 from sherd.methods.columns import scales_of
 from sherd.methods.isotonic import ascending
 from sherd.methods.ranking import rank, reduce
-from sherd.tables.coding import storage, wrap
+from sherd.tables.coding import arrow_array, storage, text_array, wrap
 
 if TYPE_CHECKING:
     from sherd.methods.columns import ColumnJob
@@ -58,10 +58,10 @@ def _centroids(job: ColumnJob) -> pa.Table:
     count = len(clusters.sizes)
     return pa.table(
         {
-            "attribute": pa.array([job.axis.name] * count, pa.string()),
-            "cluster": pa.array(np.arange(1, count + 1)),
-            "size": pa.array(clusters.sizes),
-            "value": pa.array(value),
+            "attribute": text_array([job.axis.name] * count),
+            "cluster": arrow_array(np.arange(1, count + 1)),
+            "size": arrow_array(clusters.sizes),
+            "value": arrow_array(value),
             "text": text.cast(pa.string()),
         }
     )
