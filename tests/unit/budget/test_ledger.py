@@ -98,7 +98,9 @@ def test_a_freed_reservation_gives_back_and_cannot_be_charged(
 def test_a_charge_is_never_repeated_or_refunded(ledger: Ledger, reserve: Reserve) -> None:
     """A charged reservation can be neither charged again nor freed."""
     reservation = reserve("1")
+    assert not ledger.is_charged(reservation)
     ledger.charge(reservation, artefact_sha256=HASH)
+    assert ledger.is_charged(reservation)
     with pytest.raises(BudgetError, match="charged already"):
         ledger.charge(reservation, artefact_sha256=HASH)
     with pytest.raises(BudgetError, match="was charged"):

@@ -180,12 +180,11 @@ def test_a_full_disk_writes_nothing_by_halves(
         before = ledger.account("people").spent
         reservation = reserve("1", note="x" * 1000)
         monkeypatch.setattr(storage, "connect", capped)
+        message: str | None = None
         try:
             ledger.charge(reservation, artefact_sha256=HASH)
         except StorageError as error:
             message = str(error)
-        else:
-            message = None
         after = ledger.account("people")
         if message is None:
             assert after.spent == before + Amount(1)

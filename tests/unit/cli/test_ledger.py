@@ -4,6 +4,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
@@ -125,7 +126,7 @@ def test_an_unknown_population(book: Ledger) -> None:
         _run("show", "zzz")
 
 
-@pytest.mark.parametrize("words", [["show"], ["verify"], ["free", "x"]])
+@pytest.mark.parametrize("words", [["show"], ["verify"], ["free", "x"], ["recover"]])
 def test_looking_makes_no_ledger(tmp_path: Path, words: list[str]) -> None:
     """A ledger that is not there is an error for commands that only look, and is not made."""
     path = tmp_path / "none.db"
@@ -178,3 +179,42 @@ def test_free(book: Ledger) -> None:
     assert book.reservations() == []
     with pytest.raises(UsageError, match="no such reservation"):
         _run("free", one.id)
+
+
+def _leave(book: Ledger, folder: Path) -> Path:
+    """A release that was paid for and left staged; its place."""
+    table = pa.table({"age": [1, 2, 3]})
+    staged = Release(tables={"data": table}, manifest={}).stage(folder / "out")
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        book.charge(
+            _reserve(book, "1"),
+            artefact_sha256=staged.artefact,
+            staged=staged.path,
+            final=staged.final,
+            finish=die,
+        )
+    return staged.final
+
+
+def test_recover(book: Ledger, tmp_path: Path) -> None:
+    """A staged release is published once, whole, at no further cost."""
+    final = _leave(book, tmp_path)
+    assert not final.exists()
+    assert _run("recover").output == f"published {final}\n"
+    assert Release.load(final).tables["data"].num_rows == 3
+    assert _run("recover").output == "nothing was left unpublished\n"
+    assert json.loads(_run("recover", "--json").output) == {"published": []}
+    assert book.account("people").spent == Amount(1)
+
+
+def test_recover_refuses_a_changed_file(book: Ledger, tmp_path: Path) -> None:
+    """A release of which any file was changed after the charge is not published."""
+    final = _leave(book, tmp_path)
+    (book.pending()[0].staged / "data.parquet").write_bytes(b"other rows")
+    with pytest.raises(VerificationError, match="not the one that was paid for"):
+        _run("recover")
+    assert not final.exists()
