@@ -272,6 +272,7 @@ def test_scale_is_reduced_before_it_is_judged() -> None:
     large = Randomness.seeded(5).discrete_laplace(3 * factor, 7 * factor, 100)
     huge = Randomness.seeded(5).discrete_laplace(3 * 2**100, 7 * 2**100, 100)
     assert small.tolist() == large.tolist() == huge.tolist()
+    assert Randomness.seeded(5).discrete_laplace(np.full(100, 3), 7).tolist() == small.tolist()
     array = np.array([3, 6] * 50)
     assert (
         Randomness.seeded(5).discrete_laplace(array, 7).tolist()
@@ -294,9 +295,9 @@ def test_sizes() -> None:
 
 def test_largest_scale_stays_within_its_bound() -> None:
     """At the limit of the scale no draw comes near the end of the 64-bit range."""
-    drawn = Randomness.seeded(5).discrete_laplace(2**54, 1, 100_000)
-    assert int(np.abs(drawn).max()) < 2**54 * 40
-    assert abs(np.abs(drawn).mean() / 2**54 - 1) < 5 / np.sqrt(100_000)
+    drawn = Randomness.seeded(5).discrete_laplace(2**56, 1, 100_000)
+    assert int(np.abs(drawn).max()) < 2**56 * 40
+    assert abs(np.abs(drawn).mean() / 2**56 - 1) < 5 / np.sqrt(100_000)
 
 
 def test_bernoulli_exp_by_element() -> None:
@@ -346,13 +347,15 @@ def test_auto_takes_opendp_for_few_draws(
     """Few draws of one scale go to OpenDP; more of them once it is imported."""
     monkeypatch.setattr(vetted, "imported", lambda: imported)
     Randomness.from_system().discrete_laplace(6, 4, n)
-    assert asked == ([(Fraction(3, 2), n)] if expected else [])
+    Randomness.from_system().discrete_laplace(np.full(n, 6), 4)
+    assert asked == ([(Fraction(3, 2), n)] * 2 if expected else [])
 
 
 def test_auto_takes_the_vector_for_scales_by_element_and_seeds(asked: list[Any]) -> None:
-    """Several scales, or a seed, never go to OpenDP unasked."""
+    """Several scales, a scale of 0 or a seed never go to OpenDP unasked."""
     Randomness.from_system().discrete_laplace(np.array([3, 4]), 1)
     Randomness.seeded(1).discrete_laplace(3, 1)
+    Randomness.from_system().discrete_laplace(0, 1)
     Randomness.from_system().discrete_laplace(3, 1, engine="vector")
     assert asked == []
 
@@ -397,7 +400,7 @@ DICE: Any = "dice"
         (lambda: S.below(3, -1), "the size is negative"),
         (lambda: S.below(np.ones((2, 2), dtype=np.uint64)), "wrong shape"),
         (lambda: S.permutation(-1), "length of a permutation is negative"),
-        (lambda: S.discrete_laplace(2**54 + 1, 1), "the noise scale does not fit"),
+        (lambda: S.discrete_laplace(2**56 + 1, 1), "the noise scale does not fit"),
         (lambda: S.discrete_laplace(10**30, 1), "the noise scale does not fit"),
         (lambda: S.discrete_laplace(1, 2**63), "the noise scale does not fit"),
         (lambda: S.discrete_laplace(np.array([2**62, 1]), 3), "the noise scale does not fit"),
@@ -408,8 +411,8 @@ DICE: Any = "dice"
         (lambda: S.discrete_laplace(np.array([1, 2]), 2, 3), "size and array differ"),
         (lambda: S.discrete_laplace(1, 1, engine=DICE), "the engine is unknown"),
         (lambda: S.discrete_laplace(1, 1, engine="opendp"), "cannot steer OpenDP"),
-        (lambda: S.geometric(2**54 + 1, 1), "the noise scale does not fit"),
-        (lambda: S.bernoulli_exp(1, 2**54 + 1), "the denominator does not fit"),
+        (lambda: S.geometric(2**56 + 1, 1), "the noise scale does not fit"),
+        (lambda: S.bernoulli_exp(1, 2**56 + 1), "the denominator does not fit"),
         (lambda: S.bernoulli_exp(1, 0), "the denominator does not fit"),
         (lambda: S.bernoulli_exp(2**63, 1), "a numerator does not fit"),
         (lambda: S.bernoulli_exp(-1, 1), "a numerator does not fit"),

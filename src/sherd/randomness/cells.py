@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
     Source = Callable[[int], Words]
 
-LAST_CELL = 2**16 - 1
-"""Cells beyond are cut off here: E < 256."""
+LAST_CELL = 2**15 - 1
+"""Cells beyond are cut off here: E < 128."""
 
 TABLE = 4096
 """Cells with a boundary in the table: E < 16."""

@@ -27,8 +27,10 @@ far leave open draws more bits until it is settled. No floating point takes part
     number inside, 64 more bits are drawn, and then as many as it takes.
     floor(E·t/s) = floor(floor(E·t)/s) for whole s.
 
-Limits: t ≤ ``MOST_NUMERATOR`` = 2^54 and s < 2^63. E is cut off below 256, an event of
-probability exp(−256) < 10^−111, so that E·t < 2^62 and nothing can wrap.
+Limits: t ≤ ``MOST_NUMERATOR`` = 2^56 and s < 2^63. E is cut off below 128, so that
+E·t < 2^63 and nothing can wrap. That is the one departure from the exact distribution: an
+event of probability exp(−128) < 10^−55 a draw, which a proof of pure ε-differential
+privacy has to grant to any noise of bounded width.
 
 The time of a draw depends on what is drawn, so whoever can time a single draw learns
 something about it; releases are timed as a whole, over many draws.
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
     Source = Callable[[int], Words]
 
-MOST_NUMERATOR = 2**54
+MOST_NUMERATOR = 2**56
 MOST_DENOMINATOR = 2**63 - 1
 BLOCK = 1 << 14
 
@@ -166,8 +168,10 @@ def _floor(a: Words, t: Words | np.uint64, largest: int, s: int, source: Source)
         factor = t[unsure] if isinstance(t, np.ndarray) else t
         more = source(unsure.size)
         high, tail = multiply(more, factor)
-        total = low[unsure] + ((high << np.uint64(9)) | (tail >> np.uint64(55)))
-        x[unsure] += total >> np.uint64(56)
+        whole = high >> np.uint64(47)
+        total = ((high << np.uint64(9)) | (tail >> np.uint64(55))) & _FRACTION_MASK
+        total += low[unsure]
+        x[unsure] += whole + (total >> np.uint64(56))
         # What is still unknown adds less than two units: one of rounding, one of E.
         for k in np.flatnonzero((total & _FRACTION_MASK) >= np.uint64(2**56 - 2)):
             known = int(a[unsure[k]])

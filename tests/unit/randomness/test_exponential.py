@@ -80,13 +80,13 @@ def test_multiply_gives_all_128_bits() -> None:
         assert (int(h) << 64 | int(w)) == int(x) * int(y)
 
 
-@pytest.mark.parametrize("t", [1, 3, 2**13, 2**31 + 7, 2**32, 2**47 - 1, 2**47, 2**54])
+@pytest.mark.parametrize("t", [1, 3, 2**13, 2**31 + 7, 2**32, 2**47 - 1, 2**47, 2**55 - 1, 2**56])
 @pytest.mark.parametrize("s", [1, 7, 2**40 + 1])
 def test_floor_is_exact_for_the_bits_drawn(t: int, s: int) -> None:
     """floor(E·t/s) equals that of unbounded arithmetic on the bits the sampler drew."""
     rng = np.random.Generator(np.random.Philox(5))
     n = 4000
-    a = (rng.integers(0, 2**64, n, dtype=np.uint64) >> np.uint64(9)) << np.uint64(9)
+    a = (rng.integers(0, 2**63, n, dtype=np.uint64) >> np.uint64(9)) << np.uint64(9)
     drawn: list[NDArray[np.uint64]] = []
 
     def source(k: int) -> NDArray[np.uint64]:
@@ -130,12 +130,12 @@ def test_cell_tie_is_settled_by_further_bits() -> None:
 
 
 def test_tail_adds_cells_and_is_cut_off() -> None:
-    """Beyond the table a fresh cell is added; the cut-off keeps 16 bits."""
+    """Beyond the table a fresh cell is added; the cut-off keeps 15 bits."""
     first = np.zeros(1, dtype=np.uint64)
     one = cells.boundaries(1, 64)[-1]
     assert cells.cells(first, Chosen(0, one + 1))[0] == 4096
     assert cells.cells(first, Chosen(0, one - 1))[0] == 4096 + 1
-    assert cells.cells(first, Chosen(*[0] * 16))[0] == cells.LAST_CELL
+    assert cells.cells(first, Chosen(*[0] * 8))[0] == cells.LAST_CELL
     last = cells.boundaries(4096, 64)[-1]
     lower = Chosen((last & (2**48 - 1)) << 16, 0, one + 1)  # a tie, lost: the tail again
     assert cells.cells(np.array([last >> 48], dtype=np.uint64), lower)[0] == 4096
@@ -180,7 +180,7 @@ def test_extra_bits_of_the_run_are_those_of_the_floor() -> None:
     """An R that a tie made longer is the one the floor is taken of."""
     half = 2**38
     near = word(cell16=SURE, test=0, rest=half)
-    t = 2**54
+    t = 2**56
     # The floor's own word (2^64 − 1) must not count: R's further bits are 8.
     source = Chosen(near, half << 25, 2**63, 9, 8, 2**64 - 1)
     value, ok = ex._trial(source, np.uint64(t), t, 1, 1, False)
@@ -198,6 +198,17 @@ def test_sign_and_negative_zero() -> None:
     assert ex.draw(Chosen(plus), 1000, 1, 1, signed=True).tolist() == [1]
     assert ex.draw(Chosen(minus), 1000, 1, 1, signed=True).tolist() == [-1]
     assert ex.draw(Chosen(minus, plus), 10, 1, 1, signed=True).tolist() == [0]
+
+
+@pytest.mark.parametrize("sign", [0, 1])
+def test_widest_draw_does_not_wrap(sign: int) -> None:
+    """The largest E there is times the largest numerator still fits, with either sign."""
+    first = word(cell16=0, sign=sign, rest=2**39 - 1)
+    source = Chosen(first, *[0] * 8, 2**64 - 1)
+    t = ex.MOST_NUMERATOR
+    drawn = int(ex.draw(source, t, 1, 1, signed=True)[0])
+    assert source.left == []
+    assert drawn == (2**63 - 1) * (1 - 2 * sign)
 
 
 def test_blocks_cover_every_draw() -> None:
