@@ -4,13 +4,13 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
 from sherd.budget import Amount, Ledger, Reservation
 from sherd.cli.ledger import ledger as group
 from sherd.errors import BudgetError, UsageError, VerificationError
+from sherd.release import MANIFEST, digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,8 +183,11 @@ def test_free(book: Ledger) -> None:
 
 def _leave(book: Ledger, folder: Path) -> Path:
     """A release that was paid for and left staged; its place."""
-    table = pa.table({"age": [1, 2, 3]})
-    staged = Release(tables={"data": table}, manifest={}).stage(folder / "out")
+    staged, final = folder / ".staged", folder / "out"
+    staged.mkdir()
+    (staged / "data.csv").write_text("age\n1\n")
+    files = {"data.csv": {"sha256": digest(staged / "data.csv")}}
+    (staged / MANIFEST).write_text(json.dumps({"files": files}))
 
     def die() -> None:
         raise KeyboardInterrupt
@@ -192,12 +195,12 @@ def _leave(book: Ledger, folder: Path) -> Path:
     with pytest.raises(KeyboardInterrupt):
         book.charge(
             _reserve(book, "1"),
-            artefact_sha256=staged.artefact,
-            staged=staged.path,
-            final=staged.final,
+            artefact_sha256=digest(staged / MANIFEST),
+            staged=staged,
+            final=final,
             finish=die,
         )
-    return staged.final
+    return final
 
 
 def test_recover(book: Ledger, tmp_path: Path) -> None:
@@ -205,7 +208,7 @@ def test_recover(book: Ledger, tmp_path: Path) -> None:
     final = _leave(book, tmp_path)
     assert not final.exists()
     assert _run("recover").output == f"published {final}\n"
-    assert Release.load(final).tables["data"].num_rows == 3
+    assert (final / "data.csv").read_text() == "age\n1\n"
     assert _run("recover").output == "nothing was left unpublished\n"
     assert json.loads(_run("recover", "--json").output) == {"published": []}
     assert book.account("people").spent == Amount(1)
@@ -214,7 +217,7 @@ def test_recover(book: Ledger, tmp_path: Path) -> None:
 def test_recover_refuses_a_changed_file(book: Ledger, tmp_path: Path) -> None:
     """A release of which any file was changed after the charge is not published."""
     final = _leave(book, tmp_path)
-    (book.pending()[0].staged / "data.parquet").write_bytes(b"other rows")
+    (book.pending()[0].staged / "data.csv").write_bytes(b"other rows")
     with pytest.raises(VerificationError, match="not the one that was paid for"):
         _run("recover")
     assert not final.exists()
