@@ -168,8 +168,7 @@ class Masking:
             return ordered_centroids(jobs, run)
         rows = table.num_rows
         order = run.randomness.permutation(rows) if run.shuffle else np.arange(rows)
-        places = np.empty(rows, np.int64)
-        places[order] = np.arange(rows)
+        places = places_of(order)
         masked: dict[str, pa.Array] = {}
         findings: list[Finding] = []
         with ThreadPoolExecutor(max_workers=max(1, run.threads)) as pool:
@@ -221,6 +220,13 @@ class Masking:
                 )
             )
         return jobs
+
+
+def places_of(order: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Where each input row stands in the release, given the input row of each released one."""
+    places = np.empty(len(order), np.uint32)
+    places[order] = np.arange(len(order), dtype=np.uint32)
+    return places
 
 
 def _check_strict(plan: Plan, schema: Schema) -> None:

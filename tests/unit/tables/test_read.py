@@ -16,7 +16,7 @@ from sherd.errors import FormatError, SherdError, StorageError, TableError, Usag
 from sherd.tables.read import read
 from sherd.tables.schema import Schema
 
-SECRET = "Zaphod"  # noqa: S105 - a cell, not a password
+SECRET = "Zaphod"
 
 
 def schema(**types: Any) -> Schema:
