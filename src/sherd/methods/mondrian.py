@@ -159,7 +159,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         facts={
             "quasi_identifiers": list(quasi),
             "sensitive": list(sensitive_names(plan, schema)),
-            "labels": {name: book for name, book in books.items() if book},
+            "labels": books,
             "bins": stated_bins(plan, schema),
         },
         findings=_findings(n, m, cells.count),

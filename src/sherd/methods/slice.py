@@ -308,7 +308,7 @@ def _released(
         if cells is not None:
             arrays, found = described([coded[name] for name in names], cells)
             labels |= arrays
-            books |= {name: book for name, book in found.items() if book}
+            books |= found
     fields = layout.fields()
     columns: list[dict[str, Any]] = [
         {field: labels.get(name, table[name]) for field, name in zip(mine, names, strict=True)}
