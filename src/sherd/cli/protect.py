@@ -92,7 +92,10 @@ def protect(**given: Any) -> None:
     schema = load_schema(given["schema_file"] or source, given["missing"], given["outside"])
     guarantee = plan.guarantee(schema)
     if given["explain"]:
-        _print_promise(plan, guarantee.words(), guarantee.as_data(), given["as_json"])
+        if given["as_json"]:
+            emit_json({"plan": plan.as_data(), "guarantee": guarantee.as_data()})
+        else:
+            click.echo(plan.explain(schema))
         return
     if given["output"] is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
@@ -161,14 +164,6 @@ def _write_row_map(release: Release, path: Path | None) -> None:
     lines = "".join(f"{place},{row}\n" for place, row in enumerate(release.order.tolist()))
     write_whole(path, ("released_row,input_row\n" + lines).encode())
     path.chmod(0o600)
-
-
-def _print_promise(plan: Plan, words: str, data: dict[str, object], as_json: bool) -> None:
-    if as_json:
-        emit_json({"plan": plan.as_data(), "guarantee": data})
-        return
-    click.echo(f"Plan: {plan.as_data()}")
-    click.echo(words)
 
 
 def _print(release: Release, folder: Path, ledger: Ledger | None, as_json: bool) -> None:

@@ -275,6 +275,14 @@ class Schema:
         path = Path(path)
         return cls.from_data(read_yaml(path, typed=False), folder=path.parent)
 
+    @staticmethod
+    def infer(table: Any) -> Schema:
+        """A draft of a table's schema: types, roles and values, never bounds."""
+        from sherd.tables.frames import to_arrow
+        from sherd.tables.infer import infer
+
+        return infer(to_arrow(table))
+
     @classmethod
     def from_data(cls, data: Any, *, folder: Path | None = None) -> Self:
         """A schema from plain data, as a YAML file holds it."""
