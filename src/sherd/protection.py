@@ -56,10 +56,17 @@ class Settings:
         extra = {} if self.progress is None else {"progress": self.progress}
         return Run(
             randomness=source,
-            threads=self.threads or len(os.sched_getaffinity(0)),
+            threads=self.threads or cores(),
             shuffle=not self.keep_order,
             **extra,
         )
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def protect(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +45,7 @@ def tune(**given: Any) -> None:
     \b
     sherd tune :adult -m dp-um -m idp-ls -e 0.1 -e 1 -k 50 -k 500 -o map.png
     """
+    from sherd.protection import cores
     from sherd.tuning import tune as run
 
     for path in given["outputs"]:
@@ -65,7 +65,7 @@ def tune(**given: Any) -> None:
             epsilons=given["epsilons"] or (0.1, 0.5, 1.0),
             ks=given["ks"] or (5, 25, 100, 500),
             runs=given["runs"],
-            threads=given["threads"] or len(os.sched_getaffinity(0)),
+            threads=given["threads"] or cores(),
             parameters=settings(given["extra"]),
             progress=bar,
         )
