@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("sherd.cli.verify:verify", "Re-check a release from what was released alone."),
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
+    "reproduce": ("sherd.cli.reproduce:reproduce", "The papers' experiments beside ours."),
     "demo": ("sherd.cli.demo:demo", "Protect a public table with several methods, compared."),
 }
 """Every command, where it lives, and its line of help."""

@@ -58,6 +58,9 @@ def positions(
     return found, gaps
 
 
+_UNLISTED = -2
+
+
 class _LabelTable:
     """Labels to positions, for one axis: one look-up a distinct label, not a cell."""
 
@@ -81,13 +84,8 @@ class _LabelTable:
         if label is None or (label in self.missing_values and label not in self.position):
             return -1
         code = self.position.get(label, self.axis.other)
-        if code is None:
-            raise TableError(
-                f"the attribute '{self.axis.name}' has labels that its schema does not list",
-                must="one of the listed values",
-                do="add them to `values`, name one as `other`, or set `outside: drop`",
-            )
-        return code
+        # A dictionary may hold labels that no cell has: only a cell's label is refused.
+        return _UNLISTED if code is None else code
 
     def positions(self, block: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
         indices = numpy_array(block.indices)
@@ -95,6 +93,12 @@ class _LabelTable:
             indices = np.where(nulls(block.indices), len(self.codes) - 1, indices)
         found = self.codes[indices]
         missing = found < 0
+        if missing.any() and (found == _UNLISTED).any():
+            raise TableError(
+                f"the attribute '{self.axis.name}' has labels that its schema does not list",
+                must="one of the listed values",
+                do="add them to `values`, name one as `other`, or set `outside: drop`",
+            )
         return found, (missing if missing.any() else None)
 
 
