@@ -10,12 +10,15 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
+
+
+_R = TypeVar("_R", pytest.TestReport, pytest.CollectReport)
 
 
 def require_or_skip(reason: str) -> NoReturn:
@@ -41,7 +44,7 @@ def pytest_make_collect_report(
     return _unskipped(report, collector.nodeid)
 
 
-def _unskipped(report: Any, name: str) -> Any:
+def _unskipped(report: _R, name: str) -> _R:
     if (
         os.environ.get("SHERD_REQUIRE") == "all"
         and report.outcome == "skipped"
