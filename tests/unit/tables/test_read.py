@@ -18,7 +18,7 @@ from sherd.tables.read import read
 from sherd.tables.schema import Schema
 from sherd.tables.textfile import Checked
 
-SECRET = "Zaphod"  # noqa: S105 - a cell, not a password
+SECRET = "Zaphod"
 
 
 def schema(**types: Any) -> Schema:
