@@ -213,7 +213,8 @@ def _page(report: Report, pictures: dict[str, str], setting: Setting) -> str:
         f"<p>Run of {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Python {platform.python_version()}, "
         f"{'short version' if setting.quick else 'as in the paper'}.</p>",
         "<h2>The paper's claims beside our numbers</h2>",
-        "<table><thead><tr><th>Claim of the paper</th><th>Ours</th><th>Verdict</th></tr></thead><tbody>",
+        "<table><thead><tr><th>Claim of the paper</th><th>Ours</th><th>Verdict</th></tr>",
+        "</thead><tbody>",
     ]
     for v in report.verdicts:
         why = f"<br><small>{text(v.reason)}</small>" if v.reason else ""
