@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """``anatomy``: bucketisation; quasi-identifiers in one table, sensitive values in another.
 
 The baseline of paper 003 (section 3), by the algorithm of xiao2006: groups of l records
@@ -141,7 +142,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     )
 
 
-def _grouped(sensitive: Any, l: int, order: Any) -> Any:  # noqa: E741 - the field's own name
+def _grouped(sensitive: Any, l: int, order: Any) -> Any:
     import numpy as np
 
     from sherd.methods.slicing.regroup import grouped, merged
@@ -169,9 +170,7 @@ def _counted(table: pa.Table, names: tuple[str, ...], buckets: Any, run: Run) ->
 
 
 def _findings(n: int, kept: int, n_buckets: int, l: int) -> tuple[Finding, ...]:
-    found = [
-        Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")
-    ]
+    found = [Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")]
     if kept < n:
         found.append(
             Finding(

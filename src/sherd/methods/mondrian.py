@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """``mondrian``: k-anonymity, and l-diversity where asked, by local generalisation.
 
 The baseline of paper 003 (section 2), by Mondrian's greedy multidimensional partition
@@ -150,9 +151,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     labels, books = described(coded, cells)
     rows = run.randomness.permutation(m) if run.shuffle else np.arange(m)
     place = pa.array(rows)
-    fields = {
-        name: labels.get(name, table[name]).take(place) for name in table.column_names
-    }
+    fields = {name: labels.get(name, table[name]).take(place) for name in table.column_names}
     run.progress("done", 2, 2)
     return Outcome(
         tables={"data": pa.table(fields)},

@@ -119,9 +119,7 @@ class Slice:
             choices=("auto", "pam", "clara"),
             help="how attributes are clustered; auto is CLARA above 100 attributes",
         ),
-        Parameter(
-            name="tries", kind=int, default=6, least=1, help="dimensions tried for a split"
-        ),
+        Parameter(name="tries", kind=int, default=50, least=1, help="dimensions tried for a split"),
     )
 
     def check(self, plan: Plan, schema: Schema) -> None:
@@ -251,7 +249,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
 
 
 def _require_feasible(sensitive: Sensitive, plan: Plan, run: Run) -> None:
-    """Before anything else: can this l be reached at all?"""
+    """Raise before anything else where this l cannot be reached at all."""
     import numpy as np
 
     from sherd.methods.slicing.sensitive import feasible

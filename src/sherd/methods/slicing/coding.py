@@ -11,6 +11,7 @@ an analyst (and the audit) need not parse it.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -207,7 +208,7 @@ def _branches(taxonomy: Taxonomy) -> tuple[list[str], list[int]]:
         else:
             leaves.append(node)
     depths = [0]
-    for before, after in zip(leaves, leaves[1:], strict=False):
+    for before, after in itertools.pairwise(leaves):
         one, two = taxonomy.ancestors(before)[::-1], taxonomy.ancestors(after)[::-1]
         depths.append(sum(a == b for a, b in zip(one, two, strict=False)) - 1)
     return leaves, depths

@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """Generalising: rows into cells, cells into labels, and the book that explains the labels.
 
 Column generalisation makes every value of a column occur at least f times. It runs before
@@ -46,7 +47,7 @@ def into_cells(
     k: int,
     tight: bool,
     order: NDArray[np.int64],
-    l: int = 1,  # noqa: E741 - the field's own name for it
+    l: int = 1,
     pairs: Sequence[NDArray[np.int32]] = (),
     n_pairs: int = 0,
 ) -> Cells:
@@ -64,7 +65,18 @@ def into_cells(
     depths = np.concatenate([c.depth for c in coded]).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum([len(c.depth) for c in coded])]).astype(np.int64)
     starts, low, high = cells(
-        rows, ids, len(coded), sizes, depths, offsets, 1, max(n_pairs, 1), k, l, tight
+        rows,
+        ids,
+        len(coded),
+        sizes,
+        1.0 / np.maximum(sizes - 1, 1),
+        depths,
+        offsets,
+        1,
+        max(n_pairs, 1),
+        k,
+        l,
+        tight,
     )
     if tight:
         low, high = tight_boxes(rows, len(coded), starts)
