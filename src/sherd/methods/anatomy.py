@@ -25,7 +25,7 @@ from sherd.methods.slicing.promise import (
     check_attributes,
     left_aside,
 )
-from sherd.methods.slicing.sensitive import sensitive_names
+from sherd.methods.slicing.sensitive import sensitive_names, stated_bins
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +96,6 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     import numpy as np
     import pyarrow as pa
 
-    from sherd.methods.slice import stated_bins
     from sherd.methods.slicing.assemble import renamed
     from sherd.methods.slicing.pipeline import check_buckets
     from sherd.methods.slicing.sensitive import feasible, sensitive_codes
@@ -112,7 +111,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         1,
         l,
         suppress=plan["suppress"],
-        order=run.randomness.permutation(n),
+        randomness=run.randomness,
     )
     if len(kept) < n:
         sensitive, table = sensitive.kept(kept), table.take(pa.array(kept))

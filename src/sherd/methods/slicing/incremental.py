@@ -204,8 +204,8 @@ def settle(
 @compiled
 def partition_records(
     rows: Ints, ids: Longs, n_dims: int, sizes: Ints, scales: Floats, parts: Ints, n_plus: int,
-    n_values: int, heads: Longs, members: Ints, pair_of: Longs, n_pairs: int, blocks: Longs, power: float,
-    l: int, tries: int, state: Floats,
+    n_values: int, heads: Longs, members: Ints, pair_of: Longs, n_pairs: int, blocks: Longs,
+    power: float, l: int, tries: int, state: Floats,
 ) -> Longs:  # fmt: skip
     """Tuple partitioning by Algorithm Tuple-Partition; ``state`` is N of the one root bucket.
 

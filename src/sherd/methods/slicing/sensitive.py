@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.plan import Plan
+    from sherd.randomness import Randomness
     from sherd.tables.schema import Attribute, Schema
 
 Edge = float | date | datetime
@@ -93,6 +94,16 @@ def edges(plan: Plan, attribute: Attribute) -> tuple[Edge, ...] | None:
     found = tuple(_edge(item, attribute) for item in wanted)
     if any(b <= a for a, b in itertools.pairwise(found)):  # type: ignore[operator]
         raise PlanError(f"the bins of '{attribute.name}' are not valid", must="rising edges")
+    return found
+
+
+def stated_bins(plan: Plan, schema: Schema) -> dict[str, list[float | str]]:
+    """The edges that tell measured sensitive values apart, as plain data."""
+    found: dict[str, list[float | str]] = {}
+    for name in sensitive_names(plan, schema):
+        cuts = edges(plan, schema[name])
+        if cuts is not None:
+            found[name] = [cut if isinstance(cut, float) else cut.isoformat() for cut in cuts]
     return found
 
 
@@ -254,7 +265,7 @@ def feasible(
     l: int,
     *,
     suppress: bool,
-    order: NDArray[np.int64],
+    randomness: Randomness,
     beside: tuple[str, ...] = (),
 ) -> NDArray[np.int64]:
     """The rows to work on: all of them, or those that suppression leaves.
@@ -264,7 +275,7 @@ def feasible(
     bound = limit(sensitive, q, n_q)
     if l <= bound.l:
         return np.arange(len(q), dtype=np.int64)
-    kept = surviving(sensitive, q, l, order)
+    kept = surviving(sensitive, q, l, randomness.permutation(len(q)))
     if suppress and len(kept):
         return kept
     where = (
