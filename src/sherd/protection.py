@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.budget.ledger import Ledger, Reservation
+    from sherd.budget.entries import Reservation
+    from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
     from sherd.plan import Plan
     from sherd.tables.schema import Schema
@@ -55,10 +56,17 @@ class Settings:
         extra = {} if self.progress is None else {"progress": self.progress}
         return Run(
             randomness=source,
-            threads=self.threads or len(os.sched_getaffinity(0)),
+            threads=self.threads or cores(),
             shuffle=not self.keep_order,
             **extra,
         )
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def protect(
