@@ -34,6 +34,7 @@ class Cells:
     of_row: NDArray[np.int32]
     low: NDArray[np.int32]
     high: NDArray[np.int32]
+    tight: bool = False
 
     @property
     def count(self) -> int:
@@ -83,7 +84,7 @@ def into_cells(
     of_row = np.empty(n, dtype=np.int32)
     lengths = np.diff(np.append(starts, n))
     of_row[ids] = np.repeat(np.arange(len(starts), dtype=np.int32), lengths)
-    return Cells(names=tuple(c.name for c in coded), of_row=of_row, low=low, high=high)
+    return Cells(names=tuple(c.name for c in coded), of_row=of_row, low=low, high=high, tight=tight)
 
 
 def labelled(coded: Coded, cells: Cells, place: int) -> tuple[pa.Array, Book]:
@@ -94,10 +95,10 @@ def labelled(coded: Coded, cells: Cells, place: int) -> tuple[pa.Array, Book]:
     book: Book = {}
     for both in distinct.tolist():
         low, high = both >> 32, both & 0xFFFFFFFF
-        label = coded.label(low, high)
+        label = coded.label(low, high, tight=cells.tight)
         labels.append(label)
         if label is not None:
-            described = coded.describe(low, high)
+            described = coded.describe(low, high, tight=cells.tight)
             if len(described.get("values", ())) == 1 and "missing" not in described:  # type: ignore[arg-type]
                 continue  # a plain value explains itself
             book[label] = described
