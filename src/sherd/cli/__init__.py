@@ -18,6 +18,7 @@ from sherd.errors import InternalError, SherdError, StorageError, UsageError, di
 COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("sherd.cli.schema:schema", "Infer a schema to edit: types, roles, values."),
     "protect": ("sherd.cli.protect:protect", "Protect a table and write a release."),
+    "slice": ("sherd.cli.slice:slice_command", "Fragment one table into columns and buckets."),
     "methods": ("sherd.cli.methods:methods", "Every method: what it guarantees and what not."),
     "verify": ("sherd.cli.verify:verify", "Re-check a release from what was released alone."),
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),

@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """Can somebody outside the table be told from somebody in it? A threshold attack, measured.
 
 Half of the table's own records are sliced, the other half are real people who are not in
@@ -79,9 +80,7 @@ def measure(
     drawn = randomness.permutation(len(sensitive.codes))[: 2 * half]
     inside, outside = drawn[:half], drawn[half:]
     mine, members = sensitive.kept(inside), subset(coded, inside)
-    parts = coarse(
-        members, layout, half, settings.min_frequency, randomness, need_columns=True
-    )
+    parts = coarse(members, layout, half, settings.min_frequency, randomness, need_columns=True)
     # Half of the records may allow a smaller l than all of them.
     l = min(settings.l, limit(mine, *parts.q).l)
     quick = Settings(l=l, min_frequency=settings.min_frequency, regroup=settings.regroup)
