@@ -169,9 +169,7 @@ def _counted(table: pa.Table, names: tuple[str, ...], buckets: Any, run: Run) ->
 
 
 def _findings(n: int, kept: int, n_buckets: int, l: int) -> tuple[Finding, ...]:
-    found = [
-        Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")
-    ]
+    found = [Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")]
     if kept < n:
         found.append(
             Finding(

@@ -150,9 +150,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     labels, books = described(coded, cells)
     rows = run.randomness.permutation(m) if run.shuffle else np.arange(m)
     place = pa.array(rows)
-    fields = {
-        name: labels.get(name, table[name]).take(place) for name in table.column_names
-    }
+    fields = {name: labels.get(name, table[name]).take(place) for name in table.column_names}
     run.progress("done", 2, 2)
     return Outcome(
         tables={"data": pa.table(fields)},

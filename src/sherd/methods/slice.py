@@ -119,9 +119,7 @@ class Slice:
             choices=("auto", "pam", "clara"),
             help="how attributes are clustered; auto is CLARA above 100 attributes",
         ),
-        Parameter(
-            name="tries", kind=int, default=6, least=1, help="dimensions tried for a split"
-        ),
+        Parameter(name="tries", kind=int, default=6, least=1, help="dimensions tried for a split"),
     )
 
     def check(self, plan: Plan, schema: Schema) -> None:

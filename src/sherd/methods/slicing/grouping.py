@@ -61,13 +61,13 @@ def _number(value: object) -> float:
     from datetime import date, datetime
 
     if isinstance(value, datetime):
-        return value.timestamp() if value.tzinfo else value.toordinal() * 86400.0 + value.hour * 3600
+        return (
+            value.timestamp() if value.tzinfo else value.toordinal() * 86400.0 + value.hour * 3600
+        )
     return float(value.toordinal()) if isinstance(value, date) else float(value)  # type: ignore[arg-type]
 
 
-def phi_squared(
-    one: NDArray[np.int32], d1: int, two: NDArray[np.int32], d2: int
-) -> float:
+def phi_squared(one: NDArray[np.int32], d1: int, two: NDArray[np.int32], d2: int) -> float:
     """φ² of two coded attributes, over the rows and columns that occur.
 
     >>> sex = np.array([0, 1, 1, 1, 0, 0, 0, 1]); ill = np.array([0, 1, 1, 2, 1, 0, 0, 2])

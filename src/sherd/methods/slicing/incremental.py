@@ -67,7 +67,9 @@ def count_bucket(
 
 
 @compiled
-def uncount(rows: Ints, lo: int, hi: int, first: int, parts: Ints, counts: Ints, of_pair: Ints) -> None:
+def uncount(
+    rows: Ints, lo: int, hi: int, first: int, parts: Ints, counts: Ints, of_pair: Ints
+) -> None:
     """Set the counts of a bucket back to zero."""
     for i in range(lo, hi):
         t = rows[i, first]

@@ -66,7 +66,9 @@ def by_span(low: Ints, high: Ints, sizes: Ints, n_dims: int, out: Ints) -> int:
 
 
 @compiled
-def median(rows: Ints, lo: int, hi: int, d: int, low: int, high: int, counts: Ints) -> tuple[int, int]:
+def median(
+    rows: Ints, lo: int, hi: int, d: int, low: int, high: int, counts: Ints
+) -> tuple[int, int]:
     """The code at the median rank, and how many rows of that code belong to the left half."""
     half = (hi - lo) // 2
     if high - low + 1 <= 4 * (hi - lo):
@@ -89,7 +91,15 @@ def median(rows: Ints, lo: int, hi: int, d: int, low: int, high: int, counts: In
 
 @compiled
 def move(
-    rows: Ints, ids: Longs, lo: int, hi: int, d: int, cut: int, ties: int, spare: Ints, spare_ids: Longs
+    rows: Ints,
+    ids: Longs,
+    lo: int,
+    hi: int,
+    d: int,
+    cut: int,
+    ties: int,
+    spare: Ints,
+    spare_ids: Longs,
 ) -> int:
     """Put the left half first: codes below ``cut`` and the first ``ties`` equal to it."""
     width = rows.shape[1]

@@ -123,9 +123,7 @@ def bucketed(
             rows, ids, sizes, coded, layout, parts, sensitive, pairs, n_pairs, settings
         )
     else:
-        starts = partition(
-            rows, ids, len(dims), sizes, n_q, n_pairs, settings.l, settings.tries
-        )
+        starts = partition(rows, ids, len(dims), sizes, n_q, n_pairs, settings.l, settings.tries)
     if settings.regroup:
         finest(rows, ids, len(dims), sizes, starts)
         group, _ = regrouped(
@@ -164,9 +162,7 @@ def _by_records(
     shared: list[Codes | None] = []
     for names in layout.separators:
         mine = [coded[name] for name in names]
-        shared.append(
-            combined([c.codes for c in mine], [c.size for c in mine]) if mine else None
-        )
+        shared.append(combined([c.codes for c in mine], [c.size for c in mine]) if mine else None)
     found = signatures(
         parts.columns, shared, parts.q, sensitive, pairs, n_pairs, beta=settings.beta
     )

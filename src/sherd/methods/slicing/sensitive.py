@@ -188,9 +188,7 @@ def limit(sensitive: Sensitive, q: NDArray[np.int32], n_q: int) -> Limit:
     """How far l can go: one over the largest share of a sensitive value at any q."""
     of_q = np.bincount(q, minlength=n_q)
     best: Limit | None = None
-    for name, column, size in zip(
-        sensitive.names, sensitive.codes.T, sensitive.sizes, strict=True
-    ):
+    for name, column, size in zip(sensitive.names, sensitive.codes.T, sensitive.sizes, strict=True):
         pair = q.astype(np.int64) * size + column
         found, count = np.unique(pair, return_counts=True)
         base = of_q[found // size]
