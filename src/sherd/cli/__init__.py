@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import sys
 
 import click
@@ -79,6 +80,8 @@ def cli() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit with the right code."""
     given = sys.argv[1:] if args is None else args
+    # A polite end (a container that stops, a batch system's limit) cleans up like Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run(given))
 
 
@@ -94,8 +97,9 @@ def run(args: list[str]) -> int:
         return end.exit_code
     except click.ClickException as error:
         return _report_usage(error, as_json)
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("interrupted: nothing was written", err=True)
+    except (click.exceptions.Abort, KeyboardInterrupt) as stop:
+        said = getattr(stop, "__notes__", None) or ["nothing was written"]
+        click.echo(f"interrupted: {'; '.join(said)}", err=True)
         return 130
     except BrokenPipeError:
         # The reader went away (`sherd methods | head`): nobody is left to tell.
@@ -136,6 +140,7 @@ def _report(error: SherdError, as_json: bool) -> int:
     for label, text in (("must be", error.must), ("got", error.got), ("do", error.do)):
         if text:
             lines.append(f"  {label}: {text}")
+    lines += [f"  note: {note}" for note in getattr(error, "__notes__", ())]
     click.echo("\n".join(lines), err=True)
     return error.exit_code
 
