@@ -3,7 +3,8 @@
 A fenced block ``python`` with prompts is a doctest, without prompts a script. A block
 ``console`` is a terminal session: lines that begin with ``$`` are run, what follows is compared
 with what was printed (``...`` stands for anything, blanks count as one). All blocks of a page
-share one folder and one namespace, in the order of the page. Other blocks are not run.
+share one folder and one namespace, in the order of the page. A block with a ``:caption:`` is a
+file of that name. Other blocks are not run.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
-_FENCE = re.compile(r"^(```+)(\w*)[^\n]*\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^(```+)([^\n]*)\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
+_CAPTION = re.compile(r":caption: (\S+)\n(?::.*\n)*\n")
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -44,7 +46,7 @@ def blocks(page: Path) -> list[Block]:
     """The fenced blocks of a page."""
     text = page.read_text(encoding="utf-8")
     return [
-        Block(language=m.group(2), text=m.group(3), line=text.count("\n", 0, m.start()) + 1)
+        Block(language=m.group(2).strip(), text=m.group(3), line=text.count("\n", 0, m.start()) + 1)
         for m in _FENCE.finditer(text)
     ]
 
@@ -83,7 +85,7 @@ def _run_sherd(arguments: list[str]) -> tuple[str, int]:
 
 def _steps(text: str) -> Iterator[tuple[str, str]]:
     """Commands of a terminal session with the output shown for each."""
-    parts = re.split(r"^\$ (.*(?:\\\n.*)*)\n?", text, flags=re.MULTILINE)
+    parts = re.split(r"^\$ ((?:.*\\\n)*.*)\n?", text, flags=re.MULTILINE)
     assert not parts[0].strip(), "a terminal session begins with a command"
     for command, shown in zip(parts[1::2], parts[2::2], strict=True):
         yield command.replace("\\\n", " "), shown
@@ -133,6 +135,8 @@ def run_page(
                 _run_python(block, names, page)
             elif block.language == "console":
                 _run_console(block, page)
+            elif caption := _CAPTION.match(block.text):
+                Path(caption.group(1)).write_text(block.text[caption.end() :], encoding="utf-8")
         return names
 
     return run
