@@ -1,3 +1,57 @@
-"""Sherd makes one protected table out of data that lies in fragments."""
+"""Sherd makes one protected table out of data that lies in fragments.
+
+>>> import sherd
+>>> schema = sherd.datasets.schema("adult")
+>>> plan = sherd.Plan(method="dp-um", epsilon=1.0, k=100)
+>>> plan.guarantee(schema).notion.is_differential_privacy
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sherd import datasets as datasets
+    from sherd.budget.amount import Amount as Amount
+    from sherd.budget.ledger import Ledger as Ledger
+    from sherd.errors import SherdError as SherdError
+    from sherd.plan import Plan as Plan
+    from sherd.protection import Settings as Settings
+    from sherd.protection import protect as protect
+    from sherd.release import Release as Release
+    from sherd.tables.read import read as read
+    from sherd.tables.schema import Schema as Schema
 
 __version__ = "0.1.0"
+
+# What `import sherd` offers, imported when it is first asked for: the command line's help
+# must not wait for Arrow.
+_PUBLIC = {
+    "Amount": "sherd.budget.amount",
+    "Ledger": "sherd.budget.ledger",
+    "Plan": "sherd.plan",
+    "Release": "sherd.release",
+    "Schema": "sherd.tables.schema",
+    "Settings": "sherd.protection",
+    "SherdError": "sherd.errors",
+    "protect": "sherd.protection",
+    "read": "sherd.tables.read",
+}
+
+__all__ = [*_PUBLIC, "datasets"]  # noqa: PLE0604 - names, spelled once
+
+
+def __getattr__(name: str) -> Any:
+    if name == "datasets":
+        return importlib.import_module("sherd.datasets")
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'sherd' has no attribute '{name}'")
+    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

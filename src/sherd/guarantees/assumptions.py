@@ -13,11 +13,13 @@ class _Said(Enum):
     """An enumeration whose members carry the sentence printed for them."""
 
     words: str
+    leaks: bool
 
-    def __new__(cls, value: str, words: str) -> _Said:
+    def __new__(cls, value: str, words: str, leaks: bool = False) -> _Said:
         member = object.__new__(cls)
         member._value_ = value
         member.words = words
+        member.leaks = leaks
         return member
 
 
@@ -50,7 +52,12 @@ class Adversary(_Said):
 
 
 class Assumption(_Said):
-    """What must be true, and is not enforced by the method, for a guarantee to hold."""
+    """What a guarantee takes for granted.
+
+    Most are conditions: they must be true, and the method does not enforce them. Those that
+    ``leak`` are facts about the data that the release shows and the notion leaves aside, as
+    if they were public already.
+    """
 
     PUBLIC_BOUNDS = (
         "public-bounds",
@@ -60,6 +67,7 @@ class Assumption(_Said):
         "bounds-from-data",
         "the bounds were computed from the data itself; they reveal the largest and smallest "
         "values, and no epsilon covers that",
+        True,
     )
     PUBLIC_CATEGORIES = (
         "public-categories",
@@ -70,6 +78,7 @@ class Assumption(_Said):
         "order-from-data",
         "the categories or their order were computed from the data (which occur, how often); no "
         "epsilon covers that",
+        True,
     )
     PUBLIC_SIZE = (
         "public-size",
@@ -81,25 +90,30 @@ class Assumption(_Said):
         "which records share a cluster is taken as fixed and public; in truth clusters are made "
         "from the data, and one changed record moves the boundaries of many, which costs more "
         "than the stated epsilon",
+        True,
     )
     ROW_STRUCTURE_RELEASED = (
         "row-structure-released",
         "the released rows show exactly which records share a cluster in each attribute; no "
         "epsilon covers that",
+        True,
     )
     FROZEN_SCALE = (
         "frozen-scale",
         "the amount of noise depends on the actual data and is taken as fixed when comparing "
         "with a neighbouring table; the amount itself leaks, and no epsilon covers that",
+        True,
     )
     MISSINGNESS_PUBLIC = (
         "missingness-public",
         "which cells are missing is released as it is and not covered by epsilon",
+        True,
     )
     RECORDS_DROPPED = (
         "records-dropped",
         "records were left out because of their own values (missing or outside the domain); "
         "that they were is not covered by epsilon",
+        True,
     )
     ONE_ROW_PER_PERSON = (
         "one-row-per-person",
@@ -114,11 +128,13 @@ class Assumption(_Said):
         "insensitive-released",
         "the attributes declared insensitive or as weights are released as they are and are not "
         "protected",
+        True,
     )
     SEEDED = (
         "seeded",
         "the random numbers came from a known seed and can be reproduced by anybody who has it: "
         "the release carries no guarantee",
+        True,
     )
     NO_CORRELATED_KNOWLEDGE = (
         "no-correlated-knowledge",

@@ -56,8 +56,9 @@ class Guarantee:
             f"Covers: {self.covers}.",
             f"Against: {self.adversary.words}.",
         ]
-        lines += [f"Only if: {assumption.words}." for assumption in self.assumes]
-        lines += [f"Does not cover: {text}." for text in self.not_covered]
+        lines += [f"Only if: {a.words}." for a in self.assumes if not a.leaks]
+        lines += [f"Not covered: {a.words}." for a in self.assumes if a.leaks]
+        lines += [f"Not covered: {text}." for text in self.not_covered]
         lines.append(f"Source: {self.source.words()}.")
         return "\n".join(lines)
 

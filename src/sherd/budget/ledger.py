@@ -1,0 +1,345 @@
+"""The durable ledger of one owner: what each population's privacy budget was spent on.
+
+A run reserves its budget before it reads data, and one transaction turns the reservation
+into a charge together with the hash of what was made. A run that fails before that frees
+its reservation; a charge is never refunded. Accounts are per population (the people in
+the data), so that a copy or a new version of a table does not start afresh.
+
+    with ledger.reserving(population="patients", amount=Amount(1), …) as reservation:
+        …  # make the artefact, write it into a staging folder, sync it
+        ledger.charge(reservation, artefact_sha256=…, staged=staging, final=out)
+
+Any number of processes and threads may use one ledger at once. The file must lie on a disk
+of this machine: SQLite's write-ahead log does not work over a network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sherd.budget import publishing, rows, storage, verification
+from sherd.budget.amount import LARGEST, Amount
+from sherd.budget.entries import GENESIS, Account, Entry, Pending, Reservation
+from sherd.budget.process import current
+from sherd.errors import BudgetError, StorageError, UsageError, VerificationError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Account", "Amount", "Entry", "Ledger", "Pending", "Reservation"]
+
+_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+class Ledger:
+    """One ledger in one SQLite file, which is made if it is not there."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links
+        storage.create(self.path)
+        with self._reading():
+            pass  # connecting looks at the file's kind and version
+
+    def _reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        return storage.reading(self.path)
+
+    def _writing(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        return storage.writing(self.path)
+
+    def reserve(
+        self,
+        *,
+        population: str,
+        amount: Amount,
+        plan_hash: str,
+        schema_hash: str,
+        method: str,
+        note: str = "",
+    ) -> Reservation:
+        """Set budget aside for a run, or raise BudgetError where the limit does not allow it.
+
+        Reservations of processes that are gone are freed first.
+        """
+        reservation = Reservation(
+            id=secrets.token_hex(16),
+            population=_text("population", population),
+            amount=amount,
+            method=_text("method", method),
+            plan_hash=_hash("plan_hash", plan_hash),
+            schema_hash=_hash("schema_hash", schema_hash),
+            note=_text("note", note, least=0, most=1000),
+            time=rows.now(),
+            process=current(),
+        )
+        with self._writing() as db:
+            _free_abandoned(db)
+            account = rows.account(db, population)
+            _check_left(account, amount)
+            rows.insert_reservation(db, reservation)
+        return reservation
+
+    @contextlib.contextmanager
+    def reserving(
+        self,
+        *,
+        population: str,
+        amount: Amount,
+        plan_hash: str,
+        schema_hash: str,
+        method: str,
+        note: str = "",
+    ) -> Iterator[Reservation]:
+        """Reserve for the length of a block, and free what the block did not charge."""
+        reservation = self.reserve(
+            population=population,
+            amount=amount,
+            plan_hash=plan_hash,
+            schema_hash=schema_hash,
+            method=method,
+            note=note,
+        )
+        try:
+            yield reservation
+        except BaseException as error:
+            try:
+                self._free(reservation.id)
+            except (StorageError, VerificationError) as second:
+                # The block's own error matters more; the end of this process frees it too.
+                error.add_note(f"the reservation could not be freed: {second}")
+            raise
+        self._free(reservation.id)
+
+    def charge(
+        self,
+        reservation: Reservation,
+        *,
+        artefact_sha256: str,
+        staged: Path | None = None,
+        final: Path | None = None,
+        finish: Callable[[], object] | None = None,
+    ) -> Entry:
+        """Turn a reservation into a charge, then publish what was paid for.
+
+        ``staged`` and ``final`` say where the artefact lies, written and synced, and where
+        it belongs; with them, ``recover`` can publish it should this process die. ``finish``
+        publishes it and is called after the commit; left out, the ledger renames ``staged``
+        to ``final`` itself. An error in publishing leaves the charge and the staged artefact.
+
+        The limit in force now counts: one that was lowered since the reservation refuses.
+        """
+        _hash("artefact_sha256", artefact_sha256)
+        if (staged is None) != (final is None):
+            raise UsageError("a staged artefact has two places", must="both staged and final")
+        if staged is not None and not os.path.lexists(staged):
+            raise StorageError(
+                "the staged artefact is not there", got=str(staged), do="nothing was charged"
+            )
+        with contextlib.ExitStack() as mark:
+            with self._writing() as db:
+                entry = _charge(db, reservation.id, artefact_sha256)
+                pending = None
+                if staged is not None and final is not None:
+                    pending = Pending(
+                        index=entry.index,
+                        artefact=artefact_sha256,
+                        staged=staged.absolute(),
+                        final=final.absolute(),
+                        process=current(),
+                    )
+                    rows.insert_artefact(db, pending)
+                # Before the commit, so that no other thread takes it for left behind.
+                mark.enter_context(publishing.finishing(self.path, entry.index))
+            if finish is not None:
+                finish()
+            elif pending is not None:
+                publishing.publish(pending.staged, pending.final)
+            if pending is not None:
+                with contextlib.suppress(StorageError):  # it is in place, recover() will see
+                    self.mark_published(entry)
+        return entry
+
+    def free(self, reservation: Reservation) -> None:
+        """Give a reservation back; once charged it cannot be, once freed it stays so."""
+        if not self._free(reservation.id):
+            raise BudgetError(
+                "the reservation was charged", do="a charge is never refunded: it was released"
+            )
+
+    def _free(self, id: str) -> bool:  # noqa: A002
+        """Free a reservation unless it was charged; whether it is free now."""
+        with self._writing() as db:
+            rows.delete_reservation(db, id)
+            return not rows.was_charged(db, id)
+
+    def is_charged(self, reservation: Reservation) -> bool:
+        """Whether a reservation has become a charge."""
+        with self._reading() as db:
+            return rows.was_charged(db, reservation.id)
+
+    def free_abandoned(self) -> list[Reservation]:
+        """Free the reservations whose processes are gone, and say which they were."""
+        with self._reading() as db:
+            found = [held for held in rows.reservations(db) if rows.abandoned(held)]
+        if not found:
+            return []
+        with self._writing() as db:
+            return _free_abandoned(db)
+
+    def reservations(self) -> list[Reservation]:
+        """Every reservation that is held, oldest first."""
+        with self._reading() as db:
+            return rows.reservations(db)
+
+    def set_limit(self, population: str, amount: Amount | None) -> None:
+        """Set the most a population may ever spend; None removes the limit.
+
+        A limit below what is spent already is allowed: nothing more can be spent then.
+        """
+        _text("population", population)
+        with self._writing() as db:
+            spent = rows.account(db, population).spent
+            rows.append(db, kind="limit", population=population, amount=amount)
+            rows.write_account(db, population, amount, spent)
+
+    def account(self, population: str) -> Account:
+        """One population's limit, what it spent and what is set aside."""
+        self.free_abandoned()
+        with self._reading() as db:
+            return rows.account(db, population)
+
+    def accounts(self) -> list[Account]:
+        """Every population that has a limit, a charge or a reservation, by name."""
+        self.free_abandoned()
+        with self._reading() as db:
+            known = db.execute(
+                "SELECT population FROM accounts UNION SELECT population FROM reservations"
+                " ORDER BY population"
+            )
+            return [rows.account(db, population) for (population,) in known.fetchall()]
+
+    def entries(self, population: str | None = None) -> list[Entry]:
+        """Every charge and every change of a limit, oldest first, each hash checked."""
+        with self._reading() as db:
+            found = db.execute(
+                "SELECT * FROM entries WHERE ? IS NULL OR population = ? ORDER BY number",
+                (population, population),
+            )
+            return [rows.entry_of(row) for row in found]
+
+    def head(self) -> tuple[int, str]:
+        """The number of rows and the hash of the last one, which pins all before it."""
+        with self._reading() as db:
+            return rows.head(db)
+
+    def holds(self, hash: str) -> bool:  # noqa: A002
+        """Whether a hash is that of a row of this ledger, or of its beginning.
+
+        A head that others saw and that is not held any more tells of a restored backup.
+        """
+        with self._reading() as db:
+            found = db.execute("SELECT 1 FROM entries WHERE hash = ?", (hash,)).fetchone()
+        return found is not None or hash == GENESIS
+
+    def verify(self) -> int:
+        """Recompute the chain and the sums; the number of rows, or VerificationError."""
+        with self._reading() as db:
+            return verification.verify(db)
+
+    def pending(self) -> list[Pending]:
+        """Artefacts that are paid for and were not seen to reach their place."""
+        with self._reading() as db:
+            return rows.unpublished(db)
+
+    def mark_published(self, entry: Entry | Pending) -> None:
+        """Note that a paid artefact is in its place (or needs no place any more)."""
+        with self._writing() as db:
+            rows.mark_published(db, entry.index)
+
+    def recover(self, digest: Callable[[Path], str]) -> list[Path]:
+        """Publish what dead processes paid for and did not publish; the places filled.
+
+        ``digest`` computes the hash an artefact was charged with, and decides whether what
+        is staged is what was paid for. Every artefact is tried before an error is raised.
+        """
+        return publishing.recover(self.path, digest)
+
+
+def _charge(db: sqlite3.Connection, id: str, artefact: str) -> Entry:  # noqa: A002
+    """Replace a held reservation by a charge."""
+    found = rows.reservations(db, id)
+    if not found:
+        charged = rows.was_charged(db, id)
+        raise BudgetError(
+            f"the reservation was {'charged' if charged else 'freed'} already",
+            must="held",
+            do="nothing was charged now; reserve again",
+        )
+    (held,) = found
+    account = rows.account(db, held.population)
+    spent = account.spent + held.amount
+    if account.limit is not None and spent > account.limit:
+        raise BudgetError(
+            f"the limit of population '{held.population}' was lowered meanwhile",
+            must=f"at most {account.limit}",
+            got=f"{spent} with this release",
+            do="nothing was charged; raise the limit with `sherd ledger set-limit`",
+        )
+    rows.delete_reservation(db, id)
+    entry = rows.append(
+        db,
+        kind="charge",
+        population=held.population,
+        amount=held.amount,
+        method=held.method,
+        plan_hash=held.plan_hash,
+        schema_hash=held.schema_hash,
+        artefact=artefact,
+        note=held.note,
+        reservation=id,
+    )
+    rows.write_account(db, held.population, account.limit, spent)
+    return entry
+
+
+def _free_abandoned(db: sqlite3.Connection) -> list[Reservation]:
+    found = [held for held in rows.reservations(db) if rows.abandoned(held)]
+    for held in found:
+        rows.delete_reservation(db, held.id)
+    return found
+
+
+def _check_left(account: Account, amount: Amount) -> None:
+    wanted = account.spent.micro + account.reserved.micro + amount.micro
+    most = LARGEST if account.limit is None else account.limit.micro
+    if wanted <= most:
+        return
+    left = Amount.of_micro(most).less(account.spent + account.reserved)
+    raise BudgetError(
+        f"the budget of population '{account.population}' does not allow this",
+        must=f"at most {left}, which is left of the limit {Amount.of_micro(most)}"
+        f" after {account.spent} spent and {account.reserved} reserved by running releases",
+        got=str(amount),
+        do="ask for less, or raise the limit with `sherd ledger set-limit`",
+    )
+
+
+def _text(name: str, value: str, *, least: int = 1, most: int = 200) -> str:
+    if not isinstance(value, str) or not least <= len(value) <= most or not value.isprintable():
+        raise UsageError(
+            f"the ledger cannot note this {name}",
+            must=f"{least} to {most} printable characters",
+            got=f"{len(value)} characters" if isinstance(value, str) else type(value).__name__,
+        )
+    return value
+
+
+def _hash(name: str, value: str) -> str:
+    if not isinstance(value, str) or not _HASH.fullmatch(value):
+        raise UsageError(f"the {name} is not valid", must="a sha256 of 64 hexadecimal digits")
+    return value

@@ -1,0 +1,120 @@
+"""Bringing a paid artefact to its place: by rename, once, durably.
+
+The caller writes and syncs the artefact into a hidden folder beside its place; the charge
+commits; the rename publishes. A process that dies between the last two has spent the
+budget and left the artefact staged, and ``Ledger.recover`` does the rename for it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sherd.budget import rows, storage
+from sherd.budget.process import Life, current, life
+from sherd.errors import OutputExistsError, SherdError, StorageError, VerificationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sherd.budget.entries import Pending
+
+_finishing: set[tuple[str, int]] = set()
+_lock = threading.Lock()
+
+
+def publish(staged: Path, final: Path) -> None:
+    """Rename a staged file or folder to its place, which must be free, and sync the folders."""
+    if os.path.lexists(final):
+        raise OutputExistsError(
+            "the output is there already",
+            got=str(final),
+            do=f"move it away and recover the ledger; the paid artefact waits in {staged}",
+        )
+    try:
+        staged.rename(final)
+        for folder in {staged.parent, final.parent}:
+            storage.sync_folder(folder)
+    except OSError as error:
+        raise StorageError(
+            "the paid artefact cannot be moved to its place",
+            got=f"{staged} to {final}: {error.strerror}",
+            do="check the disk and recover the ledger; it will not be charged again",
+        ) from None
+
+
+@contextmanager
+def finishing(ledger: Path, index: int) -> Iterator[None]:
+    """Tell the other threads of this process that one of them publishes this artefact."""
+    key = (str(ledger), index)
+    with _lock:
+        _finishing.add(key)
+    try:
+        yield
+    finally:
+        with _lock:
+            _finishing.discard(key)
+
+
+def left_behind(ledger: Path, pending: Pending) -> bool:
+    """Whether nobody is about to publish the artefact any more.
+
+    A process that runs publishes what it charged by itself, so that recovering must keep
+    its hands off; except for our own process, where we know which artefacts are in work.
+    """
+    with _lock:
+        if (str(ledger), pending.index) in _finishing:
+            return False
+    return pending.process == current() or life(pending.process) is not Life.RUNNING
+
+
+def recover(ledger: Path, digest: Callable[[Path], str]) -> list[Path]:
+    """Publish what was left behind; see ``Ledger.recover``."""
+    with storage.reading(ledger) as db:
+        waiting = rows.unpublished(db)
+    done: list[Path] = []
+    problems: list[str] = []
+    for pending in waiting:
+        if not left_behind(ledger, pending):
+            continue
+        try:
+            if _recover(ledger, pending, digest):
+                done.append(pending.final)
+        except (SherdError, OSError) as error:
+            problems.append(f"row {pending.index}: {error}")
+    if problems:
+        raise VerificationError(
+            f"{len(problems)} paid artefact(s) could not be published, {len(done)} were",
+            got=" | ".join(problems),
+        )
+    return done
+
+
+def _recover(ledger: Path, pending: Pending, digest: Callable[[Path], str]) -> bool:
+    """Whether the artefact was put in its place now."""
+    staged = os.path.lexists(pending.staged)
+    # Outside the transaction: reading a large artefact must not hold up other processes.
+    if staged and digest(pending.staged) != pending.artefact:
+        raise VerificationError(
+            "the staged artefact is not the one that was paid for",
+            got=str(pending.staged),
+            do="it was changed after the charge; do not publish it",
+        )
+    if not staged and (
+        not os.path.lexists(pending.final) or digest(pending.final) != pending.artefact
+    ):
+        raise VerificationError(
+            "the paid artefact is neither staged nor in its place",
+            got=f"{pending.staged}, {pending.final}",
+            do="put it back, or mark it as published if it was moved on purpose",
+        )
+    with storage.writing(ledger) as db:
+        if pending not in rows.unpublished(db):
+            return False  # another process was faster
+        if staged:
+            publish(pending.staged, pending.final)
+        rows.mark_published(db, pending.index)  # if not staged, only this note was missing
+    return staged

@@ -1,0 +1,213 @@
+"""Rows of the ledger's tables: written, read back and checked.
+
+Functions over an open transaction (see ``sherd.budget.storage``); none begins or ends one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sherd.budget.amount import Amount
+from sherd.budget.entries import GENESIS, Account, Entry, Pending, Reservation, digest
+from sherd.budget.process import Life, Process, life
+from sherd.errors import VerificationError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+UNSEEN_HOURS = 24
+"""How long a reservation lives whose process cannot be seen from here (another container)."""
+
+
+def now() -> str:
+    """The time in UTC, for people; nothing is ordered by it, since clocks go back."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def damaged(what: str, where: str) -> VerificationError:
+    """The error for a row that is not what it was when it was written."""
+    return VerificationError(
+        f"the ledger is not as it was written: {what}",
+        got=where,
+        do="restore it from a backup; until then nothing more should be spent",
+    )
+
+
+def entry_of(row: Sequence[Any]) -> Entry:
+    """The entry of a row of the table, its hash recomputed."""
+    if row[-1] != digest(row[:-1]):
+        raise damaged("the row does not match its hash", f"row {row[0]!r}")
+    amount = None if row[4] is None else Amount.of_micro(row[4])
+    names = ("index", "time", "kind", "population")
+    rest = ("method", "plan_hash", "schema_hash", "artefact", "note", "reservation", "previous")
+    return Entry(
+        **dict(zip(names, row[:4], strict=True)),
+        amount=amount,
+        **dict(zip(rest, row[5:12], strict=True)),
+        hash=row[12],
+    )
+
+
+def head(db: sqlite3.Connection) -> tuple[int, str]:
+    """The number and the hash of the last row, which must be there."""
+    number, known = db.execute("SELECT number, hash FROM head").fetchone() or (None, None)
+    last = db.execute("SELECT * FROM entries ORDER BY number DESC LIMIT 1").fetchone()
+    found = (0, GENESIS) if last is None else (last[0], entry_of(last).hash)
+    if found != (number, known):
+        raise damaged("the last row is not the one that was written last", f"row {found[0]}")
+    return found
+
+
+def append(db: sqlite3.Connection, **fields: Any) -> Entry:
+    """Add a row to the chain and move the head."""
+    number, previous = head(db)
+    entry = Entry(index=number + 1, time=now(), previous=previous, **fields)
+    entry = replace(entry, hash=digest(entry.columns()))
+    row = (*entry.columns(), entry.hash)
+    db.execute("INSERT INTO entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
+    db.execute("UPDATE head SET number = ?, hash = ?", (entry.index, entry.hash))
+    return entry
+
+
+def _amount(value: object, population: str) -> Amount:
+    if not isinstance(value, int) or value < 0:
+        raise damaged("a sum is not a number", f"population {population!r}")
+    return Amount.of_micro(value)
+
+
+def account(db: sqlite3.Connection, population: str) -> Account:
+    """The account of a population; an empty one where nothing was ever spent or limited."""
+    row = db.execute("SELECT ceiling, spent FROM accounts WHERE population = ?", (population,))
+    ceiling, spent = row.fetchone() or (None, 0)
+    held = db.execute("SELECT amount FROM reservations WHERE population = ?", (population,))
+    return Account(
+        population=population,
+        limit=None if ceiling is None else _amount(ceiling, population),
+        spent=_amount(spent, population),
+        reserved=sum((_amount(amount, population) for (amount,) in held), Amount.zero()),
+    )
+
+
+def write_account(
+    db: sqlite3.Connection, population: str, limit: Amount | None, spent: Amount
+) -> None:
+    """Set the sums of a population."""
+    db.execute(
+        "INSERT INTO accounts VALUES (?,?,?) ON CONFLICT (population)"
+        " DO UPDATE SET ceiling = excluded.ceiling, spent = excluded.spent",
+        (population, None if limit is None else limit.micro, spent.micro),
+    )
+
+
+def insert_reservation(db: sqlite3.Connection, reservation: Reservation) -> None:
+    """Write a reservation, sealed."""
+    process = reservation.process
+    row = (
+        reservation.id,
+        reservation.population,
+        reservation.amount.micro,
+        reservation.method,
+        reservation.plan_hash,
+        reservation.schema_hash,
+        reservation.note,
+        reservation.time,
+        process.pid,
+        process.started,
+        process.boot,
+        process.namespace,
+    )
+    db.execute("INSERT INTO reservations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", (*row, digest(row)))
+
+
+def reservations(db: sqlite3.Connection, id: str | None = None) -> list[Reservation]:  # noqa: A002
+    """Every held reservation, or the one of that id, their seals checked."""
+    rows = db.execute(
+        "SELECT * FROM reservations WHERE ? IS NULL OR id = ? ORDER BY time, id", (id, id)
+    )
+    return [_reservation_of(row) for row in rows.fetchall()]
+
+
+def _reservation_of(row: Sequence[Any]) -> Reservation:
+    if row[-1] != digest(row[:-1]):
+        raise damaged("a reservation does not match its seal", f"reservation {row[0]!r}")
+    return Reservation(
+        id=row[0],
+        population=row[1],
+        amount=Amount.of_micro(row[2]),
+        method=row[3],
+        plan_hash=row[4],
+        schema_hash=row[5],
+        note=row[6],
+        time=row[7],
+        process=Process(pid=row[8], started=row[9], boot=row[10], namespace=row[11]),
+    )
+
+
+def abandoned(reservation: Reservation) -> bool:
+    """Whether nobody is left to charge the reservation.
+
+    Where the process cannot be seen from here, a day decides. Being wrong about it costs a
+    run its work and never the budget: a freed reservation cannot be charged.
+    """
+    known = life(reservation.process)
+    if known is not Life.UNKNOWN:
+        return known is Life.GONE
+    age = datetime.now(UTC) - datetime.fromisoformat(reservation.time)
+    return age > timedelta(hours=UNSEEN_HOURS)
+
+
+def delete_reservation(db: sqlite3.Connection, id: str) -> None:  # noqa: A002
+    """Remove a reservation, freed or charged."""
+    db.execute("DELETE FROM reservations WHERE id = ?", (id,))
+
+
+def was_charged(db: sqlite3.Connection, id: str) -> bool:  # noqa: A002
+    """Whether a charge came from that reservation."""
+    found = db.execute("SELECT 1 FROM entries WHERE reservation = ?", (id,)).fetchone()
+    return found is not None
+
+
+def insert_artefact(db: sqlite3.Connection, pending: Pending) -> None:
+    """Note where a charged artefact is staged and where it belongs."""
+    process = pending.process
+    row = (
+        pending.index,
+        str(pending.staged),
+        str(pending.final),
+        process.pid,
+        process.started,
+        process.boot,
+        process.namespace,
+    )
+    db.execute("INSERT INTO artefacts VALUES (?,?,?,?,?,?,?,?,0)", (*row, digest(row)))
+
+
+def unpublished(db: sqlite3.Connection, *, all: bool = False) -> list[Pending]:  # noqa: A002
+    """Charged artefacts not seen to be published (or all of them), their seals checked."""
+    rows = db.execute(
+        "SELECT a.*, e.artefact FROM artefacts a JOIN entries e USING (number)"
+        " WHERE a.published = 0 OR ? ORDER BY number",
+        (all,),
+    )
+    return [_pending_of(row) for row in rows.fetchall()]
+
+
+def _pending_of(row: Sequence[Any]) -> Pending:
+    if row[7] != digest(row[:7]):
+        raise damaged("a staged artefact does not match its seal", f"row {row[0]!r}")
+    return Pending(
+        index=row[0],
+        artefact=row[9],
+        staged=Path(row[1]),
+        final=Path(row[2]),
+        process=Process(pid=row[3], started=row[4], boot=row[5], namespace=row[6]),
+    )
+
+
+def mark_published(db: sqlite3.Connection, index: int) -> None:
+    """Note that an artefact is in its place."""
+    db.execute("UPDATE artefacts SET published = 1 WHERE number = ?", (index,))

@@ -1,0 +1,225 @@
+"""The ledger's file: one SQLite database, opened anew for every operation.
+
+The standard library's ``sqlite3`` is used as it is, without an object mapper: this is one
+local file with five small tables, and what matters about it is exactly which statement
+runs in which transaction. A connection lives for one operation, so that threads and
+forked processes never share one.
+
+The file is made whole under another name and then linked to its own, so that two
+processes that start at once cannot both make it and a crash cannot leave half of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sherd.budget.entries import GENESIS
+from sherd.errors import SherdError, StorageError, VerificationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+APPLICATION = 0x53484C44
+"""SQLite's application id of a ledger ("SHLD")."""
+
+VERSION = 1
+"""The version of the tables below."""
+
+BUSY_SECONDS = 30.0
+"""How long an operation waits for another process's transaction."""
+
+TABLES = f"""
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY CHECK (number >= 1),
+    time TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('charge', 'limit')),
+    population TEXT NOT NULL,
+    amount INTEGER CHECK (amount IS NULL OR (amount >= 0 AND typeof(amount) = 'integer')),
+    method TEXT NOT NULL,
+    plan_hash TEXT NOT NULL,
+    schema_hash TEXT NOT NULL,
+    artefact TEXT NOT NULL,
+    note TEXT NOT NULL,
+    reservation TEXT UNIQUE,
+    previous TEXT NOT NULL UNIQUE,
+    hash TEXT NOT NULL UNIQUE,
+    CHECK (kind = 'limit' OR (amount IS NOT NULL AND reservation IS NOT NULL))
+);
+CREATE INDEX entries_by_population ON entries (population, number);
+CREATE TABLE head (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    number INTEGER NOT NULL,
+    hash TEXT NOT NULL
+);
+INSERT INTO head VALUES (1, 0, '{GENESIS}');
+CREATE TABLE accounts (
+    population TEXT PRIMARY KEY,
+    ceiling INTEGER CHECK (ceiling IS NULL OR (ceiling >= 0 AND typeof(ceiling) = 'integer')),
+    spent INTEGER NOT NULL CHECK (spent >= 0 AND typeof(spent) = 'integer')
+) WITHOUT ROWID;
+CREATE TABLE reservations (
+    id TEXT PRIMARY KEY,
+    population TEXT NOT NULL,
+    amount INTEGER NOT NULL CHECK (amount >= 0 AND typeof(amount) = 'integer'),
+    method TEXT NOT NULL,
+    plan_hash TEXT NOT NULL,
+    schema_hash TEXT NOT NULL,
+    note TEXT NOT NULL,
+    time TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    started TEXT NOT NULL,
+    boot TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    seal TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE artefacts (
+    number INTEGER PRIMARY KEY REFERENCES entries (number),
+    staged TEXT NOT NULL,
+    final TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    started TEXT NOT NULL,
+    boot TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    seal TEXT NOT NULL,
+    published INTEGER NOT NULL DEFAULT 0 CHECK (published IN (0, 1))
+);
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {VERSION};
+"""  # noqa: S608 - our own constants
+
+
+def create(path: Path) -> None:
+    """Make an empty ledger, readable by its owner alone, unless there is a file already."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.exists():
+            return
+        if Path(f"{path}-wal").exists():
+            # SQLite would play the old journal into the new file.
+            raise StorageError(
+                "the ledger's file is gone but its journal is still there",
+                got=f"{path}-wal",
+                do="put the file back, or move the journal away to start a new ledger",
+            )
+        _create(path)
+    except OSError as error:
+        if isinstance(error, SherdError):
+            raise
+        raise StorageError(
+            "the ledger cannot be made", got=f"{path}: {error.strerror}", do="check the folder"
+        ) from None
+
+
+def _create(path: Path) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        with translated(path), contextlib.closing(_open(Path(name))) as connection:
+            _configure(connection)
+            connection.executescript(f"BEGIN;{TABLES}COMMIT;")
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            os.link(name, path)
+        sync_folder(path.parent)
+    finally:
+        for left in (name, f"{name}-wal", f"{name}-shm"):
+            Path(left).unlink(missing_ok=True)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,  # transactions are written out
+    )
+    # Broken text must reach the check of its row's hash, which then names the row.
+    connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+    return connection
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection to an existing ledger, after looking at what kind of file it is."""
+    connection = _open(path)
+    try:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if application != APPLICATION or version < 1:
+            raise VerificationError(
+                "the file is not a ledger of Sherd",
+                got=str(path),
+                do="name another file; if this one was a ledger, restore it from a backup",
+            )
+        if version > VERSION:
+            raise StorageError(
+                "the ledger was written by a newer Sherd",
+                must=f"of version {VERSION}",
+                got=f"version {version} in {path}",
+                do="update Sherd; nothing was changed",
+            )
+        _configure(connection)  # not before: it writes, and the file may be somebody else's
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours: a damaged file, or a disk that failed."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT):
+            raise VerificationError(
+                "the ledger's file is damaged",
+                got=f"{path}: {error}",
+                do="restore it from a backup; do not delete it, it says what has been spent",
+            ) from error
+        raise StorageError(
+            "the ledger cannot be read or written",
+            got=f"{path}: {error}",
+            do="check that the disk has room and that the file can be written; nothing was spent"
+            " that `sherd ledger show` does not list",
+        ) from error
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """One read transaction: everything read inside is of the same moment."""
+    with translated(path), contextlib.closing(connect(path)) as connection:
+        connection.execute("BEGIN")
+        yield connection
+        connection.execute("ROLLBACK")
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[sqlite3.Connection]:
+    """One write transaction, begun at once so that what it reads stays true until it commits.
+
+    Whatever goes wrong inside, closing the connection rolls it back.
+    """
+    with translated(path), contextlib.closing(connect(path)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+        connection.execute("COMMIT")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in a folder survive a crash of the machine."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

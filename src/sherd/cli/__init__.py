@@ -1,0 +1,149 @@
+"""The command line: a thin front over the same functions that Python users call.
+
+Commands are imported when they are called, so that ``sherd --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+
+import click
+
+from sherd import __version__
+from sherd.errors import InternalError, SherdError, StorageError, UsageError, did_you_mean
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "schema": ("sherd.cli.schema:schema", "Infer a schema to edit: types, roles, values."),
+    "protect": ("sherd.cli.protect:protect", "Protect a table and write a release."),
+    "methods": ("sherd.cli.methods:methods", "Every method: what it guarantees and what not."),
+    "verify": ("sherd.cli.verify:verify", "Re-check a release from what was released alone."),
+    "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
+    "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
+    "demo": ("sherd.cli.demo:demo", "Protect a public table with several methods, compared."),
+}
+"""Every command, where it lives, and its line of help."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command's name, in the order of a usual day."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name][0].split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with a hint for a mistyped name."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise UsageError(
+                "there is no such command",
+                must="one of " + ", ".join(COMMANDS),
+                got=repr(args[0]),
+                do=did_you_mean(args[0], COMMANDS) or "run `sherd --help`",
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing any."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sherd")
+def cli() -> None:
+    """Make one protected table out of data that lies in fragments.
+
+    Exit codes: 0 done, 1 our bug, 2 wrong usage or input, 3 refused by policy or budget,
+    4 verification failed, 5 disk, network or peer, 130 interrupted.
+    """
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line and exit with the right code."""
+    given = sys.argv[1:] if args is None else args
+    sys.exit(run(given))
+
+
+def run(args: list[str]) -> int:
+    """Run the command line; the exit code."""
+    as_json = "--json" in args
+    try:
+        result = cli.main(args=args, prog_name="sherd", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except SherdError as error:
+        return _report(error, as_json)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        return _report_usage(error, as_json)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("interrupted: nothing was written", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader went away (`sherd methods | head`): nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        wrapped = StorageError("the disk or the system refused", got=error.strerror or "no reason")
+        return _report(wrapped, as_json)
+    except MemoryError:
+        return _report(StorageError("the memory is not enough for this table"), as_json)
+    except Exception as error:
+        if os.environ.get("SHERD_DEBUG"):
+            raise
+        where = _where(error)
+        bug = InternalError(
+            "this is a bug in sherd",
+            got=f"{type(error).__name__} in {where}",
+            do="please report it with the command; SHERD_DEBUG=1 shows the whole traceback",
+        )
+        return _report(bug, as_json)
+
+
+def _where(error: Exception) -> str:
+    trace = error.__traceback__
+    place = "?"
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if "sherd" in code.co_filename:
+            place = f"{os.path.basename(code.co_filename)}:{trace.tb_lineno}"  # noqa: PTH119
+        trace = trace.tb_next
+    return place
+
+
+def _report(error: SherdError, as_json: bool) -> int:
+    if as_json:
+        click.echo(json.dumps({"error": error.as_data()}, ensure_ascii=False))
+    lines = [f"error: {error.what}"]
+    for label, text in (("must be", error.must), ("got", error.got), ("do", error.do)):
+        if text:
+            lines.append(f"  {label}: {text}")
+    click.echo("\n".join(lines), err=True)
+    return error.exit_code
+
+
+def _report_usage(error: click.ClickException, as_json: bool) -> int:
+    if as_json:
+        data = UsageError(error.format_message()).as_data()
+        click.echo(json.dumps({"error": data}, ensure_ascii=False))
+    context = getattr(error, "ctx", None)
+    click.echo(f"error: {error.format_message()}", err=True)
+    if context is not None:
+        click.echo(f"  do: run `{context.command_path} --help`", err=True)
+    return 2

@@ -1,0 +1,269 @@
+"""``sherd ledger``: what has been spent, whether the ledger is whole, and its limits."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sherd.cli.options import emit_json, json_option
+from sherd.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sherd.budget import Account, Amount, Entry, Ledger, Pending, Reservation
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    command = json_option(command)
+    return click.option(
+        "--ledger",
+        "file",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="The ledger's file  [default: $SHERD_LEDGER, else ~/.local/share/sherd/ledger.db]",
+    )(command)
+
+
+@click.group(short_help="What has been spent of each population's privacy budget.")
+def ledger() -> None:
+    """Show, check and limit what has been spent of each population's privacy budget."""
+
+
+@ledger.command()
+@click.argument("population", required=False)
+@_options
+def show(population: str | None, file: Path | None, as_json: bool) -> None:
+    """Show every account, or one POPULATION's with all its entries.
+
+    Reservations of runs that have died are freed first.
+    """
+    book = _existing(file)
+    accounts = _chosen(book.accounts(), population)
+    entries = book.entries(population) if population is not None else []
+    held = [r for r in book.reservations() if population in (None, r.population)]
+    pending = book.pending()
+    if as_json:
+        count, head = book.head()
+        found: dict[str, Any] = {
+            "ledger": str(book.path),
+            "rows": count,
+            "head": head,
+            "accounts": [account.as_data() for account in accounts],
+            "reservations": [reservation.as_data() for reservation in held],
+            "pending": [artefact.as_data() for artefact in pending],
+        }
+        if population is not None:
+            found["entries"] = [entry.as_data() for entry in entries]
+        emit_json(found)
+        return
+    _print_accounts(accounts)
+    _print_entries(entries)
+    _print_unfinished(held, pending)
+
+
+@ledger.command()
+@_options
+def verify(file: Path | None, as_json: bool) -> None:
+    """Recompute the ledger's chain of hashes and its sums.
+
+    A row that was changed, added, removed or cut off is named, and the exit code is 4.
+    """
+    book = _existing(file)
+    count = book.verify()
+    _, head = book.head()
+    if as_json:
+        emit_json({"ledger": str(book.path), "rows": count, "head": head, "verified": True})
+    else:
+        click.echo(f"{count} rows, all as they were written; head {head}")
+
+
+@ledger.command("set-limit")
+@click.argument("population")
+@click.argument("amount")
+@_options
+def set_limit(population: str, amount: str, file: Path | None, as_json: bool) -> None:
+    """Set the most epsilon a POPULATION may ever spend; AMOUNT "none" removes the limit.
+
+    A limit below what is spent already is allowed: nothing more can be spent then.
+    """
+    from sherd.budget import Amount, Ledger, default_path
+
+    limit = None if amount.strip().lower() == "none" else Amount(amount)
+    book = Ledger(file or default_path())
+    book.set_limit(population, limit)
+    account = book.account(population)
+    over = limit is not None and account.spent > limit
+    if as_json:
+        emit_json({**account.as_data(), "overspent": over})
+    elif limit is None:
+        click.echo(f"'{population}' has no limit; {account.spent} spent")
+    else:
+        click.echo(f"the limit of '{population}' is {limit}; {account.left} left")
+    if over and not as_json:
+        click.echo(
+            f"{account.spent} is spent already, more than the limit: nothing more can be spent",
+            err=True,
+        )
+
+
+@ledger.command()
+@click.argument("reservation")
+@_options
+def free(reservation: str, file: Path | None, as_json: bool) -> None:
+    """Give back a RESERVATION whose run cannot be seen from here, by its id.
+
+    Reservations of runs that died on this machine are freed by themselves; this is for a
+    run in another container. A run that still lives cannot charge afterwards.
+    """
+    book = _existing(file)
+    held = {found.id: found for found in book.reservations()}
+    if reservation not in held:
+        raise UsageError(
+            "no such reservation is held", got=repr(reservation), do="run `sherd ledger show`"
+        )
+    book.free(held[reservation])
+    if as_json:
+        emit_json({"freed": reservation, "amount": float(held[reservation].amount)})
+    else:
+        click.echo(f"freed {held[reservation].amount} of '{held[reservation].population}'")
+
+
+@ledger.command()
+@_options
+def recover(file: Path | None, as_json: bool) -> None:
+    """Publish releases that were paid for by a run that died before it could.
+
+    Nothing is charged again. A staged release is moved to its place only if every file is
+    the one that was paid for, and never over something else.
+    """
+    done = _existing(file).recover(_artefact)
+    if as_json:
+        emit_json({"published": [str(path) for path in done]})
+    elif done:
+        for path in done:
+            click.echo(f"published {path}")
+    else:
+        click.echo("nothing was left unpublished")
+
+
+def _artefact(folder: Path) -> str:
+    """The hash a release was charged with, empty where a file is not what its manifest says."""
+    from sherd.release import MANIFEST, digest, read_manifest
+
+    files = read_manifest(folder)["files"]
+    whole = all(
+        Path(name).name == name and digest(folder / name) == facts["sha256"]
+        for name, facts in files.items()
+    )
+    return digest(folder / MANIFEST) if whole else ""
+
+
+def _existing(file: Path | None) -> Ledger:
+    """The ledger, which must be there: looking at one should not make one."""
+    from sherd.budget import Ledger, default_path
+
+    path = file or default_path()
+    if not path.exists():
+        raise UsageError(
+            "there is no ledger yet",
+            got=str(path),
+            do="the first release makes it, or `sherd ledger set-limit`; --ledger names another",
+        )
+    return Ledger(path)
+
+
+def _chosen(accounts: list[Account], population: str | None) -> list[Account]:
+    if population is None:
+        return accounts
+    found = [account for account in accounts if account.population == population]
+    if not found:
+        raise UsageError(
+            "the ledger knows no such population",
+            got=repr(population),
+            do=did_you_mean(population, [account.population for account in accounts])
+            or "run `sherd ledger show`",
+        )
+    return found
+
+
+def _print_accounts(accounts: list[Account]) -> None:
+    if not accounts:
+        click.echo("nothing has been spent, reserved or limited")
+        return
+    _print_table(
+        "Accounts (epsilon)",
+        ("population", "limit", "spent", "reserved", "left"),
+        [
+            (
+                account.population,
+                _or_none(account.limit),
+                str(account.spent),
+                str(account.reserved),
+                _or_none(account.left),
+            )
+            for account in accounts
+        ],
+    )
+
+
+def _print_entries(entries: list[Entry]) -> None:
+    if entries:
+        _print_table(
+            "Entries",
+            ("row", "time", "kind", "amount", "method", "plan", "artefact", "note"),
+            [
+                (
+                    str(entry.index),
+                    entry.time,
+                    entry.kind,
+                    _or_none(entry.amount),
+                    entry.method,
+                    entry.plan_hash[:12],
+                    entry.artefact[:12],
+                    entry.note,
+                )
+                for entry in entries
+            ],
+        )
+
+
+def _print_unfinished(held: list[Reservation], pending: list[Pending]) -> None:
+    if held:
+        _print_table(
+            "Reserved by running releases",
+            ("reservation", "population", "amount", "since", "process"),
+            [(r.id, r.population, str(r.amount), r.time, str(r.process.pid)) for r in held],
+        )
+    if pending:
+        _print_table(
+            "Paid for, but not seen in place",
+            ("row", "staged", "final"),
+            [(str(p.index), str(p.staged), str(p.final)) for p in pending],
+        )
+
+
+def _or_none(amount: Amount | None) -> str:
+    return "none" if amount is None else str(amount)
+
+
+def _print_table(title: str, names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """A drawn table for a person, tab-separated lines for a program."""
+    if not sys.stdout.isatty():
+        click.echo(f"# {title}")
+        for line in (names, *lines):
+            click.echo("\t".join(line))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for line in lines:
+        table.add_row(*(Text(cell) for cell in line))  # Text: a name in brackets is no markup
+    Console().print(table)

@@ -1,0 +1,111 @@
+"""Options and ways of printing that several commands share."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sherd.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sherd.tables.schema import Schema
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+def emit_json(data: Any) -> None:
+    """Print a command's result as JSON."""
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def pairs(given: tuple[str, ...], what: str) -> dict[str, float | int] | None:
+    """``NAME=NUMBER`` options as a mapping, None where there are none."""
+    if not given:
+        return None
+    found: dict[str, float | int] = {}
+    for text in given:
+        name, equals, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise PlanError(f"{what} cannot be read", must="ATTRIBUTE=NUMBER", got=repr(text))
+        found[name] = int(value) if value.is_integer() else value
+    return found
+
+
+def settings(given: tuple[str, ...]) -> dict[str, Any]:
+    """``NAME=VALUE`` options as parameters; values are read as YAML."""
+    import yaml
+
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise PlanError("--set cannot be read", must="NAME=VALUE", got=repr(text))
+        try:
+            found[name.replace("-", "_")] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise PlanError("--set cannot be read", must="NAME=VALUE", got=repr(text)) from None
+    return found
+
+
+def load_schema(path: str, missing: str | None, outside: str | None) -> Schema:
+    """The schema of a file, or of one of the tables that come with sherd (``:adult``)."""
+    from dataclasses import replace
+
+    from sherd.tables.schema import Missing, Outside, Schema
+
+    if path.startswith(":"):
+        from sherd import datasets
+
+        schema: Schema = datasets.schema(path[1:])
+    else:
+        schema = Schema.load(path)
+    if missing is not None:
+        schema = replace(schema, missing=Missing(missing))
+    if outside is not None:
+        schema = replace(schema, outside=Outside(outside))
+    return schema
+
+
+def open_source(source: str, schema: Schema | None, query: str | None) -> Callable[[], Any]:
+    """A function that reads a table; ``:adult`` names one that comes with sherd."""
+
+    def read_now() -> Any:
+        if source.startswith(":"):
+            from sherd import datasets
+
+            return datasets.load(source[1:])
+        from sherd.tables.read import read
+
+        return read(source, schema=schema, query=query)
+
+    return read_now
+
+
+@contextlib.contextmanager
+def progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on standard error when a person watches, silence otherwise."""
+    if not sys.stderr.isatty():
+        yield lambda _step, _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def advance(step: str, done: int, total: int) -> None:
+            if step not in tasks:
+                tasks[step] = bars.add_task(f"{title}: {step}", total=total)
+            bars.update(tasks[step], completed=done, total=total)
+
+        yield advance

@@ -1,0 +1,203 @@
+"""``sherd protect``: one table in, one release out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sherd.cli.options import (
+    emit_json,
+    json_option,
+    load_schema,
+    open_source,
+    pairs,
+    progress,
+    settings,
+)
+
+if TYPE_CHECKING:
+    from sherd.budget.ledger import Ledger
+    from sherd.plan import Plan
+    from sherd.release import Release
+
+
+@click.command()
+@click.argument("table")
+@click.option("--schema", "schema_file", metavar="FILE", help="The table's schema (YAML).")
+@click.option("-m", "--method", metavar="NAME", help="One of `sherd methods`.")
+@click.option("-e", "--epsilon", type=float, help="The privacy budget of the release.")
+@click.option("-k", "--k", type=int, help="Least number of records in a cluster.")
+@click.option("--k-of", multiple=True, metavar="ATTRIBUTE=K", help="Another k for an attribute.")
+@click.option(
+    "--weight", multiple=True, metavar="ATTRIBUTE=NUMBER", help="An attribute's share of epsilon."
+)
+@click.option(
+    "--guarantee",
+    metavar="paper|centroids|strict",
+    help="Which promise to make; see `sherd methods`.",
+)
+@click.option("--min-scale", type=float, help="Least noise, as a share of an attribute's range.")
+@click.option(
+    "--category-order", metavar="declared|frequency", help="How categories are put in order."
+)
+@click.option(
+    "--domain-from-data", type=float, metavar="FACTOR", help="Take undeclared domains from data."
+)
+@click.option(
+    "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any other parameter of the method."
+)
+@click.option("--plan", "plan_file", metavar="FILE", help="Take method and parameters from a file.")
+@click.option("--query", help="SQL to run, where TABLE is a database.")
+@click.option(
+    "--missing", type=click.Choice(["keep", "drop", "recode", "refuse"]), help="As in the schema."
+)
+@click.option("--outside", type=click.Choice(["clamp", "drop", "refuse"]), help="As in the schema.")
+@click.option("--population", metavar="NAME", help="Whose budget is charged.")
+@click.option("--ledger", "ledger_file", metavar="FILE", help="The ledger ('none': keep none).")
+@click.option("--row-map", type=click.Path(path_type=Path), help="Write the private permutation.")
+@click.option("--keep-order", is_flag=True, help="Keep the rows' order: not for publication.")
+@click.option("--seed", type=int, help="Reproducible random numbers: carries no guarantee.")
+@click.option("--threads", type=click.IntRange(min=1), help="How many cores to use.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["parquet", "csv", "csv.gz", "csv.zst", "feather"]),
+    default="parquet",
+    show_default=True,
+)
+@click.option("--spreadsheet-safe", is_flag=True, help="Escape cells a spreadsheet would run.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The folder to write.")
+@click.option("--explain", is_flag=True, help="Say what would be promised, read no data.")
+@click.option("--force", is_flag=True, help="Overwrite a release that is there.")
+@json_option
+def protect(**given: Any) -> None:
+    """Protect TABLE and write a release: data, manifest, data package.
+
+    TABLE is a CSV, Parquet or Feather file, a database address (with --query), or one of
+    the tables that come with sherd (:adult, :wine, :nursery; their schemas are used unless
+    --schema is given).
+
+    \b
+    sherd protect adult.csv --schema adult.yaml -m dp-um -e 1 -k 100 -o out/
+    """
+    from sherd.protection import Settings, protect_to
+    from sherd.release import check_target
+
+    source: str = given["table"]
+    if given["schema_file"] is None and not source.startswith(":"):
+        raise click.UsageError("Missing option '--schema'. Make one with `sherd schema TABLE`.")
+    plan = _plan(given)
+    schema = load_schema(given["schema_file"] or source, given["missing"], given["outside"])
+    guarantee = plan.guarantee(schema)
+    if given["explain"]:
+        _print_promise(plan, guarantee.words(), guarantee.as_data(), given["as_json"])
+        return
+    if given["output"] is None:
+        raise click.UsageError("Missing option '-o' / '--output'.")
+    check_target(given["output"], force=given["force"])
+    ledger = _ledger(given["ledger_file"])
+    with progress("protect") as bar:
+        release = protect_to(
+            given["output"],
+            open_source(source, schema, given["query"]),
+            schema,
+            plan,
+            ledger=ledger,
+            population=given["population"],
+            settings=Settings(
+                seed=given["seed"],
+                keep_order=given["keep_order"],
+                threads=given["threads"],
+                progress=bar,
+            ),
+            format=given["form"],
+            force=given["force"],
+            spreadsheet_safe=given["spreadsheet_safe"],
+            before_publishing=lambda made: _write_row_map(made, given["row_map"]),
+        )
+    _print(release, given["output"], ledger, given["as_json"])
+
+
+def _plan(given: dict[str, Any]) -> Plan:
+    from sherd.plan import Plan
+
+    chosen: dict[str, Any] = {}
+    if given["plan_file"] is not None:
+        chosen = Plan.load(given["plan_file"]).as_data()
+    named = ("method", "epsilon", "k", "guarantee", "min_scale", "category_order")
+    own = {name: given[name] for name in (*named, "domain_from_data")}
+    own |= {"weights": pairs(given["weight"], "--weight"), "k_of": pairs(given["k_of"], "--k-of")}
+    chosen |= {name: value for name, value in own.items() if value is not None}
+    chosen |= settings(given["extra"])
+    if "method" not in chosen:
+        raise click.UsageError("Missing option '-m' / '--method'. See `sherd methods`.")
+    return Plan(**chosen)
+
+
+def _ledger(path: str | None) -> Ledger | None:
+    """The ledger to charge; what a dead run paid for and did not publish is published now."""
+    from sherd.budget.ledger import Ledger
+    from sherd.budget.place import default_path
+    from sherd.release import MANIFEST, digest
+
+    if path == "none":
+        return None
+    ledger = Ledger(default_path() if path is None else path)
+    for found in ledger.recover(lambda folder: digest(folder / MANIFEST)):
+        click.echo(f"note: published {found}, which an interrupted run had paid for", err=True)
+    return ledger
+
+
+def _write_row_map(release: Release, path: Path | None) -> None:
+    """The private permutation: which input row stands behind each released row, from 0."""
+    if path is None:
+        return
+    if release.order is None:
+        raise click.UsageError("--row-map: this release has no rows that come from records.")
+    from sherd.tables.files import write_whole
+
+    lines = "".join(f"{place},{row}\n" for place, row in enumerate(release.order.tolist()))
+    write_whole(path, ("released_row,input_row\n" + lines).encode())
+    path.chmod(0o600)
+
+
+def _print_promise(plan: Plan, words: str, data: dict[str, object], as_json: bool) -> None:
+    if as_json:
+        emit_json({"plan": plan.as_data(), "guarantee": data})
+        return
+    click.echo(f"Plan: {plan.as_data()}")
+    click.echo(words)
+
+
+def _print(release: Release, folder: Path, ledger: Ledger | None, as_json: bool) -> None:
+    manifest = release.manifest
+    account = None
+    if ledger is not None and manifest["budget"]["recorded"]:
+        account = ledger.account(manifest["budget"]["population"])
+    if as_json:
+        emit_json(
+            {
+                "output": str(folder),
+                "manifest": manifest,
+                "internal": [finding.as_data() for finding in release.findings],
+                "account": None if account is None else account.as_data(),
+            }
+        )
+        return
+    rows = sum(table.num_rows for table in release.tables.values())
+    click.echo(f"released {rows} rows to {folder}")
+    for stamp in manifest["stamps"]:
+        click.echo(f"STAMP: {stamp}")
+    click.echo(str(manifest["guarantee"]["words"]))
+    if account is not None:
+        limit = "no limit is set" if account.limit is None else f"limit {account.limit}"
+        click.echo(f"Budget: {account.spent} spent of '{account.population}' so far, {limit}.")
+    if release.findings:
+        click.echo("For the owner only, not for publication:", err=True)
+        for finding in release.findings:
+            if finding.attribute is None:
+                value = finding.value
+                shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+                click.echo(f"  {finding.name}: {shown} ({finding.meaning})", err=True)

@@ -1,0 +1,1 @@
+"""The methods: one module each, all behind the contract of ``sherd.method``."""

@@ -1,0 +1,243 @@
+"""Protect: plan, ledger, table and method composed into a release. Everybody calls this.
+
+The order of events is fixed: the guarantee is computed from plan and schema; the ledger
+reserves the amount; only then is data read; the method runs; the bundle is staged and synced;
+one transaction turns the reservation into a charge with the artefact's hash; a rename
+publishes. A run that fails before the charge frees the reservation and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sherd.method import Run
+from sherd.release import Release, Staged, check_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from sherd.budget.entries import Reservation
+    from sherd.budget.ledger import Ledger
+    from sherd.guarantees import Guarantee
+    from sherd.plan import Plan
+    from sherd.tables.schema import Schema
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a run is carried out; none of it changes what is promised, but for the stamps.
+
+    ``seed`` makes a release reproducible and takes its guarantee away; ``keep_order`` keeps
+    the rows in the order they came and makes it unfit for publication.
+    """
+
+    seed: int | None = None
+    keep_order: bool = False
+    threads: int | None = None
+    progress: Progress | None = None
+
+    def run(self) -> Run:
+        """What the method is given."""
+        from sherd.randomness import Randomness
+
+        source = Randomness.from_system() if self.seed is None else Randomness.seeded(self.seed)
+        extra = {} if self.progress is None else {"progress": self.progress}
+        return Run(
+            randomness=source,
+            threads=self.threads or len(os.sched_getaffinity(0)),
+            shuffle=not self.keep_order,
+            **extra,
+        )
+
+
+def protect(
+    table: Any,
+    schema: Schema,
+    plan: Plan,
+    *,
+    ledger: Ledger | None = None,
+    population: str | None = None,
+    settings: Settings | None = None,
+) -> Release:
+    """Protect a table (pandas, polars or pyarrow); the release's ``table`` is of the same kind.
+
+    With a ledger, the plan's epsilon is charged to the population once the release is made.
+    """
+    from sherd.tables.frames import to_arrow
+
+    settings = settings or Settings()
+    promised = _promise(plan, schema, settings)
+    with _reserved(ledger, plan, schema, population) as reservation:
+        release = _make(to_arrow(table), schema, plan, promised, settings, reservation)
+        if ledger is not None and reservation is not None:
+            ledger.charge(reservation, artefact_sha256=_fingerprint(release.tables))
+    return replace(release, original=table)
+
+
+def protect_to(
+    folder: str | Path,
+    read: Callable[[], pa.Table],
+    schema: Schema,
+    plan: Plan,
+    *,
+    ledger: Ledger | None = None,
+    population: str | None = None,
+    settings: Settings | None = None,
+    format: str = "parquet",  # noqa: A002 - what everybody calls it
+    force: bool = False,
+    spreadsheet_safe: bool = False,
+    before_publishing: Callable[[Release], None] = lambda _release: None,
+) -> Release:
+    """Protect what ``read`` returns and write the bundle, whole or not at all."""
+    settings = settings or Settings()
+    check_target(Path(folder), force=force)
+    promised = _promise(plan, schema, settings)
+    with _reserved(ledger, plan, schema, population) as reservation:
+        release = _make(read(), schema, plan, promised, settings, reservation)
+        staged = release.stage(
+            folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
+        )
+        try:
+            before_publishing(release)
+            _publish(staged, ledger, reservation)
+        except BaseException:
+            # After the charge the staged bundle is what was paid for: it stays, and the
+            # ledger knows where it is.
+            if ledger is None or reservation is None or not ledger.is_charged(reservation):
+                staged.discard()
+            raise
+    return release
+
+
+def _publish(staged: Staged, ledger: Ledger | None, reservation: Reservation | None) -> None:
+    if ledger is None or reservation is None:
+        staged.publish()
+        return
+    ledger.charge(
+        reservation,
+        artefact_sha256=staged.artefact,
+        staged=staged.path,
+        final=staged.final,
+        finish=staged.publish,
+    )
+
+
+def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
+    guarantee = plan.guarantee(schema)
+    return guarantee if settings.seed is None else guarantee.seeded()
+
+
+def population_of(schema: Schema, population: str | None) -> str:
+    """The account a release is charged to: as named, as the schema says, or the schema's own."""
+    return population or schema.population or f"unnamed-{schema.hash[:12]}"
+
+
+@contextlib.contextmanager
+def _reserved(
+    ledger: Ledger | None, plan: Plan, schema: Schema, population: str | None
+) -> Iterator[Reservation | None]:
+    """Hold the plan's epsilon while the run lasts; nothing for a plan without one."""
+    if ledger is None or plan.parameters.get("epsilon") is None:
+        yield None
+        return
+    from sherd.budget.amount import Amount
+
+    # A person with several rows is charged for each of them.
+    amount = Amount(plan.exact("epsilon") * schema.rows_per_unit)
+    with ledger.reserving(
+        population=population_of(schema, population),
+        amount=amount,
+        plan_hash=plan.hash,
+        schema_hash=schema.hash,
+        method=plan.method,
+    ) as reservation:
+        yield reservation
+
+
+def _make(
+    table: pa.Table,
+    schema: Schema,
+    plan: Plan,
+    guarantee: Guarantee,
+    settings: Settings,
+    reservation: Reservation | None,
+) -> Release:
+    from sherd.tables.prepare import prepare
+
+    prepared = prepare(table, schema)
+    outcome = plan.spec.run(prepared.table, schema, plan, settings.run())
+    order = outcome.order
+    if order is not None and prepared.kept is not None:
+        order = prepared.kept[order]
+    manifest = _manifest(schema, plan, guarantee, settings, reservation)
+    return Release(
+        tables=outcome.tables,
+        manifest={**manifest, "facts": dict(outcome.facts)},
+        findings=outcome.findings,
+        order=order,
+    )
+
+
+def _manifest(
+    schema: Schema,
+    plan: Plan,
+    guarantee: Guarantee,
+    settings: Settings,
+    reservation: Reservation | None,
+) -> dict[str, Any]:
+    import numpy as np
+    import pyarrow as pa
+
+    from sherd import __version__
+
+    stamps = []
+    if settings.seed is not None:
+        stamps.append("reproducible: carries no guarantee")
+    if settings.keep_order:
+        stamps.append("order of rows kept: not for publication")
+    budget: dict[str, Any] = {"recorded": reservation is not None}
+    if reservation is not None:
+        budget |= {"population": reservation.population, "spent": str(reservation.amount)}
+    return {
+        "format": 1,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "stamps": stamps,
+        "guarantee": guarantee.as_data(),
+        "plan": plan.as_data(),
+        "plan_hash": plan.hash,
+        "schema": schema.as_data(),
+        "schema_hash": schema.hash,
+        "budget": budget,
+        "versions": {
+            "sherd": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "pyarrow": pa.__version__,
+        },
+    }
+
+
+def _fingerprint(tables: Any) -> str:
+    """The sha256 of the released tables as Arrow streams, for releases kept in memory."""
+    import pyarrow as pa
+
+    whole = hashlib.sha256()
+    for name, table in sorted(tables.items()):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        whole.update(name.encode() + b"\0")
+        whole.update(sink.getvalue())
+    return whole.hexdigest()

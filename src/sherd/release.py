@@ -1,0 +1,281 @@
+"""A release: the protected tables, the manifest that describes them, and the bundle on disk.
+
+A bundle is written whole or not at all: every file is written and synced into a hidden
+folder beside the target, and one rename publishes it. The manifest holds the hashes of all
+other files and nothing computed from raw data that the guarantee does not cover.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import FormatError, OutputExistsError, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from sherd.method import Finding
+
+MANIFEST = "manifest.json"
+PACKAGE = "datapackage.json"
+FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What ``protect`` gives back.
+
+    ``findings`` and ``order`` (the input row behind each released row) are for the owner's
+    eyes only and are never saved with the bundle.
+    """
+
+    tables: Mapping[str, pa.Table]
+    manifest: Mapping[str, Any]
+    findings: tuple[Finding, ...] = ()
+    order: Any = field(default=None, repr=False)
+    original: Any = field(default=None, repr=False)
+
+    @property
+    def table(self) -> Any:
+        """The released table, of the same kind as the one that came in."""
+        from sherd.tables.frames import like
+
+        if "data" not in self.tables:
+            raise UsageError(
+                "this release is made of several tables",
+                do="take them from `.tables`: " + ", ".join(self.tables),
+            )
+        data = self.tables["data"]
+        return data if self.original is None else like(self.original, data)
+
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        format: str = "parquet",  # noqa: A002 - what everybody calls it
+        force: bool = False,
+        spreadsheet_safe: bool = False,
+    ) -> Path:
+        """Write the bundle: data, manifest and Frictionless data package."""
+        staged = self.stage(folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe)
+        return staged.publish()
+
+    def stage(
+        self,
+        folder: str | Path,
+        *,
+        format: str = "parquet",  # noqa: A002 - what everybody calls it
+        force: bool = False,
+        spreadsheet_safe: bool = False,
+    ) -> Staged:
+        """Write and sync the bundle beside its target; ``publish`` then renames it."""
+        from sherd.tables.write import write
+
+        if format not in FORMATS:
+            raise UsageError(
+                "the output format is unknown",
+                must="one of " + ", ".join(FORMATS),
+                got=repr(format),
+            )
+        folder = Path(folder)
+        check_target(folder, force=force)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            hidden = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.staged-"))
+        except OSError as error:
+            raise StorageError(
+                "the output folder cannot be made", got=f"{folder}: {error.strerror}"
+            ) from None
+        try:
+            files = {}
+            for name, table in self.tables.items():
+                path = hidden / f"{name}.{format}"
+                write(table, path, spreadsheet_safe=spreadsheet_safe)
+                files[path.name] = {
+                    "sha256": digest(path),
+                    "bytes": path.stat().st_size,
+                    "rows": table.num_rows,
+                    "columns": table.num_columns,
+                }
+            package = _data_package(self.tables, files, format, self.manifest)
+            _write(hidden / PACKAGE, package)
+            files[PACKAGE] = {
+                "sha256": digest(hidden / PACKAGE),
+                "bytes": (hidden / PACKAGE).stat().st_size,
+            }
+            _write(hidden / MANIFEST, {**self.manifest, "files": files})
+            hidden.chmod(0o755)
+            _sync(hidden)
+            return Staged(
+                path=hidden, final=folder, artefact=digest(hidden / MANIFEST), force=force
+            )
+        except BaseException as error:
+            shutil.rmtree(hidden, ignore_errors=True)
+            if isinstance(error, OSError) and not isinstance(error, StorageError):
+                raise StorageError(
+                    "the release cannot be written",
+                    got=f"{folder}: {error.strerror}",
+                    do="nothing was written; make room or choose another folder",
+                ) from None
+            raise
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Release:
+        """Read a bundle; hashes are checked by ``sherd verify``, not here."""
+        from sherd.tables.read import read
+
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        tables = {}
+        for name in manifest["files"]:
+            stem = name.split(".", 1)[0]
+            if name not in (PACKAGE, MANIFEST):
+                tables[stem] = read(folder / name)
+        return cls(tables=tables, manifest=manifest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staged:
+    """A bundle that is complete on disk but not yet in its place."""
+
+    path: Path
+    final: Path
+    artefact: str
+    force: bool
+
+    def publish(self) -> Path:
+        """Move the bundle into its place, in one step."""
+        try:
+            if self.force and self.final.exists():
+                old = Path(
+                    tempfile.mkdtemp(dir=self.final.parent, prefix=f".{self.final.name}.old-")
+                )
+                self.final.rename(old / "old")
+                self.path.rename(self.final)
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                self.path.rename(self.final)
+        except OSError as error:
+            raise StorageError(
+                "the finished release could not be moved into its place",
+                got=f"{self.final}: {error.strerror}",
+                do=f"it is complete in {self.path}",
+            ) from None
+        _sync(self.final.parent)
+        return self.final
+
+    def discard(self) -> None:
+        """Remove what was staged."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def check_target(folder: Path, *, force: bool) -> None:
+    """Refuse a target that exists, unless it may be overwritten and is a release."""
+    if not folder.exists():
+        return
+    if not force:
+        raise OutputExistsError(
+            "the output folder is there already",
+            got=str(folder),
+            do="choose another, or overwrite it with --force",
+        )
+    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST).exists()):
+        raise OutputExistsError(
+            "the output is there already and is not a release",
+            got=str(folder),
+            do="choose another: --force overwrites releases only",
+        )
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a bundle."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise UsageError(
+            "this is not a release", must=f"a folder with a {MANIFEST}", got=str(folder)
+        )
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError):
+        raise FormatError("the manifest cannot be read", must="JSON", got=str(path)) from None
+    if not isinstance(data, dict) or not isinstance(data.get("files"), dict):
+        raise FormatError("the manifest is not one of ours", must="a list of files", got=str(path))
+    return data
+
+
+def digest(path: Path) -> str:
+    """The sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write(path: Path, data: Mapping[str, Any]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        json.dump(data, file, indent=2, ensure_ascii=False)
+        file.write("\n")
+
+
+def _sync(folder: Path) -> None:
+    """Force a folder and the files in it to disk, as far as the system can."""
+    targets = [*folder.iterdir(), folder] if (folder / MANIFEST).exists() else [folder]
+    for target in targets:
+        handle = os.open(target, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+_FRICTIONLESS = (
+    ("int", "integer"),
+    ("uint", "integer"),
+    ("float", "number"),
+    ("double", "number"),
+    ("decimal", "number"),
+    ("halffloat", "number"),
+    ("bool", "boolean"),
+    ("date", "date"),
+    ("timestamp", "datetime"),
+)
+
+
+def _data_package(
+    tables: Mapping[str, pa.Table],
+    files: Mapping[str, Mapping[str, Any]],
+    format: str,  # noqa: A002 - what everybody calls it
+    manifest: Mapping[str, Any],
+) -> dict[str, Any]:
+    """A Frictionless data package, so that other tools can open the bundle."""
+    resources = []
+    for name, table in tables.items():
+        path = f"{name}.{format}"
+        fields = []
+        for column in table.schema:
+            text = str(column.type)
+            kind = next((k for start, k in _FRICTIONLESS if text.startswith(start)), "string")
+            fields.append({"name": column.name, "type": kind})
+        resources.append(
+            {
+                "name": name,
+                "path": path,
+                "format": format.split(".", maxsplit=1)[0],
+                "bytes": files[path]["bytes"],
+                "hash": f"sha256:{files[path]['sha256']}",
+                "schema": {"fields": fields},
+            }
+        )
+    return {
+        "name": "sherd-release",
+        "created": manifest.get("created"),
+        "description": str(manifest.get("guarantee", {}).get("words", "")),
+        "resources": resources,
+    }

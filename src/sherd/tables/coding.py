@@ -1,0 +1,306 @@
+"""Coding: Arrow columns to positions on an axis and back to the column's own type.
+
+Encoding works block by block, so that its extra memory does not grow with the table.
+Values outside the axis take its nearest end, silently: refusing one would be an output
+that depends on the data (``prepare`` may refuse before anything is planned).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sherd.errors import TableError
+from sherd.tables.schema import Type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from sherd.tables.axis import Axis
+
+BLOCK = 1 << 15
+"""Rows coded at once: 256 KiB of positions stay in a core's own cache."""
+
+
+def encode(
+    column: pa.ChunkedArray, axis: Axis, missing_values: Sequence[str] = ()
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.bool_] | None]]:
+    """Blocks of (first row, positions from 0 to axis.steps, which cells are missing or None)."""
+    start = 0
+    table = _LabelTable(axis, missing_values) if axis.labels is not None else None
+    for part in column.chunks:
+        chunk = part if table is None else table.dictionary(part)
+        for offset in range(0, len(chunk), BLOCK):
+            block = chunk.slice(offset, BLOCK)
+            if table is not None:
+                positions, missing = table.positions(block)
+            else:
+                positions, missing = _measured(block, axis)
+            yield start, positions, missing
+            start += len(block)
+
+
+def positions(
+    column: pa.ChunkedArray, axis: Axis, missing_values: Sequence[str] = ()
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The whole column as positions from 0 to axis.steps, and which cells are missing."""
+    found = np.empty(len(column), np.int64)
+    gaps = np.zeros(len(column), np.bool_)
+    for start, block, missing in encode(column, axis, missing_values):
+        found[start : start + len(block)] = block
+        if missing is not None:
+            gaps[start : start + len(block)] = missing
+    return found, gaps
+
+
+class _LabelTable:
+    """Labels to positions, for one axis: one look-up a distinct label, not a cell."""
+
+    def __init__(self, axis: Axis, missing_values: Sequence[str]) -> None:
+        self.axis = axis
+        self.missing_values = frozenset(missing_values)
+        self.position = {label: i for i, label in enumerate(axis.labels or ())}
+        self.codes: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def dictionary(self, chunk: pa.Array) -> pa.Array:
+        """The chunk dictionary-encoded, with the codes of its dictionary looked up."""
+        if not pa.types.is_dictionary(chunk.type):
+            chunk = chunk.dictionary_encode()
+        labels = texts(chunk.dictionary)
+        codes = [self._code(label) for label in labels]
+        # One entry more, the last, for cells without a value.
+        self.codes = np.array([*codes, -1], np.int64)
+        return chunk
+
+    def _code(self, label: str | None) -> int:
+        if label is None or (label in self.missing_values and label not in self.position):
+            return -1
+        code = self.position.get(label, self.axis.other)
+        if code is None:
+            raise TableError(
+                f"the attribute '{self.axis.name}' has labels that its schema does not list",
+                must="one of the listed values",
+                do="add them to `values`, name one as `other`, or set `outside: drop`",
+            )
+        return code
+
+    def positions(self, block: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        indices = numpy_array(block.indices)
+        if block.indices.null_count:
+            indices = np.where(nulls(block.indices), len(self.codes) - 1, indices)
+        found = self.codes[indices]
+        missing = found < 0
+        return found, (missing if missing.any() else None)
+
+
+def texts(values: pa.Array) -> list[str | None]:
+    """Values as the texts that a schema's labels are written in."""
+    if pa.types.is_boolean(values.type):
+        return [None if v is None else ("true" if v else "false") for v in values.to_pylist()]
+    if pa.types.is_floating(values.type):
+        return [
+            None if v is None or v != v else (str(int(v)) if v.is_integer() else repr(v))
+            for v in values.to_pylist()
+        ]
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        try:
+            values = values.cast(pa.string())
+        except pa.ArrowInvalid:
+            raise TableError(
+                "a column of categories holds bytes that are not UTF-8 text",
+                do="convert the column to text first",
+            ) from None
+    found: list[str | None] = values.to_pylist()
+    return found
+
+
+def _measured(block: pa.Array, axis: Axis) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    numbers, missing = _numbers(block, axis)
+    per_unit = 1 / axis.step
+    if numbers.dtype == np.int64 and per_unit == 1:
+        found = np.clip(numbers, axis.low, axis.high)
+        found -= axis.low
+        return found, missing
+    scaled = numbers * float(per_unit)
+    np.rint(scaled, out=scaled)
+    np.clip(scaled, axis.low, axis.high, out=scaled)
+    scaled -= axis.low
+    gaps = np.isnan(scaled)
+    if gaps.any():
+        scaled[gaps] = 0
+        missing = gaps if missing is None else missing | gaps
+    return scaled.astype(np.int64), missing
+
+
+def _numbers(block: pa.Array, axis: Axis) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """A block in the axis's unit (numbers, days, seconds), as int64 or float64."""
+    kind = block.type
+    try:
+        block = _in_unit(block, axis)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        raise TableError(
+            f"the attribute '{axis.name}' cannot be read as {axis.type}",
+            must=f"values of type {axis.type}",
+            got=f"a column of type {kind}",
+            do="correct the type in the schema, or convert the column",
+        ) from None
+    if block.null_count:
+        missing = nulls(block)
+        return np.where(missing, 0, numpy_array(block)), missing
+    return numpy_array(block), None
+
+
+def _in_unit(block: pa.Array, axis: Axis) -> pa.Array:
+    kind = block.type
+    if axis.type is Type.BOOLEAN:
+        return block.cast(pa.bool_()).cast(pa.int64())
+    if axis.type is Type.DATE:
+        return block.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+    if axis.type is Type.DATETIME:
+        if not pa.types.is_timestamp(kind):
+            block = block.cast(pa.timestamp("us"))
+        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[block.type.unit]
+        ticks = block.cast(pa.int64())
+        return (
+            ticks
+            if per_second == 1
+            else pc.divide(ticks.cast(pa.float64(), safe=False), float(per_second))
+        )
+    if pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
+        raise pa.ArrowInvalid("not a number")
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        return block.cast(pa.int64())
+    return block.cast(pa.float64(), safe=False)
+
+
+def storage(
+    axis: Axis, numerators: NDArray[np.int64], size: NDArray[np.int64] | int, kind: pa.DataType
+) -> NDArray[Any]:
+    """Positions numerators/size above the axis's low end, as cells in the column's storage.
+
+    Numerators outside the axis take its nearest end. Everything but numbers is rounded to
+    the nearest whole position, last.
+    """
+    inside = np.clip(numerators, 0, axis.steps * np.asarray(size, np.int64))
+    places = inside / size
+    places += axis.low
+    step = axis.step
+    if axis.type is Type.NUMBER:
+        # Dividing by a power of ten is correctly rounded, multiplying by its inverse is not:
+        # a value that met no noise comes back as the very number that went in.
+        return places * float(step.numerator) / float(step.denominator)
+    whole = np.rint(places)
+    if axis.type.labelled:
+        return whole.astype(np.int32)
+    if axis.type is Type.DATETIME:
+        unit = kind.unit if pa.types.is_timestamp(kind) else "us"
+        ticks = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit] * step
+        if ticks.denominator == 1:
+            return whole.astype(np.int64) * int(ticks)
+        return np.rint(whole * float(ticks)).astype(np.int64)
+    if step == 1:
+        return whole.astype(np.int64)
+    return np.rint(whole * float(step)).astype(np.int64)
+
+
+def numpy_array(array: pa.Array) -> NDArray[Any]:
+    """An Arrow array of numbers or booleans as numpy, numbers without a copy.
+
+    Where a cell is null anything may stand. ``Array.to_numpy`` would do, but imports pandas
+    (half a second).
+    """
+    data = array.buffers()[1]
+    if pa.types.is_boolean(array.type):
+        bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+        return bits[array.offset : array.offset + len(array)].view(np.bool_)
+    kind = np.dtype(str(array.type).replace("halffloat", "float16").replace("double", "float64"))
+    if data is None:
+        return np.empty(0, kind)
+    return np.frombuffer(data, kind, len(array), array.offset * kind.itemsize)
+
+
+def nulls(array: pa.Array) -> NDArray[np.bool_]:
+    """Which cells of an Arrow array are null."""
+    found: NDArray[np.bool_] = numpy_array(array.is_null())
+    return found
+
+
+def arrow_array(cells: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Numbers as an Arrow array that shares their memory.
+
+    ``pyarrow.array`` would do, but imports pandas (half a second) to see whether it is given
+    one of its kinds.
+    """
+    validity = None
+    if missing is not None:
+        validity = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    kind = pa.from_numpy_dtype(cells.dtype)
+    if cells.dtype == np.bool_:
+        data = pa.py_buffer(np.packbits(cells, bitorder="little"))
+    else:
+        data = pa.py_buffer(np.ascontiguousarray(cells))
+    return pa.Array.from_buffers(kind, len(cells), [validity, data])
+
+
+def text_array(texts: Sequence[str]) -> pa.Array:
+    """Texts as an Arrow array; like ``arrow_array`` without waking pandas."""
+    encoded = [text.encode() for text in texts]
+    offsets = np.zeros(len(encoded) + 1, np.int32)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def wrap(
+    axis: Axis, cells: NDArray[Any], missing: NDArray[np.bool_] | None, kind: pa.DataType
+) -> pa.Array:
+    """Cells in storage form as an Arrow array of the column's own type."""
+    if axis.labels is not None:
+        return _labels(axis, cells, missing, kind)
+    if axis.type is Type.BOOLEAN:
+        return arrow_array(cells.astype(np.bool_), missing).cast(kind)
+    if axis.type is Type.DATE:
+        return arrow_array(cells.astype(np.int32), missing).cast(pa.date32()).cast(kind)
+    if axis.type is Type.DATETIME:
+        stamp = kind if pa.types.is_timestamp(kind) else pa.timestamp("us")
+        return arrow_array(cells, missing).cast(stamp).cast(kind)
+    return _numeric(cells, missing, kind)
+
+
+def _numeric(cells: NDArray[Any], missing: NDArray[np.bool_] | None, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(kind):
+        exact = pc.round(arrow_array(cells, missing).cast(pa.float64()), ndigits=kind.scale)
+        return exact.cast(kind, safe=False)
+    if pa.types.is_integer(kind):
+        whole = cells if cells.dtype == np.int64 else np.rint(cells).astype(np.int64)
+        bounds = np.iinfo(str(kind))
+        if whole.size and (whole.min() < bounds.min or whole.max() > bounds.max):
+            kind = pa.int64()  # the domain is wider than the column's type
+        return arrow_array(whole, missing).cast(kind)
+    plain = arrow_array(cells, missing)
+    return plain if plain.type == kind else plain.cast(kind, safe=False)
+
+
+def _labels(
+    axis: Axis, cells: NDArray[Any], missing: NDArray[np.bool_] | None, kind: pa.DataType
+) -> pa.Array:
+    labels = text_array(axis.labels or ())
+    target = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_boolean(target):
+        labels = arrow_array(np.array([label == "true" for label in axis.labels or ()]))
+    indices = arrow_array(cells.astype(np.int32), missing)
+    coded = pa.DictionaryArray.from_arrays(indices, labels.cast(target), ordered=False)
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(
+            indices.cast(kind.index_type)
+            if len(labels) <= np.iinfo(str(kind.index_type)).max
+            else indices,
+            labels.cast(target),
+            ordered=kind.ordered,
+        )
+    return coded.cast(target)

@@ -1,0 +1,350 @@
+"""CSV files into Arrow tables, a block at a time, so that no second copy is ever held.
+
+The header is looked at first: it gives the delimiter, the names, and with the first rows
+the time zone of times. With a schema every column is parsed straight into its type by a
+streaming reader; labels become dictionaries, which take 4 bytes a cell whatever the
+length of the text (plain text takes 4 bytes and the text). Without a schema Arrow infers
+the types, which needs the whole file at once.
+
+Arrow's own messages quote rows, so none is passed on: ``csvfault`` reads the file again
+to say where it is wrong without saying what stands there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from sherd.errors import FormatError, StorageError, TableError, UsageError
+from sherd.tables.conform import check_columns, check_names, is_text
+from sherd.tables.schema import Role, Type
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sherd.tables.schema import Schema
+
+Progress = Callable[[str, int, int], None]
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+_PEEK = 1 << 20
+_BLOCK = 1 << 20
+_LABELS = pa.dictionary(pa.int32(), pa.string())
+_TIME = re.compile(r"\d\d:\d\d(?::\d\d)?(?P<fraction>\.\d+)?\s*(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?$")
+
+
+class Checked(io.RawIOBase):
+    """A stream that refuses NUL bytes, which no text file contains.
+
+    A last line that does not end is ended: Arrow takes a lone header without it for no
+    header.
+    """
+
+    def __init__(self, inner: pa.NativeFile, shown: str) -> None:
+        self._inner = inner
+        self._shown = shown
+        self._offset = 0
+        self._ended = True
+        self.tail = b""
+
+    def readable(self) -> bool:
+        """Whether the stream can be read: it can."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, fewer than asked for only at the end."""
+        data = bytes(self._inner.read(None if size < 0 else size))
+        while 0 < len(data) < size and (more := self._inner.read(size - len(data))):
+            data += bytes(more)
+        if (place := data.find(0)) >= 0:
+            raise FormatError(
+                "the file contains a NUL byte",
+                must="UTF-8 text",
+                got=f"{self._shown}, byte {self._offset + place}",
+                do="it may be UTF-16 or no text at all: save it as UTF-8 CSV",
+            )
+        self._offset += len(data)
+        if data:
+            self._ended = data.endswith((b"\n", b"\r"))
+            self.tail = (self.tail + data[-64:])[-64:]
+        if not self._ended and (size < 0 or len(data) < size):
+            self._ended = True
+            return data + b"\n"
+        return data
+
+    def close(self) -> None:
+        """Close the stream below as well."""
+        self._inner.close()
+        super().close()
+
+
+def compression(path: Path) -> str | None:
+    """The compression a file's name promises.
+
+    >>> from pathlib import Path
+    >>> compression(Path("a.csv.gz")), compression(Path("a.csv"))
+    ('gzip', None)
+    """
+    return COMPRESSIONS.get(path.suffix.lower())
+
+
+def open_text(path: Path) -> tuple[Checked, IO[bytes]]:
+    """The decompressed stream of a file, and the file below it (for progress)."""
+    try:
+        raw = path.open("rb")
+    except FileNotFoundError:
+        raise UsageError("the file does not exist", got=str(path), do="check the path") from None
+    except OSError as error:
+        raise StorageError("the file cannot be read", got=f"{path}: {error.strerror}") from None
+    method = compression(path)
+    inner = pa.PythonFile(raw, "r") if method is None else pa.CompressedInputStream(raw, method)
+    return Checked(inner, str(path)), raw
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What the beginning of a CSV file tells: its names, its delimiter, its first rows."""
+
+    names: tuple[str, ...]
+    delimiter: str
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the header could be a row of data."""
+        return any(_is_number(name) for name in self.names)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def layout(path: Path) -> Layout:
+    """Look at the beginning of a file."""
+    stream, _ = open_text(path)
+    try:
+        with stream:
+            head = stream.read(_PEEK)
+    except FormatError:
+        raise
+    except OSError:
+        raise damaged(path) from None
+    if not head.strip():
+        raise FormatError("the file is empty", must="a header row and rows below it", got=str(path))
+    try:
+        text = head.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 4:  # else: the peek cut a character in two
+            raise not_utf8(path, error.start) from None
+        text = head[: error.start].decode("utf-8-sig")
+    first = re.split(r"[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0]
+    delimiter = _delimiter(path, first)
+    rows: list[tuple[str, ...]] = []
+    with contextlib.suppress(csv.Error):  # a cell beyond its limit: the rows before it will do
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        rows.extend(tuple(row) for row in lines if row)
+    if not rows:
+        raise FormatError("the file has no header row", got=str(path))
+    whole = len(head) < _PEEK
+    return Layout(names=rows[0], delimiter=delimiter, rows=tuple(rows[1 : None if whole else -1]))
+
+
+def _delimiter(path: Path, first: str) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if ".tsv" in suffixes or ".tab" in suffixes:
+        return "\t"
+    fields = {
+        sign: len(next(csv.reader([first[:100_000]], delimiter=sign))) for sign in (",", ";", "\t")
+    }
+    if fields[","] > 1:
+        return ","
+    return max(fields, key=lambda sign: fields[sign])
+
+
+def damaged(path: Path) -> FormatError:
+    """The error for a file whose compression is cut short or broken."""
+    return FormatError(
+        "the compressed file is damaged or cut short",
+        must=f"a whole {compression(path) or 'CSV'} file",
+        got=str(path),
+        do="copy or make it again",
+    )
+
+
+def not_utf8(path: Path, offset: int) -> FormatError:
+    """The error for a file in another encoding."""
+    return FormatError(
+        "the file is not UTF-8 text",
+        must="UTF-8",
+        got=f"{path}, byte {offset}",
+        do="convert it, for example with: iconv -f LATIN1 -t UTF-8",
+    )
+
+
+def read_csv(path: Path, schema: Schema | None, progress: Progress | None) -> pa.Table:
+    """The table in a CSV file, compressed or not."""
+    seen = layout(path)
+    speak = not seen.doubtful
+    if schema is not None:
+        speak = any(name in schema.attributes for name in seen.names)
+    check_names(seen.names, shown=str(path), speak=speak)
+    if schema is not None:
+        check_columns(seen.names, schema, shown=str(path))
+    elif all(_is_number(name) for name in seen.names):
+        raise TableError(
+            "the file has no header row",
+            must="a first row with the columns' names",
+            got=f"{path}, whose first row holds numbers only",
+            do="add a header row",
+        )
+    from sherd.tables.csvfault import explain
+
+    convert = options(seen, schema)
+    stream, raw = open_text(path)
+    total = path.stat().st_size
+    try:
+        with stream:
+            if schema is None:
+                table = _inferred(stream, seen, convert)
+            else:
+                table = _streamed(stream, seen, convert, lambda: _tell(progress, raw, total))
+    except FormatError:
+        raise
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError):
+        raise explain(path, seen, convert, schema) from None
+    except OSError:
+        raise damaged(path) from None
+    if _open_quote(table, stream.tail):
+        raise FormatError(
+            "the file ends inside a quoted cell",
+            must="rows of cells, with text in double quotes where it holds a delimiter",
+            got=str(path),
+            do="look for a quote that is never closed",
+        )
+    return table
+
+
+def _open_quote(table: pa.Table, tail: bytes) -> bool:
+    """Whether the last cell runs into the end of the file, which Arrow lets pass.
+
+    Such a cell ends with the file's last line end. One that was closed can only do so
+    where the closing quote stands alone on the last line.
+    """
+    if not table.num_rows or not is_text(table.columns[-1].type):
+        return False
+    cell = table.columns[-1][-1].as_py()
+    runs_on = cell is not None and cell.endswith(("\n", "\r"))
+    return runs_on and re.search(rb'[\r\n]"\s*$', tail) is None
+
+
+def _tell(progress: Progress | None, raw: IO[bytes], total: int) -> None:
+    if progress is not None:
+        progress("reading", total if raw.closed else min(raw.tell(), total), total)
+
+
+def parsing(seen: Layout) -> pacsv.ParseOptions:
+    """How rows are cut into cells."""
+    return pacsv.ParseOptions(delimiter=seen.delimiter, newlines_in_values=True)
+
+
+def options(seen: Layout, schema: Schema | None) -> pacsv.ConvertOptions:
+    """How cells become values."""
+    marks = [""] if schema is None else ["", *schema.missing_values]
+    types = {}
+    if schema is not None:
+        for place, name in enumerate(seen.names):
+            attribute = schema[name]
+            if attribute.role is Role.IDENTIFIER or attribute.type is Type.TEXT:
+                types[name] = pa.string()
+            elif attribute.type.labelled:
+                types[name] = _LABELS
+            elif attribute.type is Type.DATETIME:
+                types[name] = _time_type(seen, place)
+            else:
+                types[name] = _TYPES[attribute.type]
+    return pacsv.ConvertOptions(
+        column_types=types,
+        null_values=marks,
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=True,
+    )
+
+
+_TYPES = {
+    Type.INTEGER: pa.int64(),
+    Type.NUMBER: pa.float64(),
+    Type.DATE: pa.date32(),
+    Type.BOOLEAN: pa.bool_(),
+}
+
+
+def _time_type(seen: Layout, place: int) -> pa.DataType:
+    """The type of a column of times: their zone, where all agree on it, and their precision."""
+    zones, digits = set(), 0
+    for row in seen.rows:
+        if place < len(row) and (found := _TIME.search(row[place].strip())):
+            zones.add(found["zone"])
+            digits = max(digits, len(found["fraction"] or ".") - 1)
+    unit = "ns" if digits > 6 else "us"
+    offsets = zones - {None}
+    if not offsets:
+        return pa.timestamp(unit)
+    zone = next(iter(offsets)) if len(offsets) == 1 else "Z"
+    if zone == "Z" or re.fullmatch(r"[+-]00(:?00)?", zone):
+        return pa.timestamp(unit, "UTC")
+    hours, minutes = zone[:3], zone[3:].lstrip(":") or "00"
+    return pa.timestamp(unit, f"{hours}:{minutes}")
+
+
+def _streamed(
+    stream: Checked, seen: Layout, convert: pacsv.ConvertOptions, tell: Callable[[], None]
+) -> pa.Table:
+    batches = []
+    with pacsv.open_csv(
+        pa.PythonFile(stream, "r"),
+        read_options=pacsv.ReadOptions(block_size=_BLOCK),
+        parse_options=parsing(seen),
+        convert_options=convert,
+    ) as reader:
+        schema = reader.schema
+        for batch in reader:
+            batches.append(batch)
+            tell()
+    return _one_dictionary(batches, schema)
+
+
+def _one_dictionary(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """A table of the batches, every label column with one dictionary for all of them.
+
+    Column by column, and each old column let go before the next: the peak is one column
+    more than the table.
+    """
+    table = pa.Table.from_batches(batches, schema=schema)
+    batches.clear()
+    columns = list(table.columns)
+    del table
+    for place, column in enumerate(columns):
+        if pa.types.is_dictionary(column.type):
+            columns[place] = column.unify_dictionaries()
+        del column
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _inferred(stream: Checked, seen: Layout, convert: pacsv.ConvertOptions) -> pa.Table:
+    table = pacsv.read_csv(
+        pa.PythonFile(stream, "r"), parse_options=parsing(seen), convert_options=convert
+    )
+    if any(pa.types.is_binary(column.type) for column in table.columns):
+        raise pa.ArrowInvalid("a column is not UTF-8")
+    return table.rename_columns(list(seen.names))

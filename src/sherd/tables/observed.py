@@ -1,0 +1,101 @@
+"""Axes taken from the data, where the plan allows it by name.
+
+The papers do this: bounds of [0, α·max], categories in order of frequency. Both are facts
+about the data that no epsilon covers; the guarantee of such a plan says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sherd.errors import TableError
+from sherd.tables.axis import Axis
+from sherd.tables.coding import texts
+from sherd.tables.schema import Attribute, Bound, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def axis_of(
+    attribute: Attribute,
+    column: pa.ChunkedArray,
+    *,
+    domain_from_data: float | None = None,
+    by_frequency: bool = False,
+    missing_values: Sequence[str] = (),
+) -> Axis:
+    """The declared axis, or one taken from the column where that is allowed and needed."""
+    if by_frequency and attribute.type is Type.CATEGORY:
+        return Axis.of(_by_frequency(attribute, column, missing_values))
+    if domain_from_data is not None and attribute.type.measured and attribute.domain is None:
+        return Axis.of(replace(attribute, domain=_domain(attribute, column, domain_from_data)))
+    return Axis.of(attribute)
+
+
+def _by_frequency(
+    attribute: Attribute, column: pa.ChunkedArray, missing_values: Sequence[str]
+) -> Attribute:
+    """Labels by falling frequency, then as declared, then by name (delvasto2025, 5.1)."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    counted = pc.value_counts(column.combine_chunks())
+    declared = {label: i for i, label in enumerate(attribute.labels or ())}
+    counts = dict.fromkeys(declared, 0)
+    for label, count in zip(
+        texts(counted.field("values")), counted.field("counts").to_pylist(), strict=True
+    ):
+        if label is None or (label in missing_values and label not in declared):
+            continue
+        if declared and label not in declared:
+            continue  # prepare has dropped or refused it, or it is recoded to `other`
+        counts[label] = counts.get(label, 0) + count
+    if not counts:
+        raise TableError(
+            f"the attribute '{attribute.name}' has no values to take its labels from",
+            do="declare `values` in the schema",
+        )
+    ordered = sorted(counts, key=lambda label: (-counts[label], declared.get(label, 0), label))
+    return replace(attribute, values=tuple(ordered), taxonomy=None)
+
+
+def _domain(attribute: Attribute, column: pa.ChunkedArray, factor: float) -> tuple[Bound, Bound]:
+    """[0, factor·max], with factor·min below where there are negative values."""
+    low, high = _extremes(attribute, column)
+    if attribute.type in (Type.DATE, Type.DATETIME):
+        margin = (high - low) * (factor - 1) or timedelta(days=1)
+        return low - margin, high + margin
+    bottom = min(0.0, float(low) * factor)
+    top = max(0.0, float(high) * factor)
+    if top <= bottom:
+        top = bottom + 1
+    if attribute.type is Type.INTEGER:
+        return Decimal(math.floor(bottom)), Decimal(math.ceil(top))
+    return Decimal(repr(bottom)), Decimal(repr(top))
+
+
+def _extremes(attribute: Attribute, column: pa.ChunkedArray) -> tuple[Any, Any]:
+    if attribute.type in (Type.NUMBER, Type.INTEGER) and not pa.types.is_integer(column.type):
+        column = column.cast(pa.float64(), safe=False)
+        column = column.filter(pc.is_finite(column))
+    found = pc.min_max(column)
+    low, high = found["min"].as_py(), found["max"].as_py()
+    if low is None:
+        raise TableError(
+            f"the attribute '{attribute.name}' has no values to take its domain from",
+            do="declare `domain` in the schema",
+        )
+    if isinstance(low, datetime) and attribute.type is Type.DATE:
+        low, high = low.date(), high.date()
+    if isinstance(low, datetime):
+        low, high = (v if v.tzinfo else v.replace(tzinfo=UTC) for v in (low, high))
+    elif attribute.type is Type.DATETIME and isinstance(low, date):
+        low, high = (datetime(v.year, v.month, v.day, tzinfo=UTC) for v in (low, high))
+    return low, high

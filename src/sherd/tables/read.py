@@ -1,0 +1,113 @@
+"""Tables in: one function for files and databases, by suffix or by address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sherd.errors import FormatError, StorageError, UsageError
+from sherd.tables.address import Address, is_address, redact
+from sherd.tables.csvfile import COMPRESSIONS, Progress, read_csv
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sherd.tables.schema import Schema
+
+__all__ = ["read", "redact"]
+
+_TEXT = (".csv", ".tsv", ".tab", ".txt")
+_PARQUET = (".parquet", ".pq")
+_ARROW = (".feather", ".arrow", ".ipc")
+
+
+def read(
+    source: str | Path,
+    *,
+    schema: Schema | None = None,
+    query: str | None = None,
+    progress: Progress | None = None,
+) -> pa.Table:
+    """The table in a file or a database.
+
+    ``source`` is a path (.csv, .tsv, also compressed; .parquet; .feather, .arrow) or an
+    address (``sqlite:///``, ``duckdb:///``, ``postgresql://``), which needs a ``query`` or
+    ``?table=name``. With a schema the table's columns must be those of the schema and get
+    its types; without one they have the types found. ``progress`` is told the step, what
+    is done of it and how much there is.
+    """
+    from sherd.tables.conform import check_names, conform
+
+    if isinstance(source, str) and is_address(source):
+        from sherd.tables.sql import read_sql
+
+        address = Address.parse(source, query=query)
+        table, shown = read_sql(address), address.shown
+    else:
+        path, shown = Path(source), redact(str(source))
+        if query is not None:
+            raise UsageError(
+                "a query needs a database",
+                must="an address such as sqlite:///people.db",
+                got=shown,
+            )
+        kind = _kind(path, shown)
+        if path.is_dir():
+            raise UsageError("the source is a folder", must="a file", got=shown)
+        if kind in _TEXT:
+            return read_csv(path, schema, progress)
+        table = _typed_file(path, kind, shown)
+    if schema is None:
+        check_names(table.column_names, shown=shown)
+        return table
+    return conform(table, schema, shown=shown)
+
+
+def _kind(path: Path, shown: str) -> str:
+    """The suffix that says what a file is, looking past a compression."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+        kind = suffixes[-1] if suffixes else ""
+        known: tuple[str, ...] = _TEXT
+    else:
+        kind = suffixes[-1] if suffixes else ""
+        known = (*_TEXT, *_PARQUET, *_ARROW)
+    if kind not in known:
+        raise UsageError(
+            "the file's format is unknown",
+            must="a name that ends in .csv, .tsv (also .gz, .zst, .bz2, .lz4), .parquet, "
+            ".feather or .arrow",
+            got=shown,
+        )
+    return kind
+
+
+def _typed_file(path: Path, kind: str, shown: str) -> pa.Table:
+    import pyarrow as pa
+
+    name = "Parquet" if kind in _PARQUET else "Arrow"
+    try:
+        with path.open("rb") as file:
+            if kind in _PARQUET:
+                import pyarrow.parquet as pq
+
+                return pq.ParquetFile(file).read()
+            if file.read(6) == b"ARROW1":
+                return pa.ipc.open_file(file).read_all()
+            file.seek(0)
+            return pa.ipc.open_stream(file).read_all()
+    except FileNotFoundError:
+        raise UsageError("the file does not exist", got=shown, do="check the path") from None
+    except (pa.ArrowException, OSError) as error:
+        # Arrow raises a plain OSError without a number for bytes that make no sense.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StorageError(
+                "the file cannot be read", got=f"{shown}: {error.strerror}"
+            ) from None
+        raise FormatError(
+            f"the file is damaged or no {name} file",
+            must=f"a whole {name} file",
+            got=shown,
+            do="copy or make it again",
+        ) from None

@@ -1,0 +1,140 @@
+"""Tables out: CSV, Parquet or Arrow by suffix, the same bytes for the same table.
+
+Numbers are written so that reading them gives the same number; whole numbers, decimals
+and dates keep their form; times keep their zone; labels are written as labels. CSV cells
+are quoted only where they must be; a missing cell is empty and an empty text is ``""``.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sherd.errors import StorageError, TableError, UsageError
+from sherd.tables.conform import check_names, is_text, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ROWS = 1 << 16
+_FORMULA = r"^[=+\-@\t\r]"
+_QUOTED = r"[\",\r\n]|^\s|\s$|^$"
+
+
+def write(table: pa.Table, path: Path, *, spreadsheet_safe: bool = False) -> None:
+    """Write a table to exactly this path, in the format its suffix names.
+
+    ``spreadsheet_safe`` puts an apostrophe before text that a spreadsheet would run as a
+    formula; it concerns CSV only, since only there a cell's type is guessed.
+    """
+    path = Path(path)
+    name = path.name.lower()
+    check_names(table.column_names, shown=str(path))
+    table = pa.table(
+        {column: plain(table[column], column) for column in table.column_names}
+    )  # which also leaves any metadata behind
+    try:
+        if name.endswith((".csv", ".csv.gz", ".csv.zst")):
+            with path.open("wb") as file:
+                _write_csv(table, file, name, spreadsheet_safe=spreadsheet_safe)
+        elif name.endswith((".parquet", ".pq")):
+            import pyarrow.parquet as pq
+
+            with path.open("wb") as file:
+                pq.write_table(table, file, compression="zstd")
+        elif name.endswith((".feather", ".arrow", ".ipc")):
+            options = pa.ipc.IpcWriteOptions(compression="zstd", unify_dictionaries=True)
+            with (
+                path.open("wb") as file,
+                pa.ipc.new_file(file, table.schema, options=options) as writer,
+            ):
+                writer.write_table(table, max_chunksize=_ROWS)
+        else:
+            raise UsageError(
+                "the output's format is unknown",
+                must="a name that ends in .csv, .csv.gz, .csv.zst, .parquet or .feather",
+                got=path.name,
+            )
+    except OSError as error:
+        reason = error.strerror or "the disk failed"
+        raise StorageError("the table cannot be written", got=f"{path}: {reason}") from None
+
+
+def _write_csv(table: pa.Table, file: IO[bytes], name: str, *, spreadsheet_safe: bool) -> None:
+    sink: Any = file
+    if name.endswith(".gz"):
+        sink = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0, compresslevel=6)
+    elif name.endswith(".zst"):
+        sink = pa.CompressedOutputStream(file, "zstd")
+    for block in csv_blocks(table, spreadsheet_safe=spreadsheet_safe):
+        sink.write(block)
+    if sink is not file:
+        sink.close()
+
+
+def csv_blocks(table: pa.Table, *, spreadsheet_safe: bool = False) -> Iterator[Any]:
+    r"""The bytes of the table as CSV, in blocks.
+
+    >>> b"".join(bytes(b) for b in csv_blocks(pa.table({"a": [1, None], "b": ["x,y", ""]})))
+    b'a,b\n1,"x,y"\n,""\n'
+    """
+    header = pa.array(table.column_names, pa.string())
+    yield (",".join(_escaped(header, safe=spreadsheet_safe).to_pylist()) + "\n").encode()
+    # A lone empty cell would be an empty line, which readers skip.
+    blank = '""' if table.num_columns == 1 else ""
+    for batch in table.to_batches(max_chunksize=_ROWS):
+        cells = [
+            _cells(column, name, safe=spreadsheet_safe)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        rows = _joined(*cells, by=",", null_handling="replace", null_replacement=blank)
+        lines = _joined(rows, "", by="\n")
+        if len(lines):
+            # The values of a text column lie one after the other: that is the file.
+            yield lines.buffers()[2].slice(0, pc.sum(pc.binary_length(lines)).as_py())
+
+
+def _joined(*parts: pa.Array | str, by: str = "", **options: str) -> pa.Array:
+    """Texts put together row by row."""
+    large = [
+        pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in parts
+    ]
+    return pc.binary_join_element_wise(*large, pa.scalar(by, pa.large_string()), **options)
+
+
+def _cells(column: pa.Array, name: str, *, safe: bool) -> pa.Array:
+    """A column as the text of its cells, large so that no block can be too large."""
+    if pa.types.is_dictionary(column.type):
+        text = _cells(column.dictionary, name, safe=safe)
+        return pc.take(text, column.indices)
+    if is_text(column.type):
+        return _escaped(column, safe=safe)
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        text = pc.strftime(column, format="%Y-%m-%d %H:%M:%S%z")
+        text = pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2")
+        return text.cast(pa.large_string())
+    try:
+        return column.cast(pa.large_string())
+    except pa.ArrowNotImplementedError:
+        raise TableError(
+            f"the column '{name}' cannot be written as CSV",
+            must="numbers, dates, true or false, or text",
+            got=f"the type {column.type}",
+            do="choose Parquet",
+        ) from None
+
+
+def _escaped(column: pa.Array, *, safe: bool) -> pa.Array:
+    text = column.cast(pa.large_string())
+    if safe:
+        risky = pc.match_substring_regex(text, _FORMULA)
+        text = pc.if_else(risky, _joined("'", text), text)
+    special = pc.match_substring_regex(text, _QUOTED)
+    if not pc.any(special).as_py():
+        return text
+    doubled = pc.replace_substring(text, '"', '""')
+    return pc.if_else(special, _joined('"', doubled, '"'), text)
