@@ -95,15 +95,36 @@ def associate(
     *,
     similar: Sequence[str] = (),
     search: Search | None = None,
+    block: int | None = None,
     randomness: Randomness,
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
 ) -> Association:
     """Group the tuples of every fragment so that the association is loose.
 
     Tuples that cannot be placed are left out. Small tables, where chance decides, are
-    tried several times.
+    tried several times. With ``block`` the tuples are associated in random blocks of about
+    that size, each for itself.
     """
     search = search or Search()
+    if block is not None and block < table.num_rows:
+        blocks = table.num_rows // block
+        cut = np.array_split(randomness.permutation(table.num_rows), blocks)
+        parts = []
+        for at, rows in enumerate(cut):
+            progress("placing tuples", at, blocks)
+            parts.append(
+                associate(
+                    table.take(rows),
+                    schema,
+                    constraints,
+                    fragments,
+                    sizes,
+                    similar=similar,
+                    search=search,
+                    randomness=randomness,
+                )
+            )
+        return _joined(cut, parts, table.num_rows)
     shape = problem_shape(table, constraints, fragments, sizes)
     tries = 1 if table.num_rows > _SMALL_TABLE else 24
     best: Association | None = None
@@ -120,6 +141,22 @@ def associate(
     progress("placing tuples", tries, tries)
     assert best is not None, "at least one attempt is made"
     return best
+
+
+def _joined(
+    cut: Sequence[npt.NDArray[np.int64]], found: Sequence[Association], rows: int
+) -> Association:
+    place = np.full((len(found[0].groups), rows), -1, np.int32)
+    before = np.zeros(len(found[0].groups), np.int32)
+    for members, part in zip(cut, found, strict=True):
+        place[:, members] = np.where(part.place >= 0, part.place + before[:, None], -1)
+        before += np.asarray(part.groups, np.int32)
+    return Association(
+        place=place,
+        groups=tuple(int(g) for g in before),
+        unplaced=sum(part.unplaced for part in found),
+        dissolved=sum(part.dissolved for part in found),
+    )
 
 
 def problem_shape(
@@ -155,9 +192,7 @@ def problem_shape(
             continue
         covered.add((span[0][0], span[1][0]))
         reaches += [
-            reach
-            for reach in ((span[0][0], ids[1]), (span[1][0], ids[0]))
-            if reach not in reaches
+            reach for reach in ((span[0][0], ids[1]), (span[1][0], ids[0])) if reach not in reaches
         ]
     count = len(fragments)
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count) if (i, j) not in covered]

@@ -71,6 +71,20 @@ def _diverse(codes, order, low, high, limit, seen):  # type: ignore[no-untyped-d
 
 
 @numba.njit(cache=True, nogil=True)
+def _part(levels, where, order, spare, low, high):  # type: ignore[no-untyped-def]
+    """Put the lower half of a cell before the upper in ``spare``; where the upper begins."""
+    middle, end = low, high
+    for i in range(low, high):
+        if levels[order[i]] <= where:
+            spare[middle] = order[i]
+            middle += 1
+        else:
+            end -= 1
+            spare[end] = order[i]
+    return middle
+
+
+@numba.njit(cache=True, nogil=True)
 def split(order, levels, distinct, scores, nominal, weights, codes, limit, least):  # type: ignore[no-untyped-def]
     """Reorder ``order`` (a random permutation) into cells; returns how many there are.
 
@@ -94,31 +108,19 @@ def split(order, levels, distinct, scores, nominal, weights, codes, limit, least
         done = False
         if high - low >= 2 * least:
             for a in range(attributes):
-                wish[a] = 0.0
-                if whole[a] > 0:
-                    wish[a] = (
-                        weights[a]
-                        * _varies(
-                            levels[a], scores[a, : distinct[a]], nominal[a], order, low, high, counts
-                        )
-                        / whole[a]
-                    )
+                varies = _varies(
+                    levels[a], scores[a, : distinct[a]], nominal[a], order, low, high, counts
+                )
+                wish[a] = weights[a] * varies / whole[a] if whole[a] > 0 else 0.0
             for a in np.argsort(-wish):
                 if wish[a] <= 0 or done:
                     break
                 where = _cut(levels[a], distinct[a], order, low, high, counts)
                 if where < 0:
                     continue
-                middle, behind = low, 0
-                for i in range(low, high):
-                    if levels[a, order[i]] <= where:
-                        spare[middle] = order[i]
-                        middle += 1
-                    else:
-                        behind += 1
-                        spare[high - behind] = order[i]
+                middle = _part(levels[a], where, order, spare, low, high)
                 if (
-                    min(middle - low, behind) < least
+                    min(middle - low, high - middle) < least
                     or not _diverse(codes, spare, low, middle, limit, seen)
                     or not _diverse(codes, spare, middle, high, limit, seen)
                 ):

@@ -60,4 +60,5 @@ def positions(table: pa.Table, attribute: Attribute) -> Ints:
         order = pc.sort_indices(values).to_numpy()
     rank[order] = np.arange(len(values))
     indices = pc.fill_null(encoded.indices.cast(pa.int64()), len(values))
-    return rank[indices.to_numpy(zero_copy_only=False)]
+    found: Ints = rank[indices.to_numpy(zero_copy_only=False)]
+    return found

@@ -83,9 +83,7 @@ class Constraints:
         return tuple(
             c
             for at, c in enumerate(self.constraints)
-            if len(c) > 1
-            and not any(s < sets[at] for s in sets)
-            and sets.index(sets[at]) == at
+            if len(c) > 1 and not any(s < sets[at] for s in sets) and sets.index(sets[at]) == at
         )
 
     @property
@@ -133,7 +131,7 @@ class Constraints:
         Attributes to be kept similar come before everything else; others count by how
         often the workload asks about them.
         """
-        found = {name: SIMILAR_WEIGHT for name in similar}
+        found = dict.fromkeys(similar, SIMILAR_WEIGHT)
         for asked in self.workload:
             for name in asked.attributes:
                 if name not in similar:

@@ -12,6 +12,7 @@ one fragment; for every constraint and fragment, not all of its attributes can b
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,24 +46,28 @@ def breaks(constraints: Constraints, fragments: Sequence[Sequence[str]]) -> str 
             if name in seen:
                 return f"the attribute '{name}' lies in fragments {seen[name]} and {at}"
             seen[name] = at
-    for name in constraints.withheld:
-        if name in seen:
-            return f"the attribute '{name}' is sensitive by itself, but lies in a fragment"
-    for at, fragment in enumerate(fragments, 1):
-        told = constraints.closure(fragment)
-        for name in constraints.withheld:
-            if name in told:
-                return f"fragment {at} determines '{name}', which is sensitive by itself"
-        for constraint in constraints.separate:
-            if told.issuperset(constraint):
-                return f"fragment {at} shows the constraint {{{', '.join(constraint)}}}"
-        for other, further in enumerate(fragments[at:], at + 1):
-            shared = told & constraints.closure(further)
+    told = [constraints.closure(fragment) for fragment in fragments]
+    for at in range(1, len(told) + 1):
+        wrong = _shown(constraints, told[at - 1], at)
+        if wrong is not None:
+            return wrong
+        for other in range(at + 1, len(told) + 1):
+            shared = told[at - 1] & told[other - 1]
             if shared:
                 return f"'{min(shared)}' can be told from fragments {at} and {other}"
     for block in constraints.together:
         if len({seen.get(name) for name in block}) > 1:
             return f"the attributes {', '.join(block)} are to stay together, but do not"
+    return None
+
+
+def _shown(constraints: Constraints, told: frozenset[str], at: int) -> str | None:
+    for name in constraints.withheld:
+        if name in told:
+            return f"fragment {at} shows '{name}', which is sensitive by itself"
+    for constraint in constraints.separate:
+        if told.issuperset(constraint):
+            return f"fragment {at} shows the constraint {{{', '.join(constraint)}}}"
     return None
 
 
@@ -182,39 +187,8 @@ def _solve(
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
-    every = [*free, *(n for n in constraints.attributes if n not in free)]
-    inside = {(a, f): model.new_bool_var(f"x{i}_{f}")
-              for i, a in enumerate(free) for f in range(count)}  # fmt: skip
-    told = {(a, f): model.new_bool_var(f"y{i}_{f}")
-            for i, a in enumerate(every) for f in range(count)}  # fmt: skip
-    for at, name in enumerate(free):
-        model.add_exactly_one(inside[name, f] for f in range(count))
-        for f in range(count):
-            model.add_implication(inside[name, f], told[name, f])
-            # symmetry: a fragment is opened only after the one before it
-            if f > at:
-                model.add(inside[name, f] == 0)
-            elif f > 0:
-                model.add_bool_or(
-                    [inside[name, f].negated(), *(inside[free[b], f - 1] for b in range(at))]
-                )
-    for name in every:
-        model.add_at_most_one(told[name, f] for f in range(count))
-    for f in range(count):
-        for name in constraints.withheld:
-            if (name, f) in told:
-                model.add(told[name, f] == 0)
-        for constraint in constraints.separate:
-            model.add_bool_or([told[a, f].negated() for a in constraint])
-        for rule in constraints.dependencies:
-            for name in rule.follows:
-                model.add_bool_or(
-                    [*(told[a, f].negated() for a in rule.determines), told[name, f]]
-                )
-        for block in constraints.together:
-            present = [a for a in block if a in free]
-            for a, b in zip(present, present[1:], strict=False):
-                model.add(inside[a, f] == inside[b, f])
+    inside = _places(model, free, count)
+    _forbid(model, constraints, free, count, inside)
     gains = _gains(model, constraints, objective, inside, free, count)
     if gains:
         model.maximize(sum(round(weight * 1000) * held for weight, held in gains))
@@ -239,6 +213,50 @@ def _solve(
         value=_worth(constraints, fragments),
         proved=status == cp_model.OPTIMAL,
     )
+
+
+def _places(model: Any, free: list[str], count: int) -> dict[tuple[str, int], Any]:
+    """x[a, f]: every attribute in one fragment, fragments opened in the order of attributes."""
+    inside = {(a, f): model.new_bool_var(f"x{i}_{f}")
+              for i, a in enumerate(free) for f in range(count)}  # fmt: skip
+    for at, name in enumerate(free):
+        model.add_exactly_one(inside[name, f] for f in range(count))
+        for f in range(1, count):
+            if f > at:
+                model.add(inside[name, f] == 0)
+            else:
+                model.add_bool_or(
+                    [inside[name, f].negated(), *(inside[free[b], f - 1] for b in range(at))]
+                )
+    return inside
+
+
+def _forbid(
+    model: Any,
+    constraints: Constraints,
+    free: list[str],
+    count: int,
+    inside: dict[tuple[str, int], Any],
+) -> None:
+    """y[a, f]: what can be told from a fragment, and what may not be."""
+    every = [*free, *(n for n in constraints.attributes if n not in free)]
+    told = {(a, f): model.new_bool_var(f"y{i}_{f}")
+            for i, a in enumerate(every) for f in range(count)}  # fmt: skip
+    for name in every:
+        model.add_at_most_one(told[name, f] for f in range(count))
+    for f in range(count):
+        for name in free:
+            model.add_implication(inside[name, f], told[name, f])
+        for name in constraints.withheld:
+            model.add(told[name, f] == 0)
+        for constraint in constraints.separate:
+            model.add_bool_or([told[a, f].negated() for a in constraint])
+        for rule in constraints.dependencies:
+            for name in rule.follows:
+                model.add_bool_or([*(told[a, f].negated() for a in rule.determines), told[name, f]])
+        for block in constraints.together:
+            for a, b in itertools.pairwise(a for a in block if a in free):
+                model.add(inside[a, f] == inside[b, f])
 
 
 def _gains(

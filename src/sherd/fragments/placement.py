@@ -36,58 +36,75 @@ def _find(up, at):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
+def _forth(groups, first, home, wrap, start, up):  # type: ignore[no-untyped-def]
+    """The distance to the next open group to the right, from ``start`` on; or -1."""
+    where = home + start
+    if where < groups:
+        found = _find(up, first + where) - first
+        if found < groups:
+            return found - home
+        where = np.int64(groups)
+    if wrap:
+        found = _find(up, first + where - groups) - first
+        if found < home:
+            return found + groups - home
+    return np.int64(-1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _back(groups, first, home, wrap, start, down):  # type: ignore[no-untyped-def]
+    """The distance to the next open group to the left, from ``start`` on; or -1."""
+    where = home - start
+    if where >= 0:
+        found = _find(down, first + where) - first
+        if found >= 0:
+            return home - found
+        where = np.int64(-1)
+    if wrap:
+        found = _find(down, first + where + groups) - first
+        if found > home:
+            return home + groups - found
+    return np.int64(-1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _probe(groups, first, home, tried, near, seed, up, down):  # type: ignore[no-untyped-def]
+    """An open group at random; with ``near`` within a radius that doubles step by step."""
+    radius = groups
+    if near > 0:
+        radius = min(radius, np.int64(near) << min(40, tried // _TRIES_PER_RADIUS))
+    low, high = max(0, home - radius), min(groups - 1, home + radius)
+    start = low + np.int64(_random(seed) % np.uint64(high - low + 1))
+    found = _find(up, first + start) - first
+    if found <= high:
+        return found
+    found = _find(down, first + start) - first
+    return found if found >= low else np.int64(-1)
+
+
+@numba.njit(cache=True, nogil=True)
 def _next(p, f, home, wrap, right, left, step, seed, up, down, window, near):  # type: ignore[no-untyped-def]
-    """The next group to try in fragment f, nearest first, then random probes; -1 at the end.
+    """The next group to try in fragment f, nearest first, then probes; -1 for none.
 
     ``right[f]`` and ``left[f]`` are the distances to look from; ``step[f]`` counts tries.
     """
-    groups = p.groups[f]
-    base = p.group_from[f] + 2 * f  # union-find rows have one sentinel at each end
+    groups = np.int64(p.groups[f])
+    first = p.group_from[f] + 2 * f + 1  # union-find rows have one sentinel at each end
     if step[f] < window:
-        forth = behind = np.int64(groups)  # farther than any group
-        where = home + right[f]
-        if where < groups:
-            found = _find(up, base + 1 + where) - base - 1
-            if found < groups:
-                forth = found - home
-            elif wrap:
-                where = groups
-        if forth == groups and wrap and where >= groups:
-            found = _find(up, base + 1 + where - groups if where > groups else base + 1) - base - 1
-            if found < home:
-                forth = found + groups - home
-        where = home - left[f]
-        if where >= 0:
-            found = _find(down, base + 1 + where) - base - 1
-            if found >= 0:
-                behind = home - found
-            elif wrap:
-                where = -1
-        if behind == groups and wrap and where < 0:
-            found = _find(down, base + 1 + where + groups) - base - 1
-            if found > home:
-                behind = home + groups - found
         limit = groups // 2 if wrap else groups - 1
-        if forth <= behind and forth <= limit:
+        forth = _forth(groups, first, home, wrap, right[f], up)
+        back = _back(groups, first, home, wrap, left[f], down)
+        if 0 <= forth <= limit and (back < 0 or forth <= back):
             right[f] = forth + 1
             step[f] += 1
             return (home + forth) % groups
-        if behind < forth and behind <= limit:
-            left[f] = behind + 1
+        if 0 <= back <= limit:
+            left[f] = back + 1
             step[f] += 1
-            return (home - behind + groups) % groups
+            return (home - back + groups) % groups
         step[f] = window
-    radius = np.int64(groups)
-    if near > 0:
-        radius = min(radius, np.int64(near) << min(40, (step[f] - window) // _TRIES_PER_RADIUS))
     step[f] += 1
-    low, high = max(0, home - radius), min(groups - 1, home + radius)
-    start = low + np.int64(_random(seed) % np.uint64(high - low + 1))
-    found = _find(up, base + 1 + start) - base - 1
-    if found <= high:
-        return found
-    found = _find(down, base + 1 + start) - base - 1
-    return found if found >= low else -1
+    return _probe(groups, first, home, step[f] - 1 - window, near, seed, up, down)
 
 
 @numba.njit(cache=True, nogil=True)

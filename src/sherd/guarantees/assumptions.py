@@ -145,3 +145,8 @@ class Assumption(_Said):
         "no-other-release",
         "no other release of the same people is combined with this one",
     )
+    CONSTRAINTS_COMPLETE = (
+        "constraints-complete",
+        "the constraints name every combination of attributes that is sensitive, and the "
+        "dependencies every attribute that can be told from others",
+    )
