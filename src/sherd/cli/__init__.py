@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "slice": ("sherd.cli.slice:slice_command", "Fragment one table into columns and buckets."),
     "methods": ("sherd.cli.methods:methods", "Every method: what it guarantees and what not."),
     "verify": ("sherd.cli.verify:verify", "Re-check a release from what was released alone."),
+    "fragment": ("sherd.cli.fragment:fragment", "Split a table by confidentiality constraints."),
+    "query": ("sherd.cli.query:query", "Ask released fragments in SQL."),
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
     "reproduce": ("sherd.cli.reproduce:reproduce", "The papers' experiments beside ours."),
