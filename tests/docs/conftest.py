@@ -55,9 +55,7 @@ def _run_python(block: Block, names: dict[str, Any], page: Path) -> None:
     if ">>>" not in block.text:
         exec(compile(block.text, f"{page.name}:{block.line}", "exec"), names)  # noqa: S102
         return
-    test = doctest.DocTestParser().get_doctest(
-        block.text, names, page.name, str(page), block.line
-    )
+    test = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line)
     told = io.StringIO()
     runner = doctest.DocTestRunner(optionflags=_FLAGS)
     runner.run(test, out=told.write, clear_globs=False)
@@ -119,9 +117,7 @@ def _run_console(block: Block, page: Path) -> None:
 
 
 @pytest.fixture
-def run_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Path], dict[str, Any]]:
+def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], dict[str, Any]]:
     """Run every block of a page in an empty folder; what the Python blocks defined."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHERD_LEDGER", str(tmp_path / "ledger.db"))
