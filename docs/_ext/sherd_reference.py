@@ -25,7 +25,7 @@ def commands() -> str:
     """Every command with its whole help, as the terminal shows it."""
     from sherd.cli import cli
 
-    with click.Context(cli, info_name="sherd") as context:
+    with click.Context(cli, info_name="sherd", **cli.context_settings) as context:
         return "\n".join(_command(cli, context, 2))
 
 
@@ -65,9 +65,9 @@ def _method(method: dict[str, Any]) -> str:
         named = promise["name"] is not None
         lines.append(f"`guarantee: {promise['name']}`" if named else "The promise")
         lines.append(f": {_text(promise['promise'])}.")
-        lines.append(f"  *Covers* {_text(promise['covers'])}.")
-        lines += [f"  *Does not cover* {_text(text)}." for text in promise["not_covered"]]
-        lines.append(f"  *Source:* {_text(promise['source'])}.\n")
+        lines.append(f"\n  - *Covers:* {_text(promise['covers'])}.")
+        lines += [f"  - *Does not cover:* {_text(text)}." for text in promise["not_covered"]]
+        lines.append(f"  - *Source:* {_text(promise['source'])}.\n")
     rows = [
         (
             f"`{p['name']}`",
