@@ -8,6 +8,7 @@ a method or an error is therefore what the code says of itself, and cannot fall 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 
 PLACE = re.compile(r"^<!-- from the code: ([a-z-]+) -->$", re.MULTILINE)
 _WIDTH = 88
+_PAGES = Path(__file__).parents[1] / "methods"
 
 
 def commands() -> str:
     """Every command with its whole help, as the terminal shows it."""
     from sherd.cli import cli
 
-    with click.Context(cli, info_name="sherd") as context:
+    with click.Context(cli, info_name="sherd", **cli.context_settings) as context:
         return "\n".join(_command(cli, context, 2))
 
 
@@ -55,14 +57,17 @@ def _method(method: dict[str, Any]) -> str:
     lines = [
         f"(method-{name})=\n## {name}\n",
         f"**{_text(method['title'])}.** {_text(method['summary'])}",
-        f"The argument, and what is not protected: [](../methods/{name}.md).\n",
     ]
+    if (_PAGES / f"{name}.md").is_file():
+        lines[-1] += f" The argument, and what is not protected: [](../methods/{name}.md)."
+    lines.append("")
     for promise in method["promises"]:
-        lines.append(f"`guarantee: {promise['name']}`")
+        named = promise["name"] is not None
+        lines.append(f"`guarantee: {promise['name']}`" if named else "The promise")
         lines.append(f": {_text(promise['promise'])}.")
-        lines.append(f"  *Covers* {_text(promise['covers'])}.")
-        lines += [f"  *Does not cover* {_text(text)}." for text in promise["not_covered"]]
-        lines.append(f"  *Source:* {_text(promise['source'])}.\n")
+        lines.append(f"\n  - *Covers:* {_text(promise['covers'])}.")
+        lines += [f"  - *Does not cover:* {_text(text)}." for text in promise["not_covered"]]
+        lines.append(f"  - *Source:* {_text(promise['source'])}.\n")
     rows = [
         (
             f"`{p['name']}`",
