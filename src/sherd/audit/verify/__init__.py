@@ -24,6 +24,9 @@ VERIFIERS: dict[str, str] = {
     "dp-um": "sherd.audit.verify.masked",
     "idp-ls": "sherd.audit.verify.masked",
     "idp-cbls": "sherd.audit.verify.masked",
+    "slice": "sherd.audit.verify.slicing",
+    "mondrian": "sherd.audit.verify.slicing",
+    "anatomy": "sherd.audit.verify.slicing",
 }
 """The module that re-checks what a method's releases promise."""
 
