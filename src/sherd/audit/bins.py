@@ -85,7 +85,9 @@ def _label_classes(values: NDArray[np.float64], labels: int) -> NDArray[np.int16
     return classes
 
 
-def histogram(coded: Coded, sizes: Mapping[str, int], names: tuple[str, ...]) -> NDArray[np.float64]:
+def histogram(
+    coded: Coded, sizes: Mapping[str, int], names: tuple[str, ...]
+) -> NDArray[np.float64]:
     """The joint distribution of some attributes, as shares."""
     index = coded[names[0]].astype(np.int32)
     total = sizes[names[0]]

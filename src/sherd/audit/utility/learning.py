@@ -98,9 +98,7 @@ def _model(kind: str) -> Any:
     if kind == "forest":
         from sklearn.ensemble import RandomForestClassifier
 
-        return RandomForestClassifier(
-            n_estimators=60, min_samples_leaf=2, random_state=0, n_jobs=2
-        )
+        return RandomForestClassifier(n_estimators=60, min_samples_leaf=2, random_state=0, n_jobs=2)
     from sklearn.tree import DecisionTreeClassifier
 
     return DecisionTreeClassifier(max_depth=12, min_samples_leaf=5, random_state=0)
@@ -161,7 +159,8 @@ def _f_interval(truth: NDArray[np.int64], guessed: NDArray[np.int64]) -> tuple[f
     rng = np.random.default_rng(0)
     n = len(truth)
     draws = [
-        macro_f(truth[rows], guessed[rows]) for rows in (rng.integers(n, size=n) for _ in range(100))
+        macro_f(truth[rows], guessed[rows])
+        for rows in (rng.integers(n, size=n) for _ in range(100))
     ]
     low, high = np.quantile(draws, [0.025, 0.975])
     return float(low), float(high)

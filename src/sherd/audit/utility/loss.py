@@ -29,8 +29,7 @@ def cell_losses(case: Case) -> list[Measure]:
     parts = {name: value / l2 for name, value in squares.items()}
     n = f"{case.n_released:,} records × {len(squares)} attributes, exact"
     by_frequency = any(
-        case.scales[name].labels is not None
-        and case.schema[name].labels is None
+        case.scales[name].labels is not None and case.schema[name].labels is None
         for name in case.protected
     )
     order = "order of frequency" if by_frequency else "declared order"
@@ -52,7 +51,7 @@ def cell_losses(case: Case) -> list[Measure]:
     ]
 
 
-def _shift(before: np.ndarray, after: np.ndarray) -> float:  # type: ignore[type-arg]
+def _shift(before: np.ndarray, after: np.ndarray) -> float:
     spread = float(np.nanstd(before)) if np.isfinite(before).any() else 0.0
     distance = np.abs(after - before)
     gaps = np.isnan(distance)

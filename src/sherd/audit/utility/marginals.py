@@ -45,9 +45,7 @@ def _distance(case: Case, ways: int, classes: Classes) -> Measure:
     parts, honest = {}, []
     for names in chosen:
         real = histogram(before, classes.sizes, names)
-        parts[" × ".join(names)] = total_variation(
-            real, histogram(after, classes.sizes, names)
-        )
+        parts[" × ".join(names)] = total_variation(real, histogram(after, classes.sizes, names))
         honest.append(
             total_variation(
                 histogram(one, classes.sizes, names), histogram(other, classes.sizes, names)

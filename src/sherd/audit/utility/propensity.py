@@ -1,4 +1,4 @@
-"""The propensity score: can a model tell released records from originals?
+"""The propensity score: whether a model can tell released records from originals.
 
 A boosted-tree model is trained on one half of a mixture of both and scored on the other, then
 the other way round, so that no record is scored by a model that saw it. The same on the
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def propensity(case: Case) -> list[Measure]:
-    """pMSE and the area under the curve, beside those of the original's own halves."""
+    """PMSE and the area under the curve, beside those of the original's own halves."""
     rng = case.rng("propensity")
     most = case.limits.compared // 2
     rows = pick(rng, case.n, most)
@@ -89,9 +89,7 @@ def _scores(
     return scores, truth
 
 
-def _area(
-    scores: NDArray[np.float64], truth: NDArray[np.float64]
-) -> tuple[float, float, float]:
+def _area(scores: NDArray[np.float64], truth: NDArray[np.float64]) -> tuple[float, float, float]:
     """The area under the curve with the interval of Hanley and McNeil (1982)."""
     from scipy.stats import rankdata
 
