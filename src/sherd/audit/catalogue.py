@@ -112,8 +112,9 @@ _UTILITY = (
         title="Released told from original",
         side=_U,
         definition="area under the curve of the same model",
-        range="0.5 to 1",
-        meaning="chance that the model ranks a released record above an original one",
+        range="0 to 1",
+        meaning="chance that the model ranks a released record above an original one; ½: it cannot "
+        "tell them apart",
     ),
     Spec(
         code="forest-accuracy",
@@ -395,7 +396,7 @@ _PROMISE = (
         "changes and clusters are made anew, under this table's noise",
         range="0 to ∞",
         meaning="above the claimed ε: the claim rests on taking the clusters as public",
-        needs=("rows",),
+        needs=("run",),
     ),
 )
 

@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "protect": ("sherd.cli.protect:protect", "Protect a table and write a release."),
     "methods": ("sherd.cli.methods:methods", "Every method: what it guarantees and what not."),
     "verify": ("sherd.cli.verify:verify", "Re-check a release from what was released alone."),
+    "audit": ("sherd.cli.audit:audit", "What a release is worth, and what it gives away."),
+    "compare": ("sherd.cli.compare:compare", "Several releases of one table on one map."),
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
     "demo": ("sherd.cli.demo:demo", "Protect a public table with several methods, compared."),

@@ -2,8 +2,9 @@
 
 Domingo-Ferrer and Torra (2001). Distances are those of ``Space``: every attribute in units of
 its standard deviation, labels by rank, as in the papers' own loss. The second attack knows
-some pairs: per attribute it fits original = a + b·released, weighs the attribute by what the
-fit leaves over, and rules the known originals out.
+some pairs: it weighs every attribute as those pairs teach (by what a line through them leaves
+over, by the median deviation, or not at all, whichever links most of them), and rules the
+known originals out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sherd.audit.attacks.attack import Attack
-from sherd.audit.case import Space
+from sherd.audit.case import Space, take
 from sherd.audit.catalogue import CATALOGUE
 from sherd.audit.intervals import clopper_pearson
 from sherd.audit.measure import Measure
@@ -30,6 +31,7 @@ KNOWN = 0.05
 """The share of records the second attacker knows."""
 
 _LEAST = 0.01  # no attribute is trusted beyond a hundredth of its spread
+_LEARN, _TRY = 50_000, 300
 
 
 def by_distance(case: Case) -> list[Measure]:
@@ -52,33 +54,61 @@ def with_known(case: Case) -> list[Measure]:
     if not unknown.size:
         return []
     rows = unknown[: case.limits.attacked]
-    space, fitted = _learnt(case, known[:50_000], rows)
     barred = np.zeros(case.n, np.bool_)
     barred[case.order[known]] = True
+    best = _best(case, known)
+    space, fitted = _learnt(case, known[:_LEARN], rows, best)
     hits = linked(space.points(fitted), case.original, space, case.order[rows], barred=barred)
     return [_measure(case, "linkage-known", hits, 1 / (case.n - cut))]
 
 
-def _learnt(case: Case, known: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[Space, Columns]:
+def _best(case: Case, known: NDArray[np.int64]) -> str:
+    """The way of weighing attributes that links most of the known records themselves."""
+    assert case.order is not None
+    learn, test = known[: len(known) // 2][:_LEARN], known[len(known) // 2 :][:_TRY]
+    scores = {}
+    for way in ("plain", "mean", "median"):
+        space, fitted = _learnt(case, learn, test, way)
+        found = linked(space.points(fitted), case.original, space, case.order[test])
+        scores[way] = float(found.mean())
+    return max(scores, key=lambda way: scores[way])
+
+
+def _learnt(
+    case: Case, known: NDArray[np.int64], rows: NDArray[np.int64], way: str
+) -> tuple[Space, Columns]:
     """A space that weighs attributes as the known pairs teach, and the released rows in it."""
     assert case.order is not None
     plain = Space.of(case.original, case.names)
+    if way == "plain":
+        return plain, take(case.released, rows)
     fitted: Columns = {}
     left = []
     for i, name in enumerate(case.names):
         x, y = case.released[name][known], case.original[name][case.order[known]]
         both = ~(np.isnan(x) | np.isnan(y))
-        x, y = x[both], y[both]
-        slope, shift, residual = 1.0, 0.0, float(plain.divisors[i])
-        if x.size > 2:
-            spread = float(x.var())
-            slope = float(((x - x.mean()) * (y - y.mean())).mean()) / spread if spread > 0 else 0.0
-            shift = float(y.mean() - slope * x.mean())
-            residual = float(np.sqrt(np.square(y - shift - slope * x).mean()))
+        slope, shift, residual = _line(x[both], y[both], way, float(plain.divisors[i]))
         fitted[name] = shift + slope * case.released[name][rows]
         left.append(max(residual, _LEAST * float(plain.divisors[i])))
     scaled = np.array(left)
     return replace(plain, divisors=scaled, gaps=plain.gaps * plain.divisors / scaled), fitted
+
+
+def _line(
+    x: NDArray[np.float64], y: NDArray[np.float64], way: str, spread: float
+) -> tuple[float, float, float]:
+    """Slope and shift of original on released, and what is left over.
+
+    By medians the released value is taken as it is: most cells may be exact, and a few far off.
+    """
+    if x.size < 3:
+        return 1.0, 0.0, spread
+    if way == "median":
+        return 1.0, 0.0, float(np.median(np.abs(y - x)))
+    variance = float(x.var())
+    slope = float(((x - x.mean()) * (y - y.mean())).mean()) / variance if variance > 0 else 0.0
+    shift = float(y.mean() - slope * x.mean())
+    return slope, shift, float(np.sqrt(np.square(y - shift - slope * x).mean()))
 
 
 def _measure(case: Case, code: str, hits: NDArray[np.float64], chance: float) -> Measure:

@@ -26,9 +26,9 @@ def propensity(case: Case) -> list[Measure]:
     """PMSE and the area under the curve, beside those of the original's own halves."""
     rng = case.rng("propensity")
     most = case.limits.compared // 2
-    rows = pick(rng, case.n, most)
+    rows, others = _disjoint(case, rng, most)
     before = matrix(case.original, case.names, rows)
-    after = matrix(case.released, case.names, pick(rng, case.n_released, most))
+    after = matrix(case.released, case.names, others)
     if min(len(before), len(after)) < 20:
         return []
     scores, truth = _scores(before, after, rng)
@@ -71,6 +71,20 @@ def propensity(case: Case) -> list[Measure]:
             sampled=sampled,
         ),
     ]
+
+
+def _disjoint(
+    case: Case, rng: np.random.Generator, most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Original and released rows of different persons, as far as the pairs are known.
+
+    A record and its own copy in the two halves would teach the model the opposite of the truth.
+    """
+    if case.order is None:
+        return pick(rng, case.n, most), pick(rng, case.n_released, most)
+    shuffled = rng.permutation(case.n_released)
+    half = min(most, len(shuffled) // 2)
+    return case.order[shuffled[:half]], shuffled[half : 2 * half]
 
 
 def _scores(
