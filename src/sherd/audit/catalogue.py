@@ -41,7 +41,7 @@ _UTILITY = (
     ),
     Spec(
         code="marginals-2",
-        title="Distance of joint distributions of 2",
+        title="Distance of distributions of pairs",
         side=_U,
         definition="the same for all pairs of attributes; numbers in ten classes",
         range="0 to 1",
@@ -49,7 +49,7 @@ _UTILITY = (
     ),
     Spec(
         code="marginals-3",
-        title="Distance of joint distributions of 3",
+        title="Distance of distributions of triples",
         side=_U,
         definition="the same for triples of attributes (a sample of them); numbers in five classes",
         range="0 to 1",
@@ -102,8 +102,8 @@ _UTILITY = (
         code="pmse",
         title="Propensity score error (pMSE)",
         side=_U,
-        definition="mean squared distance from ½ of the probability that a boosted-tree model, "
-        "tested on records it was not trained on, gives to 'this record is released'",
+        definition="mean squared distance from ½ of the probability that a random forest, tested "
+        "on records it was not trained on, gives to 'this record is released'",
         range="0 to 0.25",
         meaning="0: nobody can tell released records from originals; 0.25: everybody can",
     ),

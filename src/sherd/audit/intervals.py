@@ -45,10 +45,27 @@ def mean_interval(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def median_interval(values: NDArray[np.float64]) -> tuple[float, float]:
-    """The 95 % interval of a median by order statistics: no assumption on the distribution."""
-    from scipy.stats import binom
+    """The 95 % interval of a median by order statistics: no assumption on the distribution.
+
+    >>> median_interval(np.arange(100.0))
+    (39.0, 60.0)
+    """
+    from scipy.special import bdtrik
 
     ordered = np.sort(values)
     n = len(ordered)
-    lowest = int(binom.ppf(0.025, n, 0.5))
-    return float(ordered[max(0, lowest - 1)]), float(ordered[min(n - 1, n - lowest)])
+    # The largest r with P(Binomial(n, 1/2) < r) at most 2.5 %.
+    r = int(np.nan_to_num(np.ceil(bdtrik(0.025, n, 0.5))))
+    return float(ordered[max(0, r - 1)]), float(ordered[min(n - 1, n - r)])
+
+
+def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks from 1, equal values sharing their mean rank.
+
+    >>> ranks(np.array([10.0, 30.0, 10.0])).tolist()
+    [1.5, 3.0, 1.5]
+    """
+    ordered = np.sort(values)
+    first = np.searchsorted(ordered, values, side="left")
+    last = np.searchsorted(ordered, values, side="right")
+    return (first + last + 1) / 2

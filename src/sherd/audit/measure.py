@@ -88,7 +88,7 @@ class Measure:
         """How far a share lies above its baseline, as a share of what was possible.
 
         >>> from sherd.audit.catalogue import CATALOGUE
-        >>> Measure(spec=CATALOGUE["linkage"], value=0.6, basis="", baseline=0.2).excess
+        >>> Measure(spec=CATALOGUE["linkage"], value=0.75, basis="", baseline=0.5).excess
         0.5
         """
         if self.baseline is None or not self.baseline < 1:

@@ -51,22 +51,32 @@ def risk_map(places: Sequence[Place], note: str, title: str = "Risk and usefulne
         ax = axes[0][0]
         ax.axhspan(0.2, 1.06, color=c.bad, alpha=0.09, lw=0)
         ax.axhspan(-0.06, 0.05, color=c.good, alpha=0.09, lw=0)
-        ax.text(0.01, 1.02, "attacks succeed", color=c.bad, fontsize=9, va="top")
-        ax.text(0.01, -0.04, "attacks do no better than chance", color=c.good, fontsize=9)
-        spots = _apart(places)
-        for place, (dx, dy) in zip(places, spots, strict=True):
-            colour = c.after if place.this else c.before
+        ax.text(0.5, 1.03, "attacks succeed", color=c.bad, fontsize=9, va="top", ha="center")
+        ax.text(
+            0.99, -0.045, "attacks do no better than chance", color=c.good, fontsize=9, ha="right"
+        )
+        for place, (dx, dy) in zip(places, _apart(places), strict=True):
             marker, size = ("D", 95) if place.this else ("o", 55)
-            ax.scatter(
-                [place.utility], [place.risk], s=size, marker=marker, color=colour, zorder=3,
-                edgecolor=c.paper, linewidth=1,
-            )  # fmt: skip
             ax.annotate(
-                place.name, (place.utility, place.risk), xytext=(dx, dy),
-                textcoords="offset points", color=c.ink, fontsize=10,
-                fontweight="bold" if place.this else "normal", va="center",
+                place.name,
+                (place.utility, place.risk),
+                xytext=(dx, dy),
+                textcoords="offset points",
+                fontweight="bold" if place.this else "normal",
+                va="center",
                 ha="left" if dx > 0 else "right",
-            )  # fmt: skip
+                arrowprops={"arrowstyle": "-", "color": c.muted, "lw": 0.7} if dy else None,
+            )
+            ax.scatter(
+                [place.utility],
+                [place.risk],
+                s=size,
+                marker=marker,
+                color=c.after if place.this else c.before,
+                zorder=3,
+                edgecolor=c.paper,
+                linewidth=1,
+            )
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.06, 1.06))
         ax.set_xlabel("joint distribution of pairs kept  →  more useful")
         ax.set_ylabel("best attack, above chance  →  riskier")
@@ -85,18 +95,29 @@ def risk_map(places: Sequence[Place], note: str, title: str = "Risk and usefulne
 
 
 def _apart(places: Sequence[Place]) -> list[tuple[float, float]]:
-    """Where each name goes beside its point, so that names near each other do not overlap."""
-    found: list[tuple[float, float]] = []
-    taken: list[tuple[float, float, float]] = []
-    for place in places:
-        side = -1 if place.utility > 0.75 else 1
-        x, y = place.utility * 520, place.risk * 260
-        for dy in (0, 13, -13, 26, -26, 39, -39, 52, 65):
-            if all(abs(y + dy - ty) > 11 or abs(x - tx) > 110 or s != side for tx, ty, s in taken):
-                break
+    """Where each name goes beside its point, in points of length, so that none overlap.
+
+    Names go up from the lowest: there is room above, and the floor has words of its own.
+    """
+    found: dict[int, tuple[float, float]] = {}
+    taken: list[tuple[float, float, int]] = []
+    points = [(place.utility * 400, place.risk * 200) for place in places]
+    order = sorted(range(len(places)), key=lambda i: (places[i].risk, places[i].utility))
+    for i in order:
+        side = -1 if places[i].utility > 0.75 else 1
+        x, y = points[i]
+        dy = 0.0
+        while any(
+            abs(y + dy - ty) < 14 and abs(x - tx) < 90 and s == side for tx, ty, s in taken
+        ) or any(
+            abs(y + dy - py) < 10 and 0 < side * (px - x) < 70
+            for place, (px, py) in enumerate(points)
+            if place != i
+        ):
+            dy += 7
         taken.append((x, y + dy, side))
-        found.append((11.0 * side, float(dy)))
-    return found
+        found[i] = ((16.0 if dy else 10.0) * side, dy)
+    return [found[i] for i in range(len(places))]
 
 
 def _attacks(attacks: Sequence[Measure]) -> Plot:
@@ -112,9 +133,12 @@ def _attacks(attacks: Sequence[Measure]) -> Plot:
             if one.baseline is not None:
                 ax.plot([one.baseline] * 2, [row - 0.4, row + 0.4], color=c.ink, lw=2.2)
             ax.text(
-                min(1.0, max(0.0, one.value, one.high or 0)) + 0.012, row, percent(max(0, one.value)),
-                va="center", fontsize=9,
-            )  # fmt: skip
+                min(1.0, max(0.0, one.value, one.high or 0)) + 0.012,
+                row,
+                percent(max(0, one.value)),
+                va="center",
+                fontsize=9,
+            )
         ax.set_yticks(range(len(attacks)), [one.spec.title for one in reversed(attacks)])
         ax.set(xlim=(0, 1.12), xlabel="success; upright stroke: by chance or on people not in it")
         ax.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0 %", "25 %", "50 %", "75 %", "100 %"])
@@ -161,11 +185,13 @@ def _promise(audit: Audit, claimed: Any) -> Plot:
                 row, shown, height=0.5, color=getattr(c, tone), alpha=0.85, left=0.1 if wide else 0
             )
             text = f"{value:.3g}" if math.isfinite(value) else "without bound"
-            ax.text(shown * 1.03 + (0.1 if wide else 0.01), row, text, va="center", fontsize=9)
+            beside = shown * 1.08 if wide else shown + 0.015 * most
+            ax.text(beside, row, text, va="center", fontsize=9)
         ax.axvline(1, color=c.ink, lw=1.4, ls=(0, (4, 3)))
         ax.set_yticks(range(len(rows)), [words for words, _, _ in reversed(rows)])
         if wide:
             ax.set_xscale("log")
+            ax.xaxis.set_major_formatter("{x:g}")
         ax.set_xlim(0.1 if wide else 0, most * (6 if wide else 1.18))
         ax.set_xlabel("privacy loss, in units of the claimed ε (dashed: the claim)")
         ax.tick_params(axis="y", length=0)
@@ -189,9 +215,7 @@ def _distances(measures: Sequence[Measure]) -> Plot:
             ax.text(max(base, one.value) + 0.015, row, f"{one.value:.3f}", va="center", fontsize=9)
         ax.set_yticks(range(len(measures)), [one.spec.title for one in reversed(measures)])
         ax.set_xlim(0, max(0.3, *(max(m.value, m.baseline or 0) for m in measures)) * 1.15)
-        ax.set_xlabel(
-            "distance from the original: ● the release   | the yardstick in the table below"
-        )
+        ax.set_xlabel("distance from the original   (dot: the release, stroke: its yardstick)")
         ax.tick_params(axis="y", length=0)
         ax.grid(visible=True, axis="x", lw=0.5)
         return figure
@@ -256,8 +280,7 @@ def _associations(audit: Audit) -> Plot:
     before, after = audit.pictures.associations
 
     def draw(c: Palette) -> Any:
-        size = 7.4
-        figure, axes = new_figure(size, 3.1, 1, 3)
+        figure, axes = new_figure(7.4, 3.1, 1, 3)
         panels = ((before, "original"), (after, "release"), (after - before, "difference"))
         mesh = None
         for ax, (matrix, title) in zip(axes[0], panels, strict=True):
@@ -279,6 +302,7 @@ def _associations(audit: Audit) -> Plot:
         axes[0][0].tick_params(length=0)
         bar = figure.colorbar(mesh, ax=list(axes[0]), shrink=0.75, ticks=[-1, 0, 1])
         bar.outline.set_visible(False)
+        bar.ax.tick_params(color=c.rule)
         return figure
 
     change = audit["associations"].value if "associations" in audit else 0.0

@@ -19,8 +19,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _INTRODUCTIONS = {
     "map": "Each point is a method with the same parameters. Right is more useful, up is riskier; "
     "the diamond is this release's plan.",
-    "attacks": "Bars: how often each attack succeeds. Upright strokes: how often it would by chance, "
-    "or on people who took no part. Only the difference is the release's doing.",
+    "attacks": "Bars: how often each attack succeeds. Upright strokes: how often it would by "
+    "chance, or on people who took no part. Only the difference is the release's doing.",
     "promise": "A worst-case table and its neighbour are protected many times over; an attacker's "
     "best test then shows at least this much privacy loss.",
     "distances": "The nearer the dot lies to zero, or to its yardstick, the better.",

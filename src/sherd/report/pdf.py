@@ -36,7 +36,7 @@ def audit(found: Audit) -> bytes:
         (f"Audit of a release by {found.title}: {found.rows:,} records", 9, False, LIGHT.muted),
         (verdict.headline, 15, True, LIGHT.ink),
         (
-            f"Risk: {verdict.risk}.  Usefulness: {verdict.usefulness}.  Promise: {verdict.promise}.",
+            f"Risk: {verdict.risk}. Usefulness: {verdict.usefulness}. Promise: {verdict.promise}.",
             11,
             True,
             LIGHT.ink,

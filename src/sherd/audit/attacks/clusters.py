@@ -17,7 +17,7 @@ import numpy as np
 from sherd.audit.attacks.attack import Attack
 from sherd.audit.attacks.cells import same
 from sherd.audit.catalogue import CATALOGUE
-from sherd.audit.intervals import clopper_pearson
+from sherd.audit.intervals import clopper_pearson, ranks
 from sherd.audit.measure import Measure
 from sherd.audit.utility.features import pick
 
@@ -106,15 +106,13 @@ def co_cluster(case: Case) -> list[Measure]:
         x, y = before[present], after[present]
         if x.size < 2:
             continue
-        from scipy.stats import rankdata
-
-        ranks = rankdata(x)
+        place = ranks(x)
         reach = max(1.0, 0.01 * len(x))
         one, other = rng.integers(len(x), size=(2, many))
         apart = one != other
-        random = float(np.mean(np.abs(ranks[one] - ranks[other])[apart] <= reach))
+        random = float(np.mean(np.abs(place[one] - place[other])[apart] <= reach))
         pairs = _partners(y, many, rng)
-        close = np.abs(ranks[pairs[0]] - ranks[pairs[1]]) <= reach
+        close = np.abs(place[pairs[0]] - place[pairs[1]]) <= reach
         # Without two equal cells nothing can be claimed, which is what chance would give.
         parts[name] = float(np.mean(close)) if close.size else random
         chance.append(random)

@@ -1,6 +1,6 @@
 """The propensity score: whether a model can tell released records from originals.
 
-A boosted-tree model is trained on one half of a mixture of both and scored on the other, then
+A random forest is trained on one half of a mixture of both and scored on the other, then
 the other way round, so that no record is scored by a model that saw it. The same on the
 original's own halves gives the baseline. (The usual pMSE of a logistic model is blind to
 changes that leave averages alone, and in-sample scores reward overfitting.)
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sherd.audit.catalogue import CATALOGUE
+from sherd.audit.intervals import ranks
 from sherd.audit.measure import Measure
 from sherd.audit.utility.features import matrix, pick
 
@@ -90,14 +91,16 @@ def _disjoint(
 def _scores(
     first: NDArray[np.float32], second: NDArray[np.float32], rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.ensemble import RandomForestClassifier
 
-    x = np.vstack([first, second])
+    x = np.nan_to_num(np.vstack([first, second]), nan=-1.0)
     truth = np.concatenate([np.zeros(len(first)), np.ones(len(second))])
     fold = rng.permutation(len(x)) % 2
     scores = np.empty(len(x))
     for held in (0, 1):
-        model = HistGradientBoostingClassifier(max_iter=40, random_state=0, early_stopping=False)
+        model = RandomForestClassifier(
+            n_estimators=40, min_samples_leaf=10, random_state=0, n_jobs=2
+        )
         model.fit(x[fold != held], truth[fold != held])
         scores[fold == held] = model.predict_proba(x[fold == held])[:, 1]
     return scores, truth
@@ -105,12 +108,9 @@ def _scores(
 
 def _area(scores: NDArray[np.float64], truth: NDArray[np.float64]) -> tuple[float, float, float]:
     """The area under the curve with the interval of Hanley and McNeil (1982)."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(scores)
     ones = int(truth.sum())
     zeros = len(truth) - ones
-    area = float((ranks[truth == 1].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+    area = float((ranks(scores)[truth == 1].sum() - ones * (ones + 1) / 2) / (ones * zeros))
     q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
     variance = area * (1 - area) + (ones - 1) * (q1 - area**2) + (zeros - 1) * (q2 - area**2)
     spread = 1.96 * float(np.sqrt(max(0.0, variance) / (ones * zeros)))
