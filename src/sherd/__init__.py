@@ -13,8 +13,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import sherd.audit as audit
-    import sherd.datasets as datasets
+    from sherd import audit as audit
+    from sherd import datasets as datasets
     from sherd.budget.amount import Amount as Amount
     from sherd.budget.ledger import Ledger as Ledger
     from sherd.errors import SherdError as SherdError
@@ -44,7 +44,19 @@ _PUBLIC = {
 # Packages that are attributes too; ``audit`` can also be called.
 _PACKAGES = ("audit", "datasets")
 
-__all__ = [*_PUBLIC, *_PACKAGES]  # noqa: PLE0604 - names, spelled once
+__all__ = [
+    "Amount",
+    "Ledger",
+    "Plan",
+    "Release",
+    "Schema",
+    "Settings",
+    "SherdError",
+    "audit",
+    "datasets",
+    "protect",
+    "read",
+]
 
 
 def __getattr__(name: str) -> Any:
