@@ -98,13 +98,14 @@ def labelled(coded: Coded, cells: Cells, place: int) -> tuple[pa.Array, Book]:
         label = coded.label(low, high, tight=cells.tight)
         labels.append(label)
         if label is not None:
-            described = coded.describe(low, high, tight=cells.tight)
-            if len(described.get("values", ())) == 1 and "missing" not in described:  # type: ignore[arg-type]
-                continue  # a plain value explains itself
-            book[label] = described
+            said = coded.describe(low, high, tight=cells.tight)
+            # The root of a taxonomy may stand for a range with and for one without missing.
+            missing = said.get("missing") or book.get(label, {}).get("missing")
+            book[label] = said | ({"missing": True} if missing else {})
+    explained = {k: v for k, v in book.items() if "missing" in v or v.get("values") != [k]}
     codes = pa.array(of_cell[cells.of_row].astype(np.int32))
     found = pa.DictionaryArray.from_arrays(codes, pa.array(labels, pa.string()))
-    return found.cast(pa.string()), book
+    return found.cast(pa.string()), explained
 
 
 def described(coded: Sequence[Coded], cells: Cells) -> tuple[dict[str, pa.Array], dict[str, Book]]:
