@@ -44,7 +44,19 @@ _PUBLIC = {
 # Packages that are attributes too; ``audit`` can also be called.
 _PACKAGES = ("audit", "datasets")
 
-__all__ = [*_PUBLIC, *_PACKAGES]  # noqa: PLE0604 - names, spelled once
+__all__ = [
+    "Amount",
+    "Ledger",
+    "Plan",
+    "Release",
+    "Schema",
+    "Settings",
+    "SherdError",
+    "audit",
+    "datasets",
+    "protect",
+    "read",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -36,7 +36,7 @@ def _trim(group: list[int]) -> int:
     return sum([group[1], *group[1:-1], group[-2]])
 
 
-def _worst(values: list[int], k: int, width: int, scales: np.ndarray, reduce) -> float:  # type: ignore[no-untyped-def,type-arg]
+def _worst(values: list[int], k: int, width: int, scales: np.ndarray, reduce) -> float:  # type: ignore[no-untyped-def]
     """Every record to every value of the domain: the largest Σ |change| / scale."""
     base = [reduce(g) for g in _cut(values, k)]
     worst = 0.0
@@ -73,7 +73,7 @@ def test_loss_of_dp_um_is_the_worst_substitution(case: tuple[int, list[int]]) ->
     scales = np.full(len(found.sums), 12)
     exact = loss(shifts_of_means(found, 12), scales)
     assert np.isclose(exact, _worst(values, k, 12, scales, sum))
-    assert exact <= 1
+    assert exact <= 1 + 1e-12
 
 
 @given(tables)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator
 
+__all__ = ["Account", "Amount", "Entry", "Ledger", "Pending", "Reservation"]
+
 _HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from sherd.budget.entries import GENESIS
 from sherd.errors import SherdError, StorageError, VerificationError
+from sherd.tables.files import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ CREATE TABLE entries (
     time TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('charge', 'limit')),
     population TEXT NOT NULL,
-    amount INTEGER CHECK (amount >= 0 AND typeof(amount) = 'integer'),
+    amount INTEGER CHECK (amount IS NULL OR (amount >= 0 AND typeof(amount) = 'integer')),
     method TEXT NOT NULL,
     plan_hash TEXT NOT NULL,
     schema_hash TEXT NOT NULL,
@@ -59,8 +60,8 @@ CREATE TABLE head (
 INSERT INTO head VALUES (1, 0, '{GENESIS}');
 CREATE TABLE accounts (
     population TEXT PRIMARY KEY,
-    ceiling INTEGER CHECK (ceiling >= 0),
-    spent INTEGER NOT NULL CHECK (spent >= 0)
+    ceiling INTEGER CHECK (ceiling IS NULL OR (ceiling >= 0 AND typeof(ceiling) = 'integer')),
+    spent INTEGER NOT NULL CHECK (spent >= 0 AND typeof(spent) = 'integer')
 ) WITHOUT ROWID;
 CREATE TABLE reservations (
     id TEXT PRIMARY KEY,
@@ -99,7 +100,8 @@ def create(path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists():
             return
-        if Path(f"{path}-wal").exists():
+        # Asked for again: another process may have made both since.
+        if Path(f"{path}-wal").exists() and not path.exists():
             # SQLite would play the old journal into the new file.
             raise StorageError(
                 "the ledger's file is gone but its journal is still there",
@@ -120,6 +122,7 @@ def _create(path: Path) -> None:
     os.close(handle)
     try:
         with translated(path), contextlib.closing(_open(Path(name))) as connection:
+            _configure(connection)
             connection.executescript(f"BEGIN;{TABLES}COMMIT;")
         with contextlib.suppress(FileExistsError):  # another process was faster
             os.link(name, path)
@@ -136,14 +139,15 @@ def _open(path: Path) -> sqlite3.Connection:
         timeout=BUSY_SECONDS,
         isolation_level=None,  # transactions are written out
     )
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-    except BaseException:
-        connection.close()
-        raise
+    # Broken text must reach the check of its row's hash, which then names the row.
+    connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     return connection
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -165,6 +169,7 @@ def connect(path: Path) -> sqlite3.Connection:
                 got=f"version {version} in {path}",
                 do="update Sherd; nothing was changed",
             )
+        _configure(connection)  # not before: it writes, and the file may be somebody else's
     except BaseException:
         connection.close()
         raise
@@ -211,12 +216,3 @@ def writing(path: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("BEGIN IMMEDIATE")
         yield connection
         connection.execute("COMMIT")
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names in a folder survive a crash of the machine."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -175,7 +175,8 @@ def _blank(column: pa.ChunkedArray, marks: pa.Array) -> pa.ChunkedArray:
             known = pc.is_in(chunk.dictionary, value_set=marks)
             gone = pc.take(known, chunk.indices)
             kept = pc.if_else(gone, pa.scalar(None, chunk.indices.type), chunk.indices)
-            chunks.append(pa.DictionaryArray.from_arrays(kept, chunk.dictionary))
+            ordered = column.type.ordered
+            chunks.append(pa.DictionaryArray.from_arrays(kept, chunk.dictionary, ordered=ordered))
         return pa.chunked_array(chunks, type=column.type)
     none = pa.scalar(None, column.type)
     return pc.if_else(pc.is_in(column, value_set=marks), none, column)

@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from pathlib import Path
@@ -137,13 +137,17 @@ class Attribute:
     def _check_domain(self, low: Bound, high: Bound) -> None:
         if not self.type.measured:
             raise self._wrong(f"has a domain but is of type {self.type}", "number, integer or date")
-        if isinstance(low, Decimal) and isinstance(high, Decimal):
-            if not (low.is_finite() and high.is_finite()):
+        kind = {Type.DATE: date, Type.DATETIME: datetime}.get(self.type, Decimal)
+        for bound in (low, high):
+            aware = not isinstance(bound, datetime) or bound.tzinfo is not None
+            if not isinstance(bound, kind) or not aware:
+                raise self._wrong(
+                    "has a domain of another type than its own",
+                    f"two values of Python's {kind.__name__} (times with a zone)",
+                )
+            if isinstance(bound, Decimal) and not bound.is_finite():
                 raise self._wrong("has a domain without end", "two finite numbers")
-            backwards = low >= high
-        else:
-            backwards = low >= high  # type: ignore[operator]
-        if backwards:
+        if low >= high:  # type: ignore[operator]
             raise self._wrong("has an empty domain", "[lowest, highest] with lowest below highest")
 
     @property
@@ -210,8 +214,20 @@ class Schema:
                 got=repr(self.unit),
                 do="list it as an attribute with the role identifier",
             )
+        if self.unit is not None and self.attributes[self.unit].role is not Role.IDENTIFIER:
+            raise SchemaError(
+                f"the schema's unit '{self.unit}' would be released",
+                must="an attribute with the role identifier",
+                got=f"the role {self.attributes[self.unit].role}",
+            )
         if self.rows_per_unit < 1:
             raise SchemaError("rows_per_unit is out of range", must="a whole number from 1")
+        if self.rows_per_unit > 1 and self.unit is None:
+            raise SchemaError(
+                "the schema has rows_per_unit but no unit",
+                must="the attribute that says whom a row belongs to",
+                do="declare `unit`: without it nobody can check how many rows a person has",
+            )
 
     def __getitem__(self, name: str) -> Attribute:
         if name not in self.attributes:
@@ -278,6 +294,14 @@ class Schema:
 
         path = Path(path)
         return cls.from_data(read_yaml(path, typed=False), folder=path.parent)
+
+    @staticmethod
+    def infer(table: Any) -> Schema:
+        """A draft of a table's schema: types, roles and values, never bounds."""
+        from sherd.tables.frames import to_arrow
+        from sherd.tables.infer import infer
+
+        return infer(to_arrow(table))
 
     @classmethod
     def from_data(cls, data: Any, *, folder: Path | None = None) -> Self:
@@ -418,9 +442,11 @@ def _domain(given: Any, kind: Type, what: str) -> tuple[Bound, Bound] | None:
 
 def _bound(given: Any, kind: Type, what: str) -> Bound:
     if kind in (Type.DATE, Type.DATETIME):
-        parse = date.fromisoformat if kind is Type.DATE else datetime.fromisoformat
         try:
-            return parse(str(given))
+            if kind is Type.DATE:
+                return date.fromisoformat(str(given))
+            moment = datetime.fromisoformat(str(given))
+            return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         except ValueError:
             raise SchemaError(
                 f"{what} is not valid", must="dates such as 2020-01-31", got=repr(given)

@@ -6,7 +6,6 @@ import datetime as dt
 import sqlite3
 import sys
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -18,7 +17,7 @@ from sherd.tables.read import read
 from sherd.tables.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
 SCHEMA = Schema.from_data(
     {
@@ -51,7 +50,7 @@ def duck(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def postgres(postgresql: str) -> Iterator[str]:
+def postgres(postgresql: str) -> str:
     """The address of a PostgreSQL database with a table of people."""
     dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
     with dbapi.connect(postgresql) as connection, connection.cursor() as cursor:
@@ -59,7 +58,7 @@ def postgres(postgresql: str) -> Iterator[str]:
         cursor.execute("CREATE TABLE person (age INTEGER, name TEXT)")
         cursor.execute("INSERT INTO person VALUES (39, 'Zaphod'), (NULL, '?')")
         connection.commit()
-    yield postgresql
+    return postgresql
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "duck", "postgres"])
@@ -175,3 +174,9 @@ def test_a_missing_driver_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingPartError, match=r"pip install 'sherd\[sql\]'"):
         read(address.format(path), query="SELECT 1")
+
+
+def test_a_query_without_an_answer_is_refused(duck: str) -> None:
+    """A query that is no query gives no table."""
+    with pytest.raises(UsageError, match="refused the query"):
+        read(duck, query=" ; ")

@@ -1,10 +1,17 @@
+# ruff: noqa: C901, E741 - a compiled loop is one piece; l is the field's own name
 """Grouping rows so that every group holds l different sensitive values.
 
 ``grouped`` is Anatomy's group creation (Xiao and Tao 2006): while l values are left, take
 one row of each of the l most frequent; the rest, at most l − 1 rows of different values,
-join groups that lack their value. It succeeds where no value fills more than 1/l of
-the rows. Rows are taken nearest to the group's first row in the order given: Mondrian's
-order inside a bucket (paper 003's tuple grouping), or a random one (plain Anatomy).
+join groups that lack their value. It succeeds where no value fills more than 1/l of the
+rows.
+
+``local_groups`` is paper 003's tuple grouping, which wants groups of similar rows: rows come
+in Mondrian's order, a group takes the first row left and the next ones of other values.
+Let R rows be left. A value with more than (R − l)/l of them is critical: without it in the
+next group, too many rows of it would be left for the groups to come. At most l values are
+critical while R ≥ l(l + 1), so the group takes those first; below that Anatomy's rule is
+followed to the end.
 
 ``merged`` mends groups for further sensitive attributes: neighbours are joined until every
 attribute is diverse. It ends at the latest with all rows together.
@@ -12,10 +19,14 @@ attribute is diverse. It ends at the latest with all rows together.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from sherd.methods.slicing.compiled import compiled
-from sherd.methods.slicing.partition import Ints, Longs
+
+if TYPE_CHECKING:
+    from sherd.methods.slicing.partition import Ints, Longs
 
 
 @compiled
@@ -34,35 +45,29 @@ def sift(heap: Longs, size: int, place: int, left: Longs) -> None:
 
 
 @compiled
-def follow(links: Longs, place: int) -> int:
-    """The first slot from ``place`` on that is still free, shortening the path to it."""
-    root = place
-    while links[root] != root:
-        root = links[root]
-    while links[place] != root:
-        links[place], place = root, links[place]
-    return root
+def listed(values: Ints, n_values: int) -> tuple[Longs, Longs]:
+    """The rows of every value in their order: where each list begins, and the rows."""
+    n = len(values)
+    heads = np.zeros(n_values + 1, dtype=np.int64)
+    for i in range(n):
+        heads[values[i] + 1] += 1
+    for v in range(n_values):
+        heads[v + 1] += heads[v]
+    rows = np.empty(n, dtype=np.int64)
+    fill = heads[:-1].copy()
+    for i in range(n):
+        rows[fill[values[i]]] = i
+        fill[values[i]] += 1
+    return heads, rows
 
 
 @compiled
 def grouped(values: Ints, n_values: int, l: int) -> Longs:
-    """The group of every row, rows given in their order; all 0 where l values are not there."""
+    """The group of every row; all 0 where there are not l values."""
     n = len(values)
     group = np.full(n, -1, dtype=np.int64)
-    left = np.zeros(n_values, dtype=np.int64)
-    for i in range(n):
-        left[values[i]] += 1
-    heads = np.zeros(n_values + 1, dtype=np.int64)
-    for v in range(n_values):
-        heads[v + 1] = heads[v] + left[v]
-    slots = np.empty(n, dtype=np.int64)
-    fill = heads[:-1].copy()
-    for i in range(n):
-        slots[fill[values[i]]] = i
-        fill[values[i]] += 1
-    # Slot n + … are sentinels: a free slot to the right, a free slot to the left.
-    right = np.arange(n + 1)
-    leftward = np.arange(n + 1)
+    heads, rows = listed(values, n_values)
+    left = heads[1:] - heads[:-1]
     heap = np.empty(n_values, dtype=np.int64)
     size = 0
     for v in range(n_values):
@@ -72,7 +77,6 @@ def grouped(values: Ints, n_values: int, l: int) -> Longs:
     for place in range(size // 2 - 1, -1, -1):
         sift(heap, size, place, left)
     n_groups = 0
-    anchor = 0
     chosen = np.empty(l, dtype=np.int64)
     while size >= l:
         for j in range(l):
@@ -80,18 +84,12 @@ def grouped(values: Ints, n_values: int, l: int) -> Longs:
             size -= 1
             heap[0] = heap[size]
             sift(heap, size, 0, left)
-        while group[anchor] >= 0:
-            anchor += 1
         for j in range(l):
             v = chosen[j]
-            slot = nearest(slots, heads, v, anchor, right, leftward)
-            group[slots[slot]] = n_groups
-            right[slot] = slot + 1
-            leftward[slot + 1] = slot
+            group[rows[heads[v + 1] - left[v]]] = n_groups
             left[v] -= 1
-        for j in range(l):
-            if left[chosen[j]] > 0:
-                heap[size] = chosen[j]
+            if left[v] > 0:
+                heap[size] = v
                 place = size
                 size += 1
                 while place > 0 and left[heap[(place - 1) // 2]] < left[heap[place]]:
@@ -106,25 +104,53 @@ def grouped(values: Ints, n_values: int, l: int) -> Longs:
 
 
 @compiled
-def nearest(slots: Longs, heads: Longs, v: int, anchor: int, right: Longs, leftward: Longs) -> int:
-    """The free slot of value v whose row is nearest to the anchor; one must be free."""
-    begin = heads[v]
-    end = heads[v + 1]
-    a = begin
-    b = end
-    while a < b:
-        mid = (a + b) // 2
-        if slots[mid] < anchor:
-            a = mid + 1
-        else:
-            b = mid
-    after = follow(right, a) if a < end else end
-    before = follow(leftward, a) - 1
-    if after >= end:
-        return before
-    if before < begin:
-        return after
-    return after if slots[after] - anchor <= anchor - slots[before] else before
+def local_groups(values: Ints, n_values: int, l: int) -> Longs:
+    """The group of every row, rows in Mondrian's order; all 0 where there are not l values."""
+    n = len(values)
+    group = np.full(n, -1, dtype=np.int64)
+    heads, rows = listed(values, n_values)
+    left = heads[1:] - heads[:-1]
+    chosen = np.zeros(n_values, dtype=np.bool_)
+    alive = 0
+    for v in range(n_values):
+        if left[v] > 0:
+            alive += 1
+    remaining = n
+    n_groups = 0
+    while alive >= l:
+        chosen[:] = False
+        taken = 0
+        if remaining >= l * (l + 1):
+            for v in range(n_values):
+                if left[v] * l > remaining - l and taken < l:
+                    chosen[v] = True
+                    taken += 1
+        while taken < l:
+            best = -1
+            for v in range(n_values):
+                if chosen[v] or left[v] == 0:
+                    continue
+                if best < 0:
+                    best = v
+                elif remaining < l * (l + 1) and left[v] != left[best]:
+                    if left[v] > left[best]:
+                        best = v
+                elif rows[heads[v + 1] - left[v]] < rows[heads[best + 1] - left[best]]:
+                    best = v
+            chosen[best] = True
+            taken += 1
+        for v in range(n_values):
+            if chosen[v]:
+                group[rows[heads[v + 1] - left[v]]] = n_groups
+                left[v] -= 1
+                if left[v] == 0:
+                    alive -= 1
+        remaining -= l
+        n_groups += 1
+    if n_groups == 0:
+        return np.zeros(n, dtype=np.int64)
+    place_rest(values, group, n_groups)
+    return group
 
 
 @compiled
@@ -245,7 +271,7 @@ def regrouped(
                 for i in range(begin, end):
                     local[sensitive[lo + by_q[i], c]] = -1
                 sizes[c] = known
-            group = grouped(inside[:, 0].copy(), sizes[0], l)
+            group = local_groups(inside[:, 0].copy(), sizes[0], l)
             if sensitive.shape[1] > 1:
                 group = merged(group, inside, sizes, l)
             for i in range(begin, end):
