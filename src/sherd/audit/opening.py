@@ -99,6 +99,10 @@ def drawable_of(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> 
 
         schema = Schema.from_data(manifest["schema"])
         return CentroidRelease(table=tables["data"], schema=schema)
+    if any(name.startswith("fragment-") for name in tables):
+        from sherd.audit.fragmented import FragmentedRelease
+
+        return FragmentedRelease.of(tables)
     return drawable(tables, manifest)
 
 
