@@ -99,7 +99,11 @@ def read_query(
             raise UsageError(
                 f"the release has no attribute '{column.name}'",
                 must="one of " + ", ".join(known.values()),
-                do=did_you_mean(name, known) or None,
+                do=did_you_mean(column.name, known.values()) or None,
             )
+    for join in tree.args.get("joins") or ():
+        for shared in join.args.get("using") or ():
+            if shared.name.lower() in known:
+                found[known[shared.name.lower()]] = None
     stars = [star for star in tree.find_all(exp.Star) if not star.find_ancestor(exp.Count)]
     return Reading(tree=tree, called=called, attributes=tuple(found), everything=bool(stars))

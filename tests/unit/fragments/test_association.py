@@ -13,6 +13,7 @@ from sherd.fragments.constraints import Constraints
 from sherd.fragments.soundness import sound
 from sherd.randomness import Randomness
 from sherd.tables.schema import Schema
+
 from .patients import FIGURE_4, PATIENTS, RULES, SEVEN, THREE, group_of, schema
 
 

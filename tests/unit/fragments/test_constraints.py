@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sherd.errors import PlanError
 from sherd.fragments.constraints import Asked, Constraints
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_supersets_and_repeats_are_dropped() -> None:

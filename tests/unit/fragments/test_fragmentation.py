@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,7 +11,11 @@ from sherd.errors import InfeasibleError, PlanError
 from sherd.fragments import fragmentation
 from sherd.fragments.constraints import Asked, Constraints, Dependency
 from sherd.fragments.fragmentation import breaks, check_given, find_minimal, is_minimal
+
 from .patients import RULES, SEVEN, THREE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def partitions(names: tuple[str, ...]) -> Iterator[list[list[str]]]:

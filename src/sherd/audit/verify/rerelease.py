@@ -12,7 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.audit.verify.check import Check
-from sherd.audit.verify.fragments import constraint_checks, group_checks, read_layout
+from sherd.audit.verify.fragments import (
+    constraint_checks,
+    group_checks,
+    is_implied,
+    read_layout,
+)
 from sherd.audit.verify.looseness import value_codes
 
 if TYPE_CHECKING:
@@ -51,7 +56,11 @@ def verify_together(
         assert layout is not None, "the parts have the columns of the whole"
         found = group_checks(layout, {})
         if all(check.passed for check in found):
-            found += [check for c in constraints for check in constraint_checks(layout, c, k)]
+            found += [
+                check
+                for c in constraints
+                for check in constraint_checks(layout, c, k, implied=is_implied(c, constraints))
+            ]
         checks += [
             Check(name=f"what {part}: {c.name}", passed=c.passed, detail=c.detail) for c in found
         ]
