@@ -42,10 +42,9 @@ STRATEGIES: tuple[Strategy, ...] = ("cells", "nearest")
 _EVERY = 1 << 40
 _LEVELS = 256
 _LEAST_CELL = 50
-_SMALL_TABLE = 2000
+_TRIES = ((200, 24), (2000, 6), (_EVERY, 1))
 _LARGE_TABLE = 200_000
 _TIERS = (0.25, 0.5, 0.75, 0.875, 0.9375)
-_NO_CODES: npt.NDArray[np.int32] = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +134,7 @@ def associate(
         turn.sort(key=lambda f: -sum(weights.get(name, 0.0) for name in fragments[f]))
     fragments, sizes = [fragments[f] for f in turn], [sizes[f] for f in turn]
     shape = problem_shape(table, constraints, fragments, sizes)
-    tries = 1 if table.num_rows > _SMALL_TABLE else 24
+    tries = next(tries for rows, tries in _TRIES if table.num_rows <= rows)
     best: Association | None = None
     for attempt in range(tries):
         progress("placing tuples", attempt, tries)

@@ -41,7 +41,7 @@ def test_figure_4_has_every_property() -> None:
 )
 def test_figure_5_is_caught(fragment: int, groups: tuple[set[int], ...]) -> None:
     """Violations of group and association heterogeneity are counted; renaming is none."""
-    changed = [*FIGURE_4]
+    changed: list[tuple[set[int], ...]] = [*FIGURE_4]
     changed[fragment] = groups
     renamed = {frozenset(g) for g in groups} == {frozenset(g) for g in FIGURE_4[fragment]}
     assert (with_places(tuple(changed)) == 0) is renamed
