@@ -31,7 +31,9 @@ def _back(column: pa.ChunkedArray, axis: Axis) -> list[Any]:
 
 
 @st.composite
-def _chunked(draw: st.DrawFn, values: Any, kind: pa.DataType, coded: bool = False) -> pa.ChunkedArray:
+def _chunked(
+    draw: st.DrawFn, values: Any, kind: pa.DataType, coded: bool = False
+) -> pa.ChunkedArray:
     """A column with gaps, cut into chunks that are slices with offsets."""
     cells = draw(st.lists(st.one_of(st.none(), values), min_size=1, max_size=12))
     padded = pa.array([*cells[:3], *cells, *cells[:2]], kind)
@@ -103,9 +105,7 @@ def test_decimals(data: st.DataObject, scale: int, bits: str) -> None:
     """Exactly, with their places."""
     kind = (pa.decimal128 if bits == "128" else pa.decimal256)(18, scale)
     unit = Decimal(1).scaleb(-scale)
-    axis = Axis.of(
-        Attribute(name="x", type=Type.NUMBER, domain=(-(10**9) * unit, 10**9 * unit))
-    )
+    axis = Axis.of(Attribute(name="x", type=Type.NUMBER, domain=(-(10**9) * unit, 10**9 * unit)))
     values = st.integers(-(10**9), 10**9).map(lambda i: i * unit)
     column = data.draw(_chunked(values, kind))
     assert _back(column, axis) == column.to_pylist()

@@ -87,7 +87,10 @@ def test_labels_marks_and_strangers() -> None:
         (pa.array([Decimal("1.50")]), ["1.50"]),
         (pa.array([1, 2, 2]).dictionary_encode(), ["1", "2"]),
         (pa.array(["a", None]).dictionary_encode(), ["a", "b"]),
-        (pa.array(["a", None]).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string())), ["a"]),
+        (
+            pa.array(["a", None]).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string())),
+            ["a"],
+        ),
     ],
     ids=str,
 )

@@ -165,7 +165,9 @@ BAD: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "text"), BAD, ids=[f"{i}-{t[:24]}" for i, (_, t) in enumerate(BAD)])
+@pytest.mark.parametrize(
+    ("data", "text"), BAD, ids=[f"{i}-{t[:24]}" for i, (_, t) in enumerate(BAD)]
+)
 def test_what_contradicts_itself_is_refused(data: Any, text: str) -> None:
     """Every refusal is reached and says what it must be."""
     with pytest.raises(SchemaError, match=text):
