@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 BLOCK = 1 << 15
 """Rows coded at once: 256 KiB of positions stay in a core's own cache."""
 
+_STRANGER = -2  # the code of a label that the schema does not list; -1 is a missing cell
+
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -85,14 +87,9 @@ class _LabelTable:
     def _code(self, label: str | None) -> int:
         if label is None or (label in self.missing_values and label not in self.position):
             return -1
+        # A dictionary may list what no row has any more: strangers count where they are used.
         code = self.position.get(label, self.axis.other)
-        if code is None:
-            raise TableError(
-                f"the attribute '{self.axis.name}' has labels that its schema does not list",
-                must="one of the listed values",
-                do="add them to `values`, name one as `other`, or set `outside: drop`",
-            )
-        return code
+        return _STRANGER if code is None else code
 
     def positions(self, block: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
         indices = numpy_array(block.indices)
@@ -100,6 +97,12 @@ class _LabelTable:
             indices = np.where(nulls(block.indices), len(self.codes) - 1, indices)
         found = self.codes[indices]
         missing = found < 0
+        if missing.any() and (found == _STRANGER).any():
+            raise TableError(
+                f"the attribute '{self.axis.name}' has labels that its schema does not list",
+                must="one of the listed values",
+                do="add them to `values`, name one as `other`, or set `outside: drop`",
+            )
         return found, (missing if missing.any() else None)
 
 
