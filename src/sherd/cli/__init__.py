@@ -102,7 +102,9 @@ def run(args: list[str]) -> int:
     except click.ClickException as error:
         return _report_usage(error, as_json)
     except (click.exceptions.Abort, KeyboardInterrupt) as stop:
-        said = getattr(stop, "__notes__", None) or ["nothing was written"]
+        # click raises an error of its own from Ctrl-C.
+        notes = getattr(stop.__cause__ or stop, "__notes__", None)
+        said = notes or ["nothing was written"]
         click.echo(f"interrupted: {'; '.join(said)}", err=True)
         return 130
     except BrokenPipeError:
