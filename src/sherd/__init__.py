@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sherd import datasets as datasets
+    import sherd.datasets as datasets
     from sherd.budget.amount import Amount as Amount
     from sherd.budget.ledger import Ledger as Ledger
     from sherd.errors import SherdError as SherdError

@@ -30,6 +30,9 @@ DIRECTORY: dict[str, str] = {
     "dp-um": "sherd.methods.dp_um:METHOD",
     "idp-ls": "sherd.methods.idp_ls:METHOD",
     "idp-cbls": "sherd.methods.idp_cbls:METHOD",
+    "slice": "sherd.methods.slice:METHOD",
+    "mondrian": "sherd.methods.mondrian:METHOD",
+    "anatomy": "sherd.methods.anatomy:METHOD",
 }
 """Every method's public name and where it lives."""
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.budget.ledger import Ledger, Reservation
+    from sherd.budget.entries import Reservation
+    from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
     from sherd.plan import Plan
     from sherd.tables.schema import Schema
@@ -55,10 +56,29 @@ class Settings:
         extra = {} if self.progress is None else {"progress": self.progress}
         return Run(
             randomness=source,
-            threads=self.threads or len(os.sched_getaffinity(0)),
+            threads=self.threads or cores(),
             shuffle=not self.keep_order,
             **extra,
         )
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Occasion:
+    """What a release is made for when that is more than its plan: a joint plan, for instance.
+
+    The ledger notes ``hash`` in the place of the plan's and charges it once at most, so that
+    an occasion never has two artefacts.
+    """
+
+    hash: str
+    note: str = ""
 
 
 def protect(
@@ -98,19 +118,20 @@ def protect_to(
     force: bool = False,
     spreadsheet_safe: bool = False,
     before_publishing: Callable[[Release], None] = lambda _release: None,
+    occasion: Occasion | None = None,
 ) -> Release:
     """Protect what ``read`` returns and write the bundle, whole or not at all."""
     settings = settings or Settings()
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
-    with _reserved(ledger, plan, schema, population) as reservation:
+    with _reserved(ledger, plan, schema, population, occasion) as reservation:
         release = _make(read(), schema, plan, promised, settings, reservation)
         staged = release.stage(
             folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
         )
         try:
             before_publishing(release)
-            _publish(staged, ledger, reservation)
+            _publish(staged, ledger, reservation, once=occasion is not None)
         except BaseException:
             # After the charge the staged bundle is what was paid for: it stays, and the
             # ledger knows where it is.
@@ -120,7 +141,9 @@ def protect_to(
     return release
 
 
-def _publish(staged: Staged, ledger: Ledger | None, reservation: Reservation | None) -> None:
+def _publish(
+    staged: Staged, ledger: Ledger | None, reservation: Reservation | None, *, once: bool
+) -> None:
     if ledger is None or reservation is None:
         staged.publish()
         return
@@ -130,6 +153,7 @@ def _publish(staged: Staged, ledger: Ledger | None, reservation: Reservation | N
         staged=staged.path,
         final=staged.final,
         finish=staged.publish,
+        once=once,
     )
 
 
@@ -145,7 +169,11 @@ def population_of(schema: Schema, population: str | None) -> str:
 
 @contextlib.contextmanager
 def _reserved(
-    ledger: Ledger | None, plan: Plan, schema: Schema, population: str | None
+    ledger: Ledger | None,
+    plan: Plan,
+    schema: Schema,
+    population: str | None,
+    occasion: Occasion | None = None,
 ) -> Iterator[Reservation | None]:
     """Hold the plan's epsilon while the run lasts; nothing for a plan without one."""
     if ledger is None or plan.parameters.get("epsilon") is None:
@@ -158,9 +186,10 @@ def _reserved(
     with ledger.reserving(
         population=population_of(schema, population),
         amount=amount,
-        plan_hash=plan.hash,
+        plan_hash=plan.hash if occasion is None else occasion.hash,
         schema_hash=schema.hash,
         method=plan.method,
+        note="" if occasion is None else occasion.note,
     ) as reservation:
         yield reservation
 

@@ -40,7 +40,7 @@ def damaged(what: str, where: str) -> VerificationError:
 def entry_of(row: Sequence[Any]) -> Entry:
     """The entry of a row of the table, its hash recomputed."""
     if row[-1] != digest(row[:-1]):
-        raise damaged("the row does not match its hash", f"row {row[0]}")
+        raise damaged("the row does not match its hash", f"row {row[0]!r}")
     amount = None if row[4] is None else Amount.of_micro(row[4])
     names = ("index", "time", "kind", "population")
     rest = ("method", "plan_hash", "schema_hash", "artefact", "note", "reservation", "previous")
@@ -75,7 +75,7 @@ def append(db: sqlite3.Connection, **fields: Any) -> Entry:
 
 def _amount(value: object, population: str) -> Amount:
     if not isinstance(value, int) or value < 0:
-        raise damaged("a sum is not a number", f"population '{population}'")
+        raise damaged("a sum is not a number", f"population {population!r}")
     return Amount.of_micro(value)
 
 
@@ -133,7 +133,7 @@ def reservations(db: sqlite3.Connection, id: str | None = None) -> list[Reservat
 
 def _reservation_of(row: Sequence[Any]) -> Reservation:
     if row[-1] != digest(row[:-1]):
-        raise damaged("a reservation does not match its seal", f"reservation {row[0]}")
+        raise damaged("a reservation does not match its seal", f"reservation {row[0]!r}")
     return Reservation(
         id=row[0],
         population=row[1],
@@ -171,6 +171,15 @@ def was_charged(db: sqlite3.Connection, id: str) -> bool:  # noqa: A002
     return found is not None
 
 
+def charge_of(db: sqlite3.Connection, plan_hash: str) -> Entry | None:
+    """The first charge for a plan hash."""
+    found = db.execute(
+        "SELECT * FROM entries WHERE kind = 'charge' AND plan_hash = ? ORDER BY number LIMIT 1",
+        (plan_hash,),
+    ).fetchone()
+    return None if found is None else entry_of(found)
+
+
 def insert_artefact(db: sqlite3.Connection, pending: Pending) -> None:
     """Note where a charged artefact is staged and where it belongs."""
     process = pending.process
@@ -198,7 +207,7 @@ def unpublished(db: sqlite3.Connection, *, all: bool = False) -> list[Pending]: 
 
 def _pending_of(row: Sequence[Any]) -> Pending:
     if row[7] != digest(row[:7]):
-        raise damaged("a staged artefact does not match its seal", f"row {row[0]}")
+        raise damaged("a staged artefact does not match its seal", f"row {row[0]!r}")
     return Pending(
         index=row[0],
         artefact=row[9],

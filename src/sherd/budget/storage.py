@@ -39,7 +39,7 @@ CREATE TABLE entries (
     time TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('charge', 'limit')),
     population TEXT NOT NULL,
-    amount INTEGER CHECK (amount >= 0 AND typeof(amount) = 'integer'),
+    amount INTEGER CHECK (amount IS NULL OR (amount >= 0 AND typeof(amount) = 'integer')),
     method TEXT NOT NULL,
     plan_hash TEXT NOT NULL,
     schema_hash TEXT NOT NULL,
@@ -59,8 +59,8 @@ CREATE TABLE head (
 INSERT INTO head VALUES (1, 0, '{GENESIS}');
 CREATE TABLE accounts (
     population TEXT PRIMARY KEY,
-    ceiling INTEGER CHECK (ceiling >= 0),
-    spent INTEGER NOT NULL CHECK (spent >= 0)
+    ceiling INTEGER CHECK (ceiling IS NULL OR (ceiling >= 0 AND typeof(ceiling) = 'integer')),
+    spent INTEGER NOT NULL CHECK (spent >= 0 AND typeof(spent) = 'integer')
 ) WITHOUT ROWID;
 CREATE TABLE reservations (
     id TEXT PRIMARY KEY,
@@ -120,6 +120,7 @@ def _create(path: Path) -> None:
     os.close(handle)
     try:
         with translated(path), contextlib.closing(_open(Path(name))) as connection:
+            _configure(connection)
             connection.executescript(f"BEGIN;{TABLES}COMMIT;")
         with contextlib.suppress(FileExistsError):  # another process was faster
             os.link(name, path)
@@ -136,14 +137,15 @@ def _open(path: Path) -> sqlite3.Connection:
         timeout=BUSY_SECONDS,
         isolation_level=None,  # transactions are written out
     )
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-    except BaseException:
-        connection.close()
-        raise
+    # Broken text must reach the check of its row's hash, which then names the row.
+    connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     return connection
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -165,6 +167,7 @@ def connect(path: Path) -> sqlite3.Connection:
                 got=f"version {version} in {path}",
                 do="update Sherd; nothing was changed",
             )
+        _configure(connection)  # not before: it writes, and the file may be somebody else's
     except BaseException:
         connection.close()
         raise

@@ -38,7 +38,9 @@ def verify(db: sqlite3.Connection) -> int:
     _check_sums(db, sums)
     for reservation in rows.reservations(db):
         if rows.was_charged(db, reservation.id):
-            raise rows.damaged("a reservation is held and charged", f"reservation {reservation.id}")
+            raise rows.damaged(
+                "a reservation is held and charged", f"reservation {reservation.id!r}"
+            )
     rows.unpublished(db, all=True)
     return count
 
@@ -72,10 +74,10 @@ def _check_sums(db: sqlite3.Connection, sums: Sums) -> None:
         population: (limit, spent)
         for population, limit, spent in db.execute("SELECT * FROM accounts")
     }
-    for population in sorted({*sums, *written}):
+    for population in sorted({*sums, *written}, key=repr):
         if sums.get(population) != written.get(population):
             _, spent = sums.get(population, (None, 0))
             raise rows.damaged(
                 "the sums do not match the rows",
-                f"population '{population}', whose rows sum to {Amount.of_micro(spent)}",
+                f"population {population!r}, whose rows sum to {Amount.of_micro(spent)}",
             )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sherd.cli.options import emit_json, json_option
 from sherd.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
-    command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    command = json_option(command)
     return click.option(
         "--ledger",
         "file",
@@ -58,7 +58,7 @@ def show(population: str | None, file: Path | None, as_json: bool) -> None:
         }
         if population is not None:
             found["entries"] = [entry.as_data() for entry in entries]
-        _print_json(found)
+        emit_json(found)
         return
     _print_accounts(accounts)
     _print_entries(entries)
@@ -76,7 +76,7 @@ def verify(file: Path | None, as_json: bool) -> None:
     count = book.verify()
     _, head = book.head()
     if as_json:
-        _print_json({"ledger": str(book.path), "rows": count, "head": head, "verified": True})
+        emit_json({"ledger": str(book.path), "rows": count, "head": head, "verified": True})
     else:
         click.echo(f"{count} rows, all as they were written; head {head}")
 
@@ -98,7 +98,7 @@ def set_limit(population: str, amount: str, file: Path | None, as_json: bool) ->
     account = book.account(population)
     over = limit is not None and account.spent > limit
     if as_json:
-        _print_json({**account.as_data(), "overspent": over})
+        emit_json({**account.as_data(), "overspent": over})
     elif limit is None:
         click.echo(f"'{population}' has no limit; {account.spent} spent")
     else:
@@ -127,9 +127,39 @@ def free(reservation: str, file: Path | None, as_json: bool) -> None:
         )
     book.free(held[reservation])
     if as_json:
-        _print_json({"freed": reservation, "amount": float(held[reservation].amount)})
+        emit_json({"freed": reservation, "amount": float(held[reservation].amount)})
     else:
         click.echo(f"freed {held[reservation].amount} of '{held[reservation].population}'")
+
+
+@ledger.command()
+@_options
+def recover(file: Path | None, as_json: bool) -> None:
+    """Publish releases that were paid for by a run that died before it could.
+
+    Nothing is charged again. A staged release is moved to its place only if every file is
+    the one that was paid for, and never over something else.
+    """
+    done = _existing(file).recover(_artefact)
+    if as_json:
+        emit_json({"published": [str(path) for path in done]})
+    elif done:
+        for path in done:
+            click.echo(f"published {path}")
+    else:
+        click.echo("nothing was left unpublished")
+
+
+def _artefact(folder: Path) -> str:
+    """The hash a release was charged with, empty where a file is not what its manifest says."""
+    from sherd.release import MANIFEST, digest, read_manifest
+
+    files = read_manifest(folder)["files"]
+    whole = all(
+        Path(name).name == name and digest(folder / name) == facts["sha256"]
+        for name, facts in files.items()
+    )
+    return digest(folder / MANIFEST) if whole else ""
 
 
 def _existing(file: Path | None) -> Ledger:
@@ -158,10 +188,6 @@ def _chosen(accounts: list[Account], population: str | None) -> list[Account]:
             or "run `sherd ledger show`",
         )
     return found
-
-
-def _print_json(data: object) -> None:
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
 def _print_accounts(accounts: list[Account]) -> None:

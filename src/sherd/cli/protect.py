@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,11 @@ from sherd.cli.options import (
     progress,
     settings,
 )
+from sherd.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from sherd.budget.ledger import Ledger
     from sherd.plan import Plan
     from sherd.release import Release
@@ -92,13 +96,20 @@ def protect(**given: Any) -> None:
     schema = load_schema(given["schema_file"] or source, given["missing"], given["outside"])
     guarantee = plan.guarantee(schema)
     if given["explain"]:
-        _print_promise(plan, guarantee.words(), guarantee.as_data(), given["as_json"])
+        if given["as_json"]:
+            emit_json({"plan": plan.as_data(), "guarantee": guarantee.as_data()})
+        else:
+            click.echo(plan.explain(schema))
         return
     if given["output"] is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
     check_target(given["output"], force=given["force"])
+    if given["row_map"] is not None and given["row_map"].exists() and not given["force"]:
+        raise OutputExistsError(
+            "the row map is there already", got=str(given["row_map"]), do="use --force"
+        )
     ledger = _ledger(given["ledger_file"])
-    with progress("protect") as bar:
+    with progress("protect") as bar, _row_map(given["row_map"], given["output"], ledger) as note:
         release = protect_to(
             given["output"],
             open_source(source, schema, given["query"]),
@@ -115,7 +126,7 @@ def protect(**given: Any) -> None:
             format=given["form"],
             force=given["force"],
             spreadsheet_safe=given["spreadsheet_safe"],
-            before_publishing=lambda made: _write_row_map(made, given["row_map"]),
+            before_publishing=note,
         )
     _print(release, given["output"], ledger, given["as_json"])
 
@@ -150,25 +161,39 @@ def _ledger(path: str | None) -> Ledger | None:
     return ledger
 
 
-def _write_row_map(release: Release, path: Path | None) -> None:
-    """The private permutation: which input row stands behind each released row, from 0."""
-    if path is None:
-        return
-    if release.order is None:
-        raise click.UsageError("--row-map: this release has no rows that come from records.")
-    from sherd.tables.files import write_whole
+@contextlib.contextmanager
+def _row_map(
+    path: Path | None, output: Path, ledger: Ledger | None
+) -> Iterator[Callable[[Release], None]]:
+    """Writes the private permutation before the release is paid for, and takes it back.
 
-    lines = "".join(f"{place},{row}\n" for place, row in enumerate(release.order.tolist()))
-    write_whole(path, ("released_row,input_row\n" + lines).encode())
-    path.chmod(0o600)
+    It says which input row stands behind each released row, from 0. Without it a release
+    cannot be audited row by row, so it must not be lost once the release is paid for; a
+    release that failed before that leaves none.
+    """
 
+    def write(release: Release) -> None:
+        if path is None:
+            return
+        if release.order is None:
+            raise UsageError(
+                "this release has no row map", must="a release whose rows come from records"
+            )
+        from sherd.tables.files import write_whole
 
-def _print_promise(plan: Plan, words: str, data: dict[str, object], as_json: bool) -> None:
-    if as_json:
-        emit_json({"plan": plan.as_data(), "guarantee": data})
-        return
-    click.echo(f"Plan: {plan.as_data()}")
-    click.echo(words)
+        lines = "".join(f"{place},{row}\n" for place, row in enumerate(release.order.tolist()))
+        write_whole(path, ("released_row,input_row\n" + lines).encode())
+        path.chmod(0o600)
+
+    try:
+        yield write
+    except BaseException:
+        paid = ledger is not None and any(
+            pending.final == output.absolute() for pending in ledger.pending()
+        )
+        if path is not None and not paid:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _print(release: Release, folder: Path, ledger: Ledger | None, as_json: bool) -> None:

@@ -21,6 +21,7 @@ from sherd.methods.allocation import cluster_sizes, epsilons
 from sherd.methods.columns import ColumnJob, mask_column
 from sherd.methods.promise import Promise, promise
 from sherd.tables.axis import Axis
+from sherd.tables.coding import arrow_array
 from sherd.tables.observed import axis_of
 from sherd.tables.schema import Missing, Outside, Schema, Type
 
@@ -167,8 +168,7 @@ class Masking:
             return ordered_centroids(jobs, run)
         rows = table.num_rows
         order = run.randomness.permutation(rows) if run.shuffle else np.arange(rows)
-        places = np.empty(rows, np.int64)
-        places[order] = np.arange(rows)
+        places = places_of(order)
         masked: dict[str, pa.Array] = {}
         findings: list[Finding] = []
         with ThreadPoolExecutor(max_workers=max(1, run.threads)) as pool:
@@ -178,7 +178,7 @@ class Masking:
                 findings += found
                 run.progress("masking", done, len(jobs))
         columns = [
-            masked[name] if name in masked else table.column(name).take(pa.array(order))
+            masked[name] if name in masked else table.column(name).take(arrow_array(order))
             for name in table.column_names
         ]
         data = pa.table(columns, names=table.column_names)
@@ -220,6 +220,13 @@ class Masking:
                 )
             )
         return jobs
+
+
+def places_of(order: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Where each input row stands in the release, given the input row of each released one."""
+    places = np.empty(len(order), np.uint32)
+    places[order] = np.arange(len(order), dtype=np.uint32)
+    return places
 
 
 def _check_strict(plan: Plan, schema: Schema) -> None:

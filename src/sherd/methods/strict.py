@@ -19,7 +19,7 @@ from sherd.method import Outcome, Run
 from sherd.methods.columns import scales_of
 from sherd.methods.isotonic import ascending
 from sherd.methods.ranking import rank, reduce
-from sherd.tables.coding import storage, wrap
+from sherd.tables.coding import arrow_array, storage, text_array, wrap
 
 if TYPE_CHECKING:
     from sherd.methods.columns import ColumnJob
@@ -41,7 +41,7 @@ def ordered_centroids(jobs: list[ColumnJob], run: Run) -> Outcome:
 
 
 def _centroids(job: ColumnJob) -> pa.Table:
-    places = np.arange(len(job.column))
+    places = np.arange(len(job.column), dtype=np.uint32)
     ranking = rank(job.column, job.axis, job.k, places, job.missing_values)
     clusters = reduce(ranking, job.masking.depth)
     noisy = clusters.sums + scales_of(job, clusters).draw(job.randomness)
@@ -58,10 +58,10 @@ def _centroids(job: ColumnJob) -> pa.Table:
     count = len(clusters.sizes)
     return pa.table(
         {
-            "attribute": pa.array([job.axis.name] * count, pa.string()),
-            "cluster": pa.array(np.arange(1, count + 1)),
-            "size": pa.array(clusters.sizes),
-            "value": pa.array(value),
+            "attribute": text_array([job.axis.name] * count),
+            "cluster": arrow_array(np.arange(1, count + 1)),
+            "size": arrow_array(clusters.sizes),
+            "value": arrow_array(value),
             "text": text.cast(pa.string()),
         }
     )

@@ -2,8 +2,8 @@
 
 Everything random in Sherd comes from a ``Randomness`` that is handed in, never from a
 global: ``Randomness.from_system()`` for a release, ``Randomness.seeded(n)`` for a test.
-``source`` holds the class, ``exponential`` the exact sampler behind its noise, ``order``
-the permutations, ``vetted`` the way to OpenDP's sampler.
+``source`` holds the class, ``exponential`` and ``cells`` the exact sampler behind its
+noise, ``order`` the permutations, ``vetted`` the way to OpenDP's sampler.
 """
 
 from sherd.randomness.source import Randomness

@@ -3,19 +3,19 @@
 P(floor(E·t/s) ≥ y) = P(E ≥ y·s/t) = exp(−y·s/t) for every whole y ≥ 0, so the floor is a
 geometric variable with ratio exp(−s/t), and with a fair sign, where −0 is drawn again, it
 is the discrete Laplace of scale t/s (the last step of Algorithm 2 of Canonne, Kamath and
-Steinke, 2020). What differs from their algorithm is how E is drawn: theirs needs some
-eight Bernoulli trials a draw, this one 64 random bits and a table.
+Steinke, 2020). What differs from their algorithm is how E is drawn: theirs needs a run of
+Bernoulli trials for every draw, this one mostly 64 random bits and a look-up.
 
 Exactness. Every decision compares whole numbers, and a comparison that the bits drawn so
 far leave open draws more bits until it is settled. No floating point takes part.
 
-1.  *Cell.* Let W be uniform on (0, 1): −ln W is a standard exponential, and it lies in
-    cell i, [i/256, (i+1)/256), exactly if B(i+1) < W ≤ B(i) with B(i) = exp(−i/256).
-    ``_boundaries`` computes floor(B(i)·2^b) with whole numbers and directed rounding, and
-    refuses precision that does not settle the floor. B(i) is irrational for i ≥ 1, so a
-    b-bit prefix of W other than that floor decides on which side W lies; an equal prefix
-    gets another 64 bits. The first 16 bits decide 97 draws in 100 by one look-up. Cells
-    from 4096 on: E is memoryless, so 4096 is added to a cell drawn afresh.
+1.  *Cell* (module ``cells``). Let W be uniform on (0, 1): −ln W is a standard exponential,
+    and it lies in cell i, [i/256, (i+1)/256), exactly if B(i+1) < W ≤ B(i) with
+    B(i) = exp(−i/256). ``boundaries`` computes floor(B(i)·2^b) from bounds below and above
+    that agree on it. B(i) is irrational for i ≥ 1, so a b-bit prefix of W other than that
+    floor decides on which side W lies; an equal prefix gets another 64 bits. The first 16
+    bits decide 97 draws in 100 by one look-up. Cells from 4096 on: E is memoryless, so
+    4096 is added to a cell drawn afresh.
 2.  *Rest.* Given its cell, E = i/256 + R where R has density proportional to exp(−r) on
     [0, 1/256), in every cell the same. Propose R uniform there and accept with
     probability exp(−R), by von Neumann's (1951) run of uniforms: with Z1, Z2, … uniform
@@ -27,8 +27,10 @@ far leave open draws more bits until it is settled. No floating point takes part
     number inside, 64 more bits are drawn, and then as many as it takes.
     floor(E·t/s) = floor(floor(E·t)/s) for whole s.
 
-Limits: t ≤ ``MOST_NUMERATOR`` = 2^54 and s < 2^63. E is cut off below 256, an event of
-probability exp(−256) < 10^−111, so that E·t < 2^62 and nothing can wrap.
+Limits: t ≤ ``MOST_NUMERATOR`` = 2^56 and s < 2^63. E is cut off below 128, so that
+E·t < 2^63 and nothing can wrap. That is the one departure from the exact distribution: an
+event of probability exp(−128) < 10^−55 a draw, which a proof of pure ε-differential
+privacy has to grant to any noise of bounded width.
 
 The time of a draw depends on what is drawn, so whoever can time a single draw learns
 something about it; releases are timed as a whole, over many draws.
@@ -39,11 +41,11 @@ Notation: t, s numerator and denominator of the scale; a the bits of E known, in
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sherd.randomness.cells import cells
 from sherd.randomness.wide import multiply
 
 if TYPE_CHECKING:
@@ -54,14 +56,10 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
     Source = Callable[[int], Words]
 
-MOST_NUMERATOR = 2**54
+MOST_NUMERATOR = 2**56
 MOST_DENOMINATOR = 2**63 - 1
-LAST_CELL = 2**16 - 1
 BLOCK = 1 << 14
 
-_TABLE = 4096  # cells with a boundary in the table: E < 16
-_UNSURE = np.uint16(0xFFFF)
-_FRACTION = 56  # bits of E after the point in `a`
 _FRACTION_MASK = np.uint64(2**56 - 1)
 _REST_MASK = np.uint64(2**39 - 1)
 _LOW_32 = np.uint64(2**32 - 1)
@@ -108,7 +106,7 @@ def _trial(
     run, 1 for the sign, 39 for the rest.
     """
     word = source(n)
-    cell = _cells(word >> np.uint64(48), source)
+    cell = cells(word >> np.uint64(48), source)
     rest = word & _REST_MASK
     ok, lazily = _accepted(word, rest, source)
     a = (cell << np.uint64(48)) | (rest << np.uint64(9))
@@ -122,23 +120,6 @@ def _trial(
         ok &= (value | (sign ^ 1)) != 0
         value = (value ^ -sign) + sign
     return value, ok
-
-
-def _cells(first: Words, source: Source) -> Words:
-    """The cell of each draw from the first 16 bits of its W, and more where needed."""
-    guide, floors = _table()
-    cell = guide[first]
-    unsure = np.flatnonzero(cell == _UNSURE)
-    found = cell.astype(np.uint64)
-    if unsure.size:
-        prefix = (first[unsure] << np.uint64(48)) | (source(unsure.size) >> np.uint64(16))
-        above = np.searchsorted(floors, prefix, side="right")
-        equal = np.searchsorted(floors, prefix, side="left") != above
-        passed = _TABLE - above
-        for row in np.flatnonzero(equal | (passed == _TABLE)):
-            passed[row] = _exact_cell(int(prefix[row]), source)
-        found[unsure] = passed.astype(np.uint64)
-    return found
 
 
 def _accepted(
@@ -187,8 +168,10 @@ def _floor(a: Words, t: Words | np.uint64, largest: int, s: int, source: Source)
         factor = t[unsure] if isinstance(t, np.ndarray) else t
         more = source(unsure.size)
         high, tail = multiply(more, factor)
-        total = low[unsure] + ((high << np.uint64(9)) | (tail >> np.uint64(55)))
-        x[unsure] += total >> np.uint64(56)
+        whole = high >> np.uint64(47)
+        total = ((high << np.uint64(9)) | (tail >> np.uint64(55))) & _FRACTION_MASK
+        total += low[unsure]
+        x[unsure] += whole + (total >> np.uint64(56))
         # What is still unknown adds less than two units: one of rounding, one of E.
         for k in np.flatnonzero((total & _FRACTION_MASK) >= np.uint64(2**56 - 2)):
             known = int(a[unsure[k]])
@@ -241,70 +224,3 @@ def _exact_floor(cell: int, rest: _Bits, t: int, s: int) -> int:
         if t == 0 or least // unit == (least + t - 1) // unit:
             return least // unit
         rest.more()
-
-
-def _exact_cell(prefix: int, source: Source) -> int:
-    """The cell of a W of which the first 64 bits are ``prefix``, whatever that takes."""
-    floors = _table()[1]
-    cells = 0
-    while True:
-        place = int(np.searchsorted(floors, np.uint64(prefix), side="right"))
-        cell = _TABLE - place
-        if place and int(floors[place - 1]) == prefix:
-            cell = cell + 1 if _below(cell + 1, prefix, source) else cell
-        cells += cell
-        if cell < _TABLE or cells > LAST_CELL:
-            return min(cells, LAST_CELL)
-        prefix = int(source(1)[0])
-
-
-def _below(boundary: int, prefix: int, source: Source) -> bool:
-    """Whether W < B(boundary), where the first 64 bits of both are equal."""
-    bits = 64
-    while True:
-        bits += 64
-        prefix = (prefix << 64) | int(source(1)[0])
-        floor = _boundaries(boundary, bits)[-1]
-        if prefix != floor:
-            return prefix < floor
-
-
-@cache
-def _table() -> tuple[NDArray[np.uint16], Words]:
-    """The cell of every 16-bit prefix (or "unsure"), and floor(B(i)·2^64), ascending."""
-    floors = np.array(_boundaries(_TABLE, 64)[::-1], dtype=np.uint64)
-    prefixes = np.arange(2**16, dtype=np.uint64)
-    guide = (_TABLE - np.searchsorted(floors, prefixes << np.uint64(48))).astype(np.uint16)
-    guide[floors >> np.uint64(48)] = _UNSURE
-    return guide, floors
-
-
-def _boundaries(count: int, bits: int) -> list[int]:
-    """floor(exp(−i/256)·2^bits) for i = 1 … count, certified.
-
-    exp(−1/256) by its alternating series: each of K terms is rounded down by less than one
-    unit and the terms left out are less than one together. Powers by multiplication,
-    rounded down for the lower and up for the upper bound.
-
-    >>> [value / 2**64 for value in _boundaries(256, 64)[::255]]
-    [0.9961013694701175, 0.36787944117144233]
-    """
-    extra = 64
-    while True:
-        precision = bits + extra
-        term, total, k = 1 << precision, 0, 0
-        while term:
-            total += -term if k % 2 else term
-            k += 1
-            term //= 256 * k
-        low, high = total - k - 1, total + k + 1
-        least, most = 1 << precision, 1 << precision
-        floors = []
-        for _ in range(count):
-            least, most = least * low >> precision, (most * high >> precision) + 1
-            if least >> extra != most >> extra:
-                break
-            floors.append(least >> extra)
-        if len(floors) == count:
-            return floors
-        extra *= 2

@@ -108,6 +108,7 @@ class Randomness:
 
     def permutation(self, n: int) -> NDArray[np.int64]:
         """A permutation of 0 … n − 1, every one equally likely."""
+        _require(n >= 0, "the length of a permutation is negative", "from 0", str(n))
         return order.permutation(self.words, n)
 
     def permutation_within(self, group_of_row: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -123,15 +124,19 @@ class Randomness:
         """True with probability exp(−numerator/denominator), exactly.
 
         That is the chance of E ≥ numerator/denominator for a standard exponential E, so of
-        floor(E·denominator) ≥ numerator. Limit: denominator at most 2^54.
+        floor(E·denominator) ≥ numerator. Limits: numerators below 2^63, the denominator at
+        most 2^56.
         """
-        wanted = np.asarray(numerator, dtype=np.int64)
+        if isinstance(numerator, int):
+            fits = 0 <= numerator < 2**63
+            _require(fits, "a numerator does not fit", "from 0 to 2**63 - 1", str(numerator))
+        wanted = _whole(np.asarray(numerator)).astype(np.int64)
         n = _length(wanted, size)
         _require(n == 0 or wanted.min() >= 0, "a probability exceeds 1", "a numerator from 0")
         _require(
             1 <= denominator <= exponential.MOST_NUMERATOR,
             "the denominator does not fit",
-            "from 1 to 2**54",
+            "from 1 to 2**56",
             str(denominator),
         )
         floors = exponential.draw(self.words, denominator, 1, n, signed=False)
@@ -158,17 +163,19 @@ class Randomness:
         """Noise of scale numerator/denominator: P(x) ∝ exp(−|x|·denominator/numerator).
 
         Numerators may differ by element; a numerator of 0 gives 0. After division by what
-        all of them and the denominator have in common, numerators are at most 2^54 and the
-        denominator below 2^63, else PlanError. A draw is below 256 scales in absolute value
-        (what would exceed that, with probability exp(−256), is cut off there), so that it
-        is below 2^62 and adding it to a value below 2^62 cannot wrap.
+        all of them and the denominator have in common, numerators are at most 2^56 and the
+        denominator below 2^63, else PlanError. A draw is below 128 scales in absolute value
+        (what would exceed that, with probability exp(−128) < 10^−55, is cut off there), so
+        it never wraps; where the scale is at most 2^55 it is below 2^62, and adding it to a
+        value below 2^62 cannot wrap either. OpenDP's draws are cut off at 64 bits.
 
         ``engine="vector"`` is the exact sampler of ``exponential``. ``engine="opendp"`` is
         OpenDP's, one scale at a time, whose scale is a float: the wanted one, or the next
         float above it. Its code is vetted by more people, but a draw costs microseconds and
-        its import a third of a second. ``auto`` takes OpenDP's for a single scale and up to
-        ``FEW`` draws (``FEW_IMPORTED`` once it is imported), and the vector elsewhere. A
-        seeded source cannot steer OpenDP and always uses the vector.
+        its import a third of a second. ``auto`` takes OpenDP's for a single scale (not 0,
+        given once or the same for all) and up to ``FEW`` draws (``FEW_IMPORTED`` once it is
+        imported), and the vector elsewhere. A seeded source cannot steer OpenDP and always
+        uses the vector.
         """
         _require(
             engine in ("auto", "opendp", "vector"),
@@ -184,7 +191,7 @@ class Randomness:
         t, s, n = _scale(numerator, denominator, size)
         if engine == "auto":
             few = FEW_IMPORTED if vetted.imported() else FEW
-            single = isinstance(t, int) and not self.is_seeded
+            single = isinstance(t, int) and t > 0 and not self.is_seeded
             engine = "opendp" if single and 0 < n <= few else "vector"
         if engine == "vector":
             return exponential.draw(self.words, t, s, n, signed=True)
@@ -202,6 +209,12 @@ def _require(holds: bool, what: str, must: str, got: str | None = None) -> None:
         raise PlanError(what, must=must, got=got)
 
 
+def _whole(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The array, if it holds whole numbers: a fraction must not be rounded on the way."""
+    _require(values.dtype.kind in "iu", "numerators are not whole", "integers", str(values.dtype))
+    return values
+
+
 def _length(values: NDArray[np.uint64] | NDArray[np.int64], size: int | None) -> int:
     """How many draws are asked for by an array, a size, or both."""
     if values.ndim == 0:
@@ -215,26 +228,27 @@ def _length(values: NDArray[np.uint64] | NDArray[np.int64], size: int | None) ->
 def _scale(
     numerator: NDArray[np.int64] | int, denominator: int, size: int | None
 ) -> tuple[NDArray[np.uint64] | int, int, int]:
-    """The scale in lowest terms, and the number of draws."""
+    """The scale in lowest terms, one number where all are equal, and the number of draws."""
     denominator = int(denominator)
     _require(denominator >= 1, "the denominator is too small", "from 1", str(denominator))
     if isinstance(numerator, (int, np.integer)):
         smallest = largest = common = int(numerator)
         n = _length(np.zeros((), dtype=np.int64), size)
     else:
-        n = _length(numerator, size)
-        smallest, largest = int(numerator.min(initial=0)), int(numerator.max(initial=0))
+        n = _length(_whole(numerator), size)
+        smallest, largest = (int(numerator.min()), int(numerator.max())) if n else (0, 0)
         common = int(np.gcd.reduce(numerator)) if n else 0
     common = math.gcd(common, denominator)
     _require(smallest >= 0, "a scale is negative", "a numerator from 0")
     largest, denominator = largest // common, denominator // common
-    _require(
-        largest <= exponential.MOST_NUMERATOR and denominator <= exponential.MOST_DENOMINATOR,
-        "the noise scale does not fit",
-        "numerator at most 2**54 and denominator below 2**63 in lowest terms",
-        f"numerator of {largest.bit_length()} and denominator of {denominator.bit_length()} bits",
-    )
-    if isinstance(numerator, (int, np.integer)):
+    # A scale may come from the data, so the message names the limit and not the number.
+    if largest > exponential.MOST_NUMERATOR or denominator > exponential.MOST_DENOMINATOR:
+        raise PlanError(
+            "the noise scale does not fit",
+            must="a fraction with numerator at most 2**56 and denominator below 2**63",
+            do="round the scale up to such a fraction",
+        )
+    if isinstance(numerator, (int, np.integer)) or smallest == largest * common:
         return largest, denominator, n
     reduced = numerator if common == 1 else numerator // common
     return reduced.astype(np.uint64), denominator, n

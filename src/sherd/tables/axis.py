@@ -118,8 +118,7 @@ def _measure(bound: Bound) -> Fraction:
     if isinstance(bound, Decimal):
         return Fraction(bound)
     if isinstance(bound, datetime):
-        aware = bound if bound.tzinfo is not None else bound.replace(tzinfo=UTC)
-        since = aware - datetime(1970, 1, 1, tzinfo=UTC)
+        since = bound - datetime(1970, 1, 1, tzinfo=UTC)
         return Fraction(since.days * 86_400 + since.seconds) + Fraction(since.microseconds, 10**6)
     return Fraction((bound - date(1970, 1, 1)).days)
 

@@ -90,10 +90,10 @@ class _LabelTable:
         return code
 
     def positions(self, block: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-        indices = block.indices
-        if indices.null_count:
-            indices = pc.fill_null(indices.cast(pa.int64()), len(self.codes) - 1)
-        found = self.codes[indices.to_numpy(zero_copy_only=False)]
+        indices = numpy_array(block.indices)
+        if block.indices.null_count:
+            indices = np.where(nulls(block.indices), len(self.codes) - 1, indices)
+        found = self.codes[indices]
         missing = found < 0
         return found, (missing if missing.any() else None)
 
@@ -149,11 +149,10 @@ def _numbers(block: pa.Array, axis: Axis) -> tuple[NDArray[Any], NDArray[np.bool
             got=f"a column of type {kind}",
             do="correct the type in the schema, or convert the column",
         ) from None
-    missing = None
     if block.null_count:
-        missing = block.is_null().to_numpy(zero_copy_only=False)
-        block = pc.fill_null(block, 0)
-    return block.to_numpy(zero_copy_only=False), missing
+        missing = nulls(block)
+        return np.where(missing, 0, numpy_array(block)), missing
+    return numpy_array(block), None
 
 
 def _in_unit(block: pa.Array, axis: Axis) -> pa.Array:
@@ -209,6 +208,54 @@ def storage(
     return np.rint(whole * float(step)).astype(np.int64)
 
 
+def numpy_array(array: pa.Array) -> NDArray[Any]:
+    """An Arrow array of numbers or booleans as numpy, numbers without a copy.
+
+    Where a cell is null anything may stand. ``Array.to_numpy`` would do, but imports pandas
+    (half a second).
+    """
+    data = array.buffers()[1]
+    if pa.types.is_boolean(array.type):
+        bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+        return bits[array.offset : array.offset + len(array)].view(np.bool_)
+    kind = np.dtype(str(array.type).replace("halffloat", "float16").replace("double", "float64"))
+    if data is None:
+        return np.empty(0, kind)
+    return np.frombuffer(data, kind, len(array), array.offset * kind.itemsize)
+
+
+def nulls(array: pa.Array) -> NDArray[np.bool_]:
+    """Which cells of an Arrow array are null."""
+    found: NDArray[np.bool_] = numpy_array(array.is_null())
+    return found
+
+
+def arrow_array(cells: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Numbers as an Arrow array that shares their memory.
+
+    ``pyarrow.array`` would do, but imports pandas (half a second) to see whether it is given
+    one of its kinds.
+    """
+    validity = None
+    if missing is not None:
+        validity = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    kind = pa.from_numpy_dtype(cells.dtype)
+    if cells.dtype == np.bool_:
+        data = pa.py_buffer(np.packbits(cells, bitorder="little"))
+    else:
+        data = pa.py_buffer(np.ascontiguousarray(cells))
+    return pa.Array.from_buffers(kind, len(cells), [validity, data])
+
+
+def text_array(texts: Sequence[str]) -> pa.Array:
+    """Texts as an Arrow array; like ``arrow_array`` without waking pandas."""
+    encoded = [text.encode() for text in texts]
+    offsets = np.zeros(len(encoded) + 1, np.int32)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
 def wrap(
     axis: Axis, cells: NDArray[Any], missing: NDArray[np.bool_] | None, kind: pa.DataType
 ) -> pa.Array:
@@ -216,42 +263,42 @@ def wrap(
     if axis.labels is not None:
         return _labels(axis, cells, missing, kind)
     if axis.type is Type.BOOLEAN:
-        return pa.array(cells.astype(np.bool_), mask=missing).cast(kind)
+        return arrow_array(cells.astype(np.bool_), missing).cast(kind)
     if axis.type is Type.DATE:
-        return pa.array(cells.astype(np.int32), mask=missing).cast(pa.date32()).cast(kind)
+        return arrow_array(cells.astype(np.int32), missing).cast(pa.date32()).cast(kind)
     if axis.type is Type.DATETIME:
         stamp = kind if pa.types.is_timestamp(kind) else pa.timestamp("us")
-        return pa.array(cells, mask=missing).cast(stamp).cast(kind)
+        return arrow_array(cells, missing).cast(stamp).cast(kind)
     return _numeric(cells, missing, kind)
 
 
 def _numeric(cells: NDArray[Any], missing: NDArray[np.bool_] | None, kind: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(kind):
-        exact = pc.round(pa.array(cells, mask=missing).cast(pa.float64()), ndigits=kind.scale)
+        exact = pc.round(arrow_array(cells, missing).cast(pa.float64()), ndigits=kind.scale)
         return exact.cast(kind, safe=False)
     if pa.types.is_integer(kind):
         whole = cells if cells.dtype == np.int64 else np.rint(cells).astype(np.int64)
-        bounds = np.iinfo(kind.to_pandas_dtype())
+        bounds = np.iinfo(str(kind))
         if whole.size and (whole.min() < bounds.min or whole.max() > bounds.max):
             kind = pa.int64()  # the domain is wider than the column's type
-        return pa.array(whole, mask=missing).cast(kind)
-    plain = pa.array(cells, mask=missing)
+        return arrow_array(whole, missing).cast(kind)
+    plain = arrow_array(cells, missing)
     return plain if plain.type == kind else plain.cast(kind, safe=False)
 
 
 def _labels(
     axis: Axis, cells: NDArray[Any], missing: NDArray[np.bool_] | None, kind: pa.DataType
 ) -> pa.Array:
-    labels = pa.array(axis.labels, pa.string())
+    labels = text_array(axis.labels or ())
     target = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_boolean(target):
-        labels = pa.array([label == "true" for label in axis.labels or ()])
-    indices = pa.array(cells.astype(np.int32), mask=missing)
+        labels = arrow_array(np.array([label == "true" for label in axis.labels or ()]))
+    indices = arrow_array(cells.astype(np.int32), missing)
     coded = pa.DictionaryArray.from_arrays(indices, labels.cast(target), ordered=False)
     if pa.types.is_dictionary(kind):
         return pa.DictionaryArray.from_arrays(
             indices.cast(kind.index_type)
-            if len(labels) <= np.iinfo(kind.index_type.to_pandas_dtype()).max
+            if len(labels) <= np.iinfo(str(kind.index_type)).max
             else indices,
             labels.cast(target),
             ordered=kind.ordered,

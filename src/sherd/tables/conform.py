@@ -118,7 +118,7 @@ def _column(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> pa
         column = column.cast(column.type.value_type)
     target = _target(attribute)
     try:
-        return column.cast(target)
+        return _convert(column, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         row = _first_bad(column, target)
         where = "" if row is None else f" in row {row}"
@@ -175,7 +175,8 @@ def _blank(column: pa.ChunkedArray, marks: pa.Array) -> pa.ChunkedArray:
             known = pc.is_in(chunk.dictionary, value_set=marks)
             gone = pc.take(known, chunk.indices)
             kept = pc.if_else(gone, pa.scalar(None, chunk.indices.type), chunk.indices)
-            chunks.append(pa.DictionaryArray.from_arrays(kept, chunk.dictionary))
+            ordered = column.type.ordered
+            chunks.append(pa.DictionaryArray.from_arrays(kept, chunk.dictionary, ordered=ordered))
         return pa.chunked_array(chunks, type=column.type)
     none = pa.scalar(None, column.type)
     return pc.if_else(pc.is_in(column, value_set=marks), none, column)
@@ -216,13 +217,22 @@ def _target(attribute: Attribute) -> pa.DataType:
     return pa.string()
 
 
+def _convert(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    """The column in a type; raises Arrow's errors, also where a day would lose its hours."""
+    made = column.cast(target)
+    cut = pa.types.is_timestamp(column.type) and pa.types.is_date(target)
+    if cut and not made.cast(column.type).equals(column):
+        raise pa.ArrowInvalid("a time would be cut to its day")
+    return made
+
+
 def _first_bad(column: pa.ChunkedArray, target: pa.DataType) -> int | None:
     """The number of the first row (from 1) that cannot be converted, by bisection."""
     low, high = 0, len(column)
 
     def fails(start: int, stop: int) -> bool:
         try:
-            column.slice(start, stop - start).cast(target)
+            _convert(column.slice(start, stop - start), target)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return True
         return False

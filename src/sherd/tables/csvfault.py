@@ -7,6 +7,7 @@ counts from 1 below the header and leaves empty lines out.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import io
 from typing import TYPE_CHECKING
@@ -38,7 +39,9 @@ def explain(
     if ragged is not None:
         return ragged
     for name, kind in convert.column_types.items():
-        row = _unparsable(path, seen, convert, name, kind)
+        row = None
+        with contextlib.suppress(*_ARROW):
+            row = _unparsable(path, seen, convert, name, kind)
         if row is not None:
             attribute = None if schema is None else schema[name]
             return TableError(
@@ -50,9 +53,9 @@ def explain(
             )
     return FormatError(
         "the file cannot be read as CSV",
-        must="rows of cells, with text in double quotes where it holds a delimiter",
+        must="rows of cells, none longer than a few megabytes",
         got=str(path),
-        do="look for a quote that is never closed",
+        do="open it in a spreadsheet and save it again",
     )
 
 

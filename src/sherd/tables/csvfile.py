@@ -12,6 +12,7 @@ to say where it is wrong without saying what stands there.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
@@ -23,7 +24,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from sherd.errors import FormatError, StorageError, TableError, UsageError
-from sherd.tables.conform import check_columns, check_names
+from sherd.tables.conform import check_columns, check_names, is_text
 from sherd.tables.schema import Role, Type
 
 if TYPE_CHECKING:
@@ -40,20 +41,28 @@ _TIME = re.compile(r"\d\d:\d\d(?::\d\d)?(?P<fraction>\.\d+)?\s*(?P<zone>Z|[+-]\d
 
 
 class Checked(io.RawIOBase):
-    """A stream that refuses NUL bytes, which no text file contains."""
+    """A stream that refuses NUL bytes, which no text file contains.
+
+    A last line that does not end is ended: Arrow takes a lone header without it for no
+    header.
+    """
 
     def __init__(self, inner: pa.NativeFile, shown: str) -> None:
         self._inner = inner
         self._shown = shown
         self._offset = 0
+        self._ended = True
+        self.tail = b""
 
     def readable(self) -> bool:
         """Whether the stream can be read: it can."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
+        """The next bytes, fewer than asked for only at the end."""
         data = bytes(self._inner.read(None if size < 0 else size))
+        while 0 < len(data) < size and (more := self._inner.read(size - len(data))):
+            data += bytes(more)
         if (place := data.find(0)) >= 0:
             raise FormatError(
                 "the file contains a NUL byte",
@@ -62,6 +71,12 @@ class Checked(io.RawIOBase):
                 do="it may be UTF-16 or no text at all: save it as UTF-8 CSV",
             )
         self._offset += len(data)
+        if data:
+            self._ended = data.endswith((b"\n", b"\r"))
+            self.tail = (self.tail + data[-64:])[-64:]
+        if not self._ended and (size < 0 or len(data) < size):
+            self._ended = True
+            return data + b"\n"
         return data
 
     def close(self) -> None:
@@ -133,16 +148,12 @@ def layout(path: Path) -> Layout:
         if error.start < len(head) - 4:  # else: the peek cut a character in two
             raise not_utf8(path, error.start) from None
         text = head[: error.start].decode("utf-8-sig")
-    first = text.lstrip("\r\n").splitlines()[0]
+    first = re.split(r"[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0]
     delimiter = _delimiter(path, first)
-    try:
-        rows = [
-            tuple(row)
-            for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-            if row
-        ]
-    except csv.Error:
-        rows = []
+    rows: list[tuple[str, ...]] = []
+    with contextlib.suppress(csv.Error):  # a cell beyond its limit: the rows before it will do
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        rows.extend(tuple(row) for row in lines if row)
     if not rows:
         raise FormatError("the file has no header row", got=str(path))
     whole = len(head) < _PEEK
@@ -153,7 +164,9 @@ def _delimiter(path: Path, first: str) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if ".tsv" in suffixes or ".tab" in suffixes:
         return "\t"
-    fields = {sign: len(next(csv.reader([first], delimiter=sign))) for sign in (",", ";", "\t")}
+    fields = {
+        sign: len(next(csv.reader([first[:100_000]], delimiter=sign))) for sign in (",", ";", "\t")
+    }
     if fields[","] > 1:
         return ","
     return max(fields, key=lambda sign: fields[sign])
@@ -203,14 +216,36 @@ def read_csv(path: Path, schema: Schema | None, progress: Progress | None) -> pa
     try:
         with stream:
             if schema is None:
-                return _inferred(stream, seen, convert)
-            return _streamed(stream, seen, convert, lambda: _tell(progress, raw, total))
+                table = _inferred(stream, seen, convert)
+            else:
+                table = _streamed(stream, seen, convert, lambda: _tell(progress, raw, total))
     except FormatError:
         raise
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError):
         raise explain(path, seen, convert, schema) from None
     except OSError:
         raise damaged(path) from None
+    if _open_quote(table, stream.tail):
+        raise FormatError(
+            "the file ends inside a quoted cell",
+            must="rows of cells, with text in double quotes where it holds a delimiter",
+            got=str(path),
+            do="look for a quote that is never closed",
+        )
+    return table
+
+
+def _open_quote(table: pa.Table, tail: bytes) -> bool:
+    """Whether the last cell runs into the end of the file, which Arrow lets pass.
+
+    Such a cell ends with the file's last line end. One that was closed can only do so
+    where the closing quote stands alone on the last line.
+    """
+    if not table.num_rows or not is_text(table.columns[-1].type):
+        return False
+    cell = table.columns[-1][-1].as_py()
+    runs_on = cell is not None and cell.endswith(("\n", "\r"))
+    return runs_on and re.search(rb'[\r\n]"\s*$', tail) is None
 
 
 def _tell(progress: Progress | None, raw: IO[bytes], total: int) -> None:

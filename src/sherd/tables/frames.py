@@ -95,14 +95,14 @@ def _from_polars(frame: Any) -> pa.Table:
     wide = [name for name, kind in frame.schema.items() if kind == pl.Int128]
     if wide:
         frame = frame.with_columns(pl.col(name).cast(pl.Decimal(38, 0)) for name in wide)
-    try:
-        return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-    except (pl.exceptions.PolarsError, pa.ArrowException):
+    held = [name for name, kind in frame.schema.items() if kind == pl.Object]
+    if held:  # which polars would hand over as bare addresses in memory
         raise TableError(
-            "the polars table has a column that Arrow cannot hold",
+            f"the column '{held[0]}' holds values Sherd cannot treat",
             must="numbers, dates, true or false, or text",
-            got=", ".join(sorted({str(kind.base_type()) for kind in frame.schema.values()})),
-        ) from None
+            got="Python objects",
+        )
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def like(original: Any, table: pa.Table) -> Any:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from sherd.errors import TableError, did_you_mean
 from sherd.tables.axis import Axis
-from sherd.tables.coding import texts
+from sherd.tables.coding import arrow_array, nulls, numpy_array, text_array, texts
 from sherd.tables.schema import Attribute, Missing, Outside, Role, Schema, Type
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def prepare(table: pa.Table, schema: Schema) -> Prepared:
             "no row is left after dropping those with missing or outlying cells",
             do="choose another policy for `missing` or `outside` in the schema",
         )
-    return Prepared(table=table.take(pa.array(kept)), kept=kept)
+    return Prepared(table=table.take(arrow_array(kept)), kept=kept)
 
 
 def check_columns(table: pa.Table, schema: Schema) -> None:
@@ -105,10 +105,9 @@ def is_missing(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) ->
     found = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
     marks = [m for m in schema.missing_values if m not in (attribute.labels or ())]
     if marks and _is_text(column.type):
-        marked = pc.is_in(_plain_text(column), value_set=pa.array(marks, pa.string()))
+        marked = pc.is_in(_plain_text(column), value_set=text_array(marks))
         found = pc.or_(found, marked)
-    mask: NDArray[np.bool_] = found.to_numpy().astype(np.bool_)
-    return mask
+    return numpy_array(found.combine_chunks())
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -159,7 +158,7 @@ def _recoded(
             must=f"a `recode:` value of the column's type {plain.type}",
             got=repr(attribute.recode),
         ) from None
-    filled = pc.if_else(pa.array(gaps), filler, plain.combine_chunks())
+    filled = pc.if_else(arrow_array(gaps), filler, plain.combine_chunks())
     return pa.chunked_array([filled]).cast(column.type)
 
 
@@ -200,8 +199,8 @@ def _unlisted(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> 
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         odd = [t is not None and t not in known for t in texts(coded.dictionary)]
         if any(odd):
-            indices = pc.fill_null(coded.indices.cast(pa.int64()), len(odd))
-            unknown[start : start + len(chunk)] = np.array([*odd, False])[indices.to_numpy()]
+            indices = np.where(nulls(coded.indices), len(odd), numpy_array(coded.indices))
+            unknown[start : start + len(chunk)] = np.array([*odd, False])[indices]
         start += len(chunk)
     return unknown
 
@@ -211,7 +210,8 @@ def _beyond(column: pa.ChunkedArray, attribute: Attribute) -> NDArray[np.bool_]:
     assert attribute.domain is not None
     low, high = attribute.domain
     if attribute.type in (Type.NUMBER, Type.INTEGER):
-        values = column.cast(pa.float64(), safe=False).to_numpy()
+        floats = column.cast(pa.float64(), safe=False).combine_chunks()
+        values = np.where(nulls(floats), np.nan, numpy_array(floats))
         limits = float(low), float(high)  # type: ignore[arg-type]
     else:
         from sherd.tables.coding import _numbers

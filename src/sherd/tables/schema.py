@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from pathlib import Path
@@ -137,13 +137,9 @@ class Attribute:
     def _check_domain(self, low: Bound, high: Bound) -> None:
         if not self.type.measured:
             raise self._wrong(f"has a domain but is of type {self.type}", "number, integer or date")
-        if isinstance(low, Decimal) and isinstance(high, Decimal):
-            if not (low.is_finite() and high.is_finite()):
-                raise self._wrong("has a domain without end", "two finite numbers")
-            backwards = low >= high
-        else:
-            backwards = low >= high  # type: ignore[operator]
-        if backwards:
+        if isinstance(low, Decimal) and not (low.is_finite() and Decimal(str(high)).is_finite()):
+            raise self._wrong("has a domain without end", "two finite numbers")
+        if low >= high:  # type: ignore[operator]
             raise self._wrong("has an empty domain", "[lowest, highest] with lowest below highest")
 
     @property
@@ -278,6 +274,14 @@ class Schema:
 
         path = Path(path)
         return cls.from_data(read_yaml(path, typed=False), folder=path.parent)
+
+    @staticmethod
+    def infer(table: Any) -> Schema:
+        """A draft of a table's schema: types, roles and values, never bounds."""
+        from sherd.tables.frames import to_arrow
+        from sherd.tables.infer import infer
+
+        return infer(to_arrow(table))
 
     @classmethod
     def from_data(cls, data: Any, *, folder: Path | None = None) -> Self:
@@ -418,9 +422,11 @@ def _domain(given: Any, kind: Type, what: str) -> tuple[Bound, Bound] | None:
 
 def _bound(given: Any, kind: Type, what: str) -> Bound:
     if kind in (Type.DATE, Type.DATETIME):
-        parse = date.fromisoformat if kind is Type.DATE else datetime.fromisoformat
         try:
-            return parse(str(given))
+            if kind is Type.DATE:
+                return date.fromisoformat(str(given))
+            moment = datetime.fromisoformat(str(given))
+            return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         except ValueError:
             raise SchemaError(
                 f"{what} is not valid", must="dates such as 2020-01-31", got=repr(given)

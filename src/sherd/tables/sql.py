@@ -70,7 +70,10 @@ def _duckdb(address: Address) -> pa.Table:
     duckdb = _driver("duckdb")
     try:
         with contextlib.closing(duckdb.connect(str(path), read_only=True)) as connection:
-            return connection.execute(address.query).to_arrow_table()
+            answer = connection.sql(address.query)
+            if answer is None:
+                raise _refused(address, "no rows")
+            return answer.to_arrow_table()
     except duckdb.IOException:
         raise StorageError(
             "the database cannot be opened",
@@ -93,6 +96,8 @@ def _adbc(driver: Any, uri: str, address: Address) -> pa.Table:
         ) from None
     with connection, connection.cursor() as cursor:
         try:
+            if address.scheme == "postgresql":
+                cursor.execute("SET TRANSACTION READ ONLY")
             cursor.execute(address.query)
             return cursor.fetch_arrow_table()
         except driver.Error as error:

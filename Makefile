@@ -1,0 +1,53 @@
+# Everything runs from a fresh checkout with Python 3.11, make and a package index.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint bench docs lock clean
+
+help:
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /: /'
+
+$(READY): requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "sherd needs Python 3.11 or newer; set PYTHON=python3.11"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+setup: $(READY) ## the virtual environment with everything in it
+
+demo: $(READY) ## set up everything and run the main job
+	$(BIN)/sherd demo
+
+test: $(READY) lint ## set up everything and pass the tests
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" --cov --cov-report= --cov-report=json
+	$(BIN)/python tests/coverage_floor.py
+
+test-all: $(READY) lint ## the slow and the exhaustive tests too
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(READY) ## types, style and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(READY) ## speed and memory, as ratios measured in one run
+	$(BIN)/python benchmarks/run.py
+
+docs: $(READY) ## the documentation as HTML in docs/_build
+	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
+	@echo docs/_build/index.html
+
+lock: $(READY) ## lock the development dependencies anew
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --custom-compile-command "make lock" \
+	  --all-extras --group dev -o requirements/dev.lock pyproject.toml
+
+clean: ## remove what was built
+	rm -rf $(VENV) docs/_build dist build .mypy_cache .ruff_cache .pytest_cache

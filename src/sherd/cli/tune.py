@@ -1,0 +1,125 @@
+"""``sherd tune``: the (epsilon, k) map of information loss, for the owner's eyes only."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sherd.cli.options import emit_json, json_option, load_schema, open_source, progress, settings
+from sherd.errors import MissingPartError, UsageError
+
+if TYPE_CHECKING:
+    from sherd.tuning import Cell
+
+LABEL = "internal: not for publication"
+
+
+@click.command()
+@click.argument("table")
+@click.option("--schema", "schema_file", metavar="FILE", help="The table's schema (YAML).")
+@click.option("-m", "--method", "methods", multiple=True, help="A method; may be repeated.")
+@click.option("-e", "--epsilon", "epsilons", multiple=True, type=float, help="May be repeated.")
+@click.option("-k", "--k", "ks", multiple=True, type=int, help="May be repeated.")
+@click.option("--runs", default=10, show_default=True, type=click.IntRange(min=2))
+@click.option("--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any other parameter.")
+@click.option("--query", help="SQL to run, where TABLE is a database.")
+@click.option("--missing", type=click.Choice(["keep", "drop", "recode", "refuse"]))
+@click.option("--threads", type=click.IntRange(min=1), help="How many cores to use.")
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A .png (heat map), .json or .csv file; may be repeated.",
+)
+@json_option
+def tune(**given: Any) -> None:
+    """Try every epsilon and k on TABLE and show the loss of each, for the owner only.
+
+    \b
+    sherd tune :adult -m dp-um -m idp-ls -e 0.1 -e 1 -k 50 -k 500 -o map.png
+    """
+    from sherd.protection import cores
+    from sherd.tuning import tune as run
+
+    for path in given["outputs"]:
+        if path.suffix not in (".png", ".json", ".csv"):
+            raise UsageError(
+                "the output's kind is unknown", must=".png, .json or .csv", got=path.name
+            )
+    source: str = given["table"]
+    if given["schema_file"] is None and not source.startswith(":"):
+        raise click.UsageError("Missing option '--schema'. Make one with `sherd schema TABLE`.")
+    schema = load_schema(given["schema_file"] or source, given["missing"], None)
+    with progress("tune") as bar:
+        cells = run(
+            open_source(source, schema, given["query"])(),
+            schema,
+            methods=given["methods"] or ("dp", "dp-um", "idp-ls", "idp-cbls"),
+            epsilons=given["epsilons"] or (0.1, 0.5, 1.0),
+            ks=given["ks"] or (5, 25, 100, 500),
+            runs=given["runs"],
+            threads=given["threads"] or cores(),
+            parameters=settings(given["extra"]),
+            progress=bar,
+        )
+    for path in given["outputs"]:
+        _write(path, cells)
+    if given["as_json"]:
+        emit_json(_data(cells))
+    else:
+        _print(cells, given["outputs"])
+
+
+def _data(cells: list[Cell]) -> dict[str, Any]:
+    return {"label": LABEL, "cells": [cell.as_data() for cell in cells]}
+
+
+def _write(path: Path, cells: list[Cell]) -> None:
+    from sherd.tables.files import write_whole
+
+    if path.suffix == ".json":
+        write_whole(path, (json.dumps(_data(cells), indent=2, ensure_ascii=False) + "\n").encode())
+        return
+    if path.suffix == ".csv":
+        text = io.StringIO()
+        rows = csv.DictWriter(text, list(cells[0].as_data()), lineterminator="\n")
+        rows.writeheader()
+        rows.writerows(cell.as_data() for cell in cells)
+        write_whole(path, text.getvalue().encode())
+        return
+    try:
+        import matplotlib  # noqa: F401 - asked for here, used in heat_map
+    except ImportError:
+        raise MissingPartError(
+            "drawing needs matplotlib", do="pip install 'sherd[report]'"
+        ) from None
+    from sherd.tuning import heat_map
+
+    picture = io.BytesIO()
+    heat_map(cells, picture)
+    write_whole(path, picture.getvalue())
+
+
+def _print(cells: list[Cell], outputs: tuple[Path, ...]) -> None:
+    from sherd.tuning import best
+
+    click.echo(f"Information loss, mean of {cells[0].runs} runs ± 95 % interval; {LABEL}.")
+    click.echo(f"Mean SSE: {cells[0].variant}.")
+    click.echo(f"{'method':<10} {'epsilon':>8} {'k':>6} {'mean SSE':>12} {'±':>10}")
+    winners = set(map(id, best(cells).values()))
+    for cell in cells:
+        k = "-" if cell.k is None else str(cell.k)
+        mark = "  <- least" if id(cell) in winners and cell.k is not None else ""
+        click.echo(
+            f"{cell.method:<10} {cell.epsilon:>8g} {k:>6} {cell.loss:>12.5g} {cell.margin:>10.2g}{mark}"
+        )
+    click.echo("Choosing a plan by this map uses the data; no epsilon covers that choice.")
+    for path in outputs:
+        click.echo(f"wrote {path}")

@@ -1,0 +1,176 @@
+"""Databases: read through Arrow, read only, and refused without quoting cell or password."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sqlite3
+import sys
+from decimal import Decimal
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pyarrow as pa
+import pytest
+
+from sherd.errors import ConnectionFailedError, MissingPartError, StorageError, UsageError
+from sherd.tables.read import read
+from sherd.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = Schema.from_data(
+    {
+        "missing_values": ["?"],
+        "attributes": {"age": {"type": "integer"}, "name": {"type": "category"}},
+    }
+)
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> str:
+    """The address of an SQLite file with a table of people."""
+    path = tmp_path / "people.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE person (age INTEGER, name TEXT)")
+        connection.executemany("INSERT INTO person VALUES (?, ?)", [(39, "Zaphod"), (None, "?")])
+    connection.close()
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def duck(tmp_path: Path) -> str:
+    """The address of a DuckDB file with a table of people."""
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "people.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE person AS SELECT 39 AS age, 'Zaphod' AS name")
+        connection.execute("INSERT INTO person VALUES (NULL, '?')")
+    return f"duckdb:///{path}"
+
+
+@pytest.fixture
+def postgres(postgresql: str) -> str:
+    """The address of a PostgreSQL database with a table of people."""
+    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    with dbapi.connect(postgresql) as connection, connection.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS person")
+        cursor.execute("CREATE TABLE person (age INTEGER, name TEXT)")
+        cursor.execute("INSERT INTO person VALUES (39, 'Zaphod'), (NULL, '?')")
+        connection.commit()
+    return postgresql
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duck", "postgres"])
+def test_a_table_or_a_query_is_read_in_the_schemas_types(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """A whole table, a query in the address and a query beside it give the same."""
+    address = request.getfixturevalue(kind)
+    query = "SELECT age, name FROM person"
+    tables = [
+        read(f"{address}?table=person", schema=SCHEMA),
+        read(f"{address}?query={quote(query)}", schema=SCHEMA),
+        read(address, query=query, schema=SCHEMA),
+    ]
+    for table in tables:
+        assert table.to_pydict() == {"age": [39, None], "name": ["Zaphod", None]}
+        assert pa.types.is_integer(table.schema.field("age").type)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duck", "postgres"])
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT nothing FROM person", "SELECT * FROM nowhere", "SELEC 1", "DELETE FROM person"],
+)
+def test_a_refused_query_is_explained_without_the_drivers_words(
+    kind: str, query: str, request: pytest.FixtureRequest
+) -> None:
+    """A wrong query is the caller's mistake, and a query cannot change the database."""
+    address = request.getfixturevalue(kind)
+    with pytest.raises(UsageError, match="refused the query") as caught:
+        read(address, query=query)
+    assert "Zaphod" not in str(caught.value)
+    if kind == "postgres":
+        password = address.split(":")[2].split("@")[0]
+        assert password not in str(caught.value)
+    assert read(f"{address}?table=person").num_rows == 2
+
+
+def test_a_failing_cell_is_not_quoted(postgres: str) -> None:
+    """PostgreSQL quotes the cell it cannot convert; Sherd does not."""
+    with pytest.raises(UsageError, match="22P02") as caught:
+        read(postgres, query="SELECT name::integer FROM person")
+    assert "Zaphod" not in str(caught.value)
+    assert "Zaphod" not in repr(caught.value.__cause__)
+
+
+def test_a_database_that_is_not_there_is_said_without_its_password(postgres: str) -> None:
+    """A refused login, a missing database and a dead port never show the credentials."""
+    head, _, rest = postgres.partition("@")
+    wrong = [
+        f"postgresql://steward:hunter2@{rest}",
+        f"{head}@{rest.partition('/')[0]}/nowhere",
+        "postgresql://steward:hunter2@127.0.0.1:1/postgres",
+    ]
+    for address in wrong:
+        with pytest.raises(ConnectionFailedError, match="cannot be reached") as caught:
+            read(address, query="SELECT 1")
+        assert "hunter2" not in str(caught.value)
+        assert head.rpartition(":")[2] not in str(caught.value)
+        assert caught.value.exit_code == 5
+
+
+def test_postgresql_types_arrive(postgres: str) -> None:
+    """Numerics, dates, times with zone and booleans fit the attributes they should."""
+    query = (
+        "SELECT 1.50::numeric AS n, DATE '2020-01-31' AS d, "
+        "TIMESTAMPTZ '2020-01-31 12:00:00+02' AS t, true AS b, 1::bigint AS i, 'x'::varchar AS c"
+    )
+    kinds = {"n": "number", "d": "date", "t": "datetime", "b": "boolean", "i": "integer"}
+    given = Schema.from_data({"attributes": {n: {"type": k} for n, k in kinds.items()}
+                              | {"c": {"type": "category"}}})  # fmt: skip
+    row = read(postgres, query=query, schema=given).to_pylist()[0]
+    assert row["n"] in (1.5, Decimal("1.50"))
+    assert row["d"] == dt.date(2020, 1, 31)
+    assert row["t"] == dt.datetime(2020, 1, 31, 10, tzinfo=dt.UTC)
+    assert (row["b"], row["i"], row["c"]) == (True, 1, "x")
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "duckdb"])
+def test_a_database_file_that_is_not_there_is_not_made(scheme: str, tmp_path: Path) -> None:
+    """Reading never creates an empty database."""
+    path = tmp_path / "none.db"
+    with pytest.raises(UsageError, match="does not exist"):
+        read(f"{scheme}:///{path}?table=x")
+    assert not path.exists()
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    """Other bytes under a database's address are refused."""
+    pytest.importorskip("duckdb")
+    path = tmp_path / "x.db"
+    path.write_text("Zaphod" * 1000)
+    with pytest.raises(StorageError, match="cannot be opened"):
+        read(f"duckdb:///{path}?table=x")
+    with pytest.raises(UsageError, match="refused the query"):
+        read(f"sqlite:///{path}?table=x")
+
+
+@pytest.mark.parametrize(
+    ("address", "module"),
+    [
+        ("sqlite:///{}", "adbc_driver_sqlite.dbapi"),
+        ("duckdb:///{}", "duckdb"),
+        ("postgresql://ann:hunter2@h/d#{}", "adbc_driver_postgresql.dbapi"),
+    ],
+)
+def test_a_missing_driver_says_how_to_get_it(
+    address: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the optional drivers the way to install them is named."""
+    path = tmp_path / "x.db"
+    path.touch()
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingPartError, match=r"pip install 'sherd\[sql\]'"):
+        read(address.format(path), query="SELECT 1")
