@@ -75,7 +75,7 @@ class Party:
 
     def offer(self) -> Offer:
         """What the owner offers."""
-        return Offer(schema=self.schema, rows=len(self.people), key=True)
+        return Offer(schema=json.dumps(self.schema), rows=len(self.people), key=True)
 
     def load(self) -> Owner:
         """The owner's machine as it was written down."""

@@ -63,3 +63,15 @@ class Reason(StrEnum):
     UNEXPECTED = "unexpected", "the message does not fit the state of the round"
     UNKNOWN_CHUNK = "unknown-chunk", "nobody announced this chunk"
     TOO_LARGE = "too-large", "the message is larger than allowed"
+
+
+_BY_CODE = {reason.value: reason for reason in Reason}
+
+
+def reason_of(code: object) -> Reason | None:
+    """The reason of a code; None where there is none.
+
+    >>> reason_of("late") is Reason.LATE
+    True
+    """
+    return _BY_CODE.get(str(code))

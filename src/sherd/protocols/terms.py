@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -168,11 +169,12 @@ def exact(text: str) -> Fraction:
 class Offer:
     """What an owner would share: the metadata of its attributes, no data.
 
-    ``schema`` is that of the attributes offered (no identifiers), ``rows`` how many records
-    it has, ``key`` whether its people can be linked.
+    ``schema`` is that of the attributes offered (no identifiers), as JSON text, since the
+    order of attributes matters to people and not to canonical JSON; ``rows`` is how many
+    records it has, ``key`` whether its people can be linked.
     """
 
-    schema: dict[str, Any]
+    schema: str
     rows: int
     key: bool = False
 
@@ -183,15 +185,29 @@ class Offer:
 
     def parsed(self) -> Schema:
         """The schema offered."""
-        from sherd.tables.schema import Schema
-
-        schema = Schema.from_data(self.schema)
+        schema = read_schema(self.schema)
         if schema.released != tuple(schema.attributes) or schema.unit or schema.population:
             raise PlanError(
                 "an offer speaks of what is not released",
                 must="attributes only, no identifiers, unit or population",
             )
         return schema
+
+
+def write_schema(schema: Schema) -> str:
+    """A schema as the text that travels."""
+    return json.dumps(schema.as_data(), ensure_ascii=True)
+
+
+def read_schema(text: str) -> Schema:
+    """The schema in a text that travelled."""
+    from sherd.tables.schema import Schema
+
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise PlanError("a schema cannot be read", must="JSON") from None
+    return Schema.from_data(data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +233,7 @@ class JointPlan:
     terms: Terms
     aggregator_key: str
     shares: tuple[Share, ...]
-    schemas: dict[str, dict[str, Any]]
+    schemas: dict[str, str]
     composition: str
     composed: str | None
     bound: str | None
@@ -241,9 +257,7 @@ class JointPlan:
 
     def schema(self, owner: str) -> Schema:
         """The schema of an owner's delivery."""
-        from sherd.tables.schema import Schema
-
-        return Schema.from_data(self.schemas[self.share(owner).schema_hash])
+        return read_schema(self.schemas[self.share(owner).schema_hash])
 
     def local(self, owner: str) -> Plan:
         """The plan an owner protects its own table by: everyone's, with its share of epsilon."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 import pytest
@@ -250,7 +251,9 @@ def test_owner_recomputes_a_changed_plan() -> None:
             plan, shares=(dataclasses.replace(share, epsilon="2"), *plan.shares[1:])
         ),
         dataclasses.replace(plan, shares=(share, share)),
-        dataclasses.replace(plan, schemas={share.schema_hash: schema("a", "b", high="7")}),
+        dataclasses.replace(
+            plan, schemas={share.schema_hash: json.dumps(schema("a", "b", high="7"))}
+        ),
         dataclasses.replace(plan, schemas={}),
     ]
     for changed in wrong:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -139,10 +140,17 @@ def test_attachments_and_deliveries_are_checked() -> None:
 def test_offers_are_checked() -> None:
     """An offer has rows and no identifiers."""
     schema = {"attributes": {"a": {"type": "integer", "domain": ["0", "9"]}}}
+    with pytest.raises(PlanError, match="cannot be read"):
+        Offer(schema="{", rows=1)
     with pytest.raises(PlanError, match="no rows"):
-        Offer(schema=schema, rows=0)
+        Offer(schema=json.dumps(schema), rows=0)
     with pytest.raises(PlanError, match="not released"):
-        Offer(schema={"attributes": {"id": {"role": "identifier"}, **schema["attributes"]}}, rows=1)
+        Offer(
+            schema=json.dumps(
+                {"attributes": {"id": {"role": "identifier"}, **schema["attributes"]}}
+            ),
+            rows=1,
+        )
 
 
 def test_every_type_has_a_body() -> None:
