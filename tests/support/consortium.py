@@ -127,6 +127,7 @@ class Consortium:
         """Stop everything."""
         for agent in self.agents.values():
             agent.client.close()
+            agent.journal.close()
         self.transport.stop()
         self.store.close()
 
@@ -187,6 +188,8 @@ class Consortium:
 
     def start(self, name: str, transport: httpx.BaseTransport | None = None) -> Agent:
         """Start an owner's agent, anew if it was there."""
+        if name in self.agents:
+            self.agents[name].journal.close()
         agent = Agent(
             self.homes[name],
             self.client(name, transport),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -56,23 +57,34 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
         with self._open() as db:
             if db.execute("PRAGMA user_version").fetchone()[0] == 0:
-                db.executescript(
-                    f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {VERSION};COMMIT;"
-                )
+                version = f"PRAGMA user_version = {VERSION};"
+                db.executescript(f"BEGIN IMMEDIATE;{_TABLES}{version}COMMIT;")
         path.chmod(0o600)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
-            with contextlib.closing(
-                sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
-            ) as db:
-                db.execute("PRAGMA journal_mode = WAL")
-                db.execute("PRAGMA synchronous = FULL")
-                db.execute("PRAGMA foreign_keys = ON")
-                yield db
+            with self._lock:
+                if self._connection is None:
+                    db = sqlite3.connect(
+                        self.path, timeout=30.0, isolation_level=None, check_same_thread=False
+                    )
+                    self._connection = db
+                    db.execute("PRAGMA journal_mode = WAL")
+                    db.execute("PRAGMA synchronous = FULL")
+                    db.execute("PRAGMA foreign_keys = ON")
+                yield self._connection
         except sqlite3.Error as error:
             raise StorageError(
                 "the owner's journal cannot be read or written",
@@ -84,8 +96,13 @@ class Journal:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._open() as db:
             db.execute("BEGIN IMMEDIATE")
-            yield db
-            db.execute("COMMIT")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):  # the first error is the one to tell
+                    db.execute("ROLLBACK")
+                raise
 
     def store(
         self,
