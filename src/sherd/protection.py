@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 
+PAID = "the release was paid for already; the next run with the same ledger puts it into its place"
+"""What an error is told that comes between the charge and the end."""
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -60,13 +70,6 @@ class Settings:
             shuffle=not self.keep_order,
             **extra,
         )
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,11 +135,13 @@ def protect_to(
         try:
             before_publishing(release)
             _publish(staged, ledger, reservation, once=occasion is not None)
-        except BaseException:
+        except BaseException as error:
             # After the charge the staged bundle is what was paid for: it stays, and the
             # ledger knows where it is.
             if ledger is None or reservation is None or not ledger.is_charged(reservation):
                 staged.discard()
+            else:
+                error.add_note(PAID)
             raise
     return release
 

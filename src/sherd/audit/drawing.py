@@ -213,9 +213,7 @@ class BucketisedRelease:
             pa.array(np.argsort(self.quasi[self.bucket].to_numpy(), kind="stable"))
         )
         known = [name for name in quasi.column_names if name != self.bucket]
-        hidden = [
-            n for n in listed.column_names if n not in (self.bucket, self.count_field)
-        ]
+        hidden = [n for n in listed.column_names if n not in (self.bucket, self.count_field)]
         fields = {name: quasi[name] for name in quasi.column_names}
         return SlicedRelease(
             table=pa.table(fields | {name: listed[name] for name in hidden}),

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
+
 @dataclass(frozen=True, kw_only=True)
 class SlicedView:
     """A sliced table as lists, a column after the other.
@@ -109,7 +110,9 @@ class Counted:
         self, parts: Sequence[tuple[Hashable, ...]], *, beta: float = 1.0
     ) -> dict[Hashable, float]:
         """p(t, s) for every s; ``parts`` are t's cells, q the last. Empty: nothing matches."""
-        lists = [column.get(part, Counter()) for column, part in zip(self.columns, parts, strict=True)]
+        lists = [
+            column.get(part, Counter()) for column, part in zip(self.columns, parts, strict=True)
+        ]
         found: dict[Hashable, float] = defaultdict(float)
         for bucket in min(lists, key=len):
             weight = float(self.sizes[bucket]) ** beta

@@ -99,12 +99,11 @@ def _join(tables: Mapping[str, pa.Table], order: tuple[str, ...]) -> pa.Table:
 
 
 def _shuffled(table: pa.Table) -> pa.Table:
-    import pyarrow as pa
-
     from sherd.randomness import Randomness
+    from sherd.tables.coding import arrow_array
 
     order = Randomness.from_system().permutation(table.num_rows)
-    return table.take(pa.array(order))
+    return table.take(arrow_array(order))
 
 
 def pooled_schema(plan: JointPlan) -> Schema:

@@ -28,10 +28,8 @@ def preview(home: Home, data: OwnerData) -> dict[str, Any]:
     In a vertical round the common people are not known yet, so all of the owner's rows are
     used.
     """
-    import numpy as np
-    import pyarrow as pa
-
     from sherd.protection import protect
+    from sherd.tables.coding import arrow_array
 
     plan = data.plan
     assert plan is not None
@@ -49,7 +47,7 @@ def preview(home: Home, data: OwnerData) -> dict[str, Any]:
         ],
     }
     if release.order is not None:
-        order = pa.array(np.asarray(release.order))
+        order = arrow_array(release.order)
         masked = release.tables["data"]
         found["distance"] = {
             name: _distance(table.column(name).take(order), masked.column(name), schema[name])

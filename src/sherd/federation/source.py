@@ -118,9 +118,9 @@ class Loaded:
 
     def whole(self) -> pa.Table:
         """All rows that count, in their own order."""
-        import pyarrow as pa
+        from sherd.tables.coding import arrow_array
 
-        return self.table.take(pa.array(self.kept))
+        return self.table.take(arrow_array(self.kept))
 
     def arranged(self, pseudonyms: bytes, common: bytes) -> pa.Table:
         """The common people's rows in the order of the common pseudonyms."""

@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """``anatomy``: bucketisation; quasi-identifiers in one table, sensitive values in another.
 
 The baseline of paper 003 (section 3), by the algorithm of xiao2006: groups of l records
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.guarantees import Adversary, Guarantee, LDiversity, Proposition
-from sherd.method import Finding, Outcome, Parameter
+from sherd.method import Described, Finding, Outcome, Parameter
 from sherd.methods.slicing.layout import BUCKET
 from sherd.methods.slicing.promise import (
+    ARRANGED,
     BINS,
     SENSITIVE,
     SUPPRESS,
@@ -24,7 +26,7 @@ from sherd.methods.slicing.promise import (
     check_attributes,
     left_aside,
 )
-from sherd.methods.slicing.sensitive import sensitive_names
+from sherd.methods.slicing.sensitive import sensitive_names, stated_bins
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +56,22 @@ class Anatomy:
         "records and values are linked by buckets of about l records only."
     )
     parameters: tuple[Parameter, ...] = (L, SENSITIVE, SUPPRESS, BINS)
+
+    def describe(self) -> tuple[Described, ...]:
+        """What the method promises in general."""
+        return (
+            Described(
+                name=None,
+                promise=LDiversity.definition(),
+                covers="the link between a person's quasi-identifiers and the sensitive values",
+                not_covered=(
+                    "whether somebody is in the table: quasi-identifiers are released as they are, "
+                    "record by record",
+                    ARRANGED,
+                ),
+                source="xiao2006, section 3; arul2019, section 3",
+            ),
+        )
 
     def check(self, plan: Plan, schema: Schema) -> None:
         """Raise PlanError or SchemaError where plan and schema do not fit the method."""
@@ -95,7 +113,6 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     import numpy as np
     import pyarrow as pa
 
-    from sherd.methods.slice import stated_bins
     from sherd.methods.slicing.assemble import renamed
     from sherd.methods.slicing.pipeline import check_buckets
     from sherd.methods.slicing.sensitive import feasible, sensitive_codes
@@ -111,7 +128,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         1,
         l,
         suppress=plan["suppress"],
-        order=run.randomness.permutation(n),
+        randomness=run.randomness,
     )
     if len(kept) < n:
         sensitive, table = sensitive.kept(kept), table.take(pa.array(kept))
@@ -141,7 +158,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     )
 
 
-def _grouped(sensitive: Any, l: int, order: Any) -> Any:  # noqa: E741 - the field's own name
+def _grouped(sensitive: Any, l: int, order: Any) -> Any:
     import numpy as np
 
     from sherd.methods.slicing.regroup import grouped, merged
@@ -169,9 +186,7 @@ def _counted(table: pa.Table, names: tuple[str, ...], buckets: Any, run: Run) ->
 
 
 def _findings(n: int, kept: int, n_buckets: int, l: int) -> tuple[Finding, ...]:
-    found = [
-        Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")
-    ]
+    found = [Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")]
     if kept < n:
         found.append(
             Finding(

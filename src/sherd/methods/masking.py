@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.errors import PlanError, SchemaError
-from sherd.method import Finding, Outcome, Parameter, Run
+from sherd.method import Described, Finding, Outcome, Parameter, Run
 from sherd.methods.allocation import cluster_sizes, epsilons
 from sherd.methods.columns import ColumnJob, mask_column
 from sherd.methods.promise import Promise, promise
@@ -124,6 +124,19 @@ class Masking:
             ]
         return (*_SHARED[:1], *own, *_SHARED[1:])
 
+    def describe(self) -> list[Described]:
+        """Every promise the method can make, in general."""
+        return [
+            Described(
+                name=name,
+                promise=one.notion(1.0).definition(),
+                covers=one.covers,
+                not_covered=(*(a.words for a in one.assumes if a.leaks), *one.not_covered),
+                source=one.source.words(),
+            )
+            for name, one in self.promises.items()
+        ]
+
     def check(self, plan: Plan, schema: Schema) -> None:
         """Refuse a plan that the schema, or the promise it asks for, does not allow."""
         if not schema.protected:
@@ -185,7 +198,7 @@ class Masking:
         return Outcome(
             tables={"data": data},
             facts={"rows": rows},
-            findings=(*_in_all(findings, jobs), *findings),
+            findings=(*_in_all(findings, jobs, masked), *findings),
             order=order,
         )
 
@@ -259,7 +272,9 @@ def _check_strict(plan: Plan, schema: Schema) -> None:
             )
 
 
-def _in_all(findings: list[Finding], jobs: list[ColumnJob]) -> list[Finding]:
+def _in_all(
+    findings: list[Finding], jobs: list[ColumnJob], masked: dict[str, pa.Array]
+) -> list[Finding]:
     """The two numbers an owner must see first, over all attributes."""
     share = {job.axis.name: float(job.epsilon) for job in jobs}
     losses = [f for f in findings if f.name == "loss factor"]
@@ -276,10 +291,11 @@ def _in_all(findings: list[Finding], jobs: list[ColumnJob]) -> list[Finding]:
             )
         )
     if zeros:
+        present = [len(c) - c.null_count for c in (masked[str(f.attribute)] for f in zeros)]
         found.append(
             Finding(
                 name="share without noise",
-                value=float(np.mean([float(f.value) for f in zeros])),
+                value=float(np.average([float(f.value) for f in zeros], weights=present)),
                 meaning="share of all cells that were published without any noise",
             )
         )

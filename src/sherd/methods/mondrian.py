@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """``mondrian``: k-anonymity, and l-diversity where asked, by local generalisation.
 
 The baseline of paper 003 (section 2), by Mondrian's greedy multidimensional partition
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import InfeasibleError
 from sherd.guarantees import Adversary, Guarantee, KAnonymity, LDiversity, Proposition
-from sherd.method import Finding, Outcome, Parameter
+from sherd.method import Described, Finding, Outcome, Parameter
 from sherd.methods.slicing.promise import (
+    ARRANGED,
     BINS,
     SENSITIVE,
     SUPPRESS,
@@ -23,7 +25,7 @@ from sherd.methods.slicing.promise import (
     check_attributes,
     left_aside,
 )
-from sherd.methods.slicing.sensitive import quasi_identifiers, sensitive_names
+from sherd.methods.slicing.sensitive import quasi_identifiers, sensitive_names, stated_bins
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +68,22 @@ class Mondrian:
         BINS,
     )
 
+    def describe(self) -> tuple[Described, ...]:
+        """What the method promises in general."""
+        return (
+            Described(
+                name=None,
+                promise=KAnonymity.definition(),
+                covers="the link between a person's quasi-identifiers and a released row",
+                not_covered=(
+                    "sensitive values, unless l is above 1",
+                    ARRANGED,
+                    "whether somebody is in the table, where a range is narrow",
+                ),
+                source="lefevre2006, section 3; arul2019, section 2",
+            ),
+        )
+
     def check(self, plan: Plan, schema: Schema) -> None:
         """Raise PlanError or SchemaError where plan and schema do not fit the method."""
         check_attributes(plan, schema, needs_sensitive=plan["l"] > 1)
@@ -106,7 +124,6 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     import numpy as np
     import pyarrow as pa
 
-    from sherd.methods.slice import stated_bins
     from sherd.methods.slicing.coding import encode
     from sherd.methods.slicing.generalise import described, into_cells
     from sherd.methods.slicing.sensitive import Sensitive, feasible, sensitive_codes
@@ -119,8 +136,9 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     if l > 1:
         sensitive = sensitive_codes(table, schema, plan)
         nothing = np.zeros(n, dtype=np.int32)
-        order = run.randomness.permutation(n)
-        kept = feasible(sensitive, nothing, 1, l, suppress=plan["suppress"], order=order)
+        kept = feasible(
+            sensitive, nothing, 1, l, suppress=plan["suppress"], randomness=run.randomness
+        )
         sensitive = sensitive.kept(kept)
         table = table.take(pa.array(kept)) if len(kept) < n else table
     if k > table.num_rows:
@@ -150,9 +168,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     labels, books = described(coded, cells)
     rows = run.randomness.permutation(m) if run.shuffle else np.arange(m)
     place = pa.array(rows)
-    fields = {
-        name: labels.get(name, table[name]).take(place) for name in table.column_names
-    }
+    fields = {name: labels.get(name, table[name]).take(place) for name in table.column_names}
     run.progress("done", 2, 2)
     return Outcome(
         tables={"data": pa.table(fields)},

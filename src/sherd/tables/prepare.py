@@ -14,8 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.errors import TableError, did_you_mean
-from sherd.tables.axis import Axis
-from sherd.tables.coding import arrow_array, nulls, numpy_array, text_array, texts
+from sherd.tables.axis import measure
+from sherd.tables.coding import (
+    arrow_array,
+    in_units,
+    nulls,
+    numpy_array,
+    text_array,
+    texts,
+    unreadable,
+)
 from sherd.tables.schema import Attribute, Missing, Outside, Role, Schema, Type
 
 if TYPE_CHECKING:
@@ -196,7 +204,10 @@ def _unlisted(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> 
     unknown = np.zeros(len(column), np.bool_)
     start = 0
     for chunk in column.chunks:
-        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        try:
+            coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        except pa.ArrowNotImplementedError:
+            raise unreadable(attribute.name, attribute.type, chunk.type) from None
         odd = [t is not None and t not in known for t in texts(coded.dictionary)]
         if any(odd):
             indices = np.where(nulls(coded.indices), len(odd), numpy_array(coded.indices))
@@ -206,22 +217,15 @@ def _unlisted(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> 
 
 
 def _beyond(column: pa.ChunkedArray, attribute: Attribute) -> NDArray[np.bool_]:
-    axis = Axis.of(attribute)
     assert attribute.domain is not None
-    low, high = attribute.domain
-    if attribute.type in (Type.NUMBER, Type.INTEGER):
-        floats = column.cast(pa.float64(), safe=False).combine_chunks()
-        values = np.where(nulls(floats), np.nan, numpy_array(floats))
-        limits = float(low), float(high)  # type: ignore[arg-type]
-    else:
-        from sherd.tables.coding import _numbers
-
-        parts = [_numbers(chunk, axis) for chunk in column.chunks]
-        values = np.concatenate([part.astype(np.float64) for part, _ in parts])
-        limits = float(axis.low * axis.step), float(axis.high * axis.step)
-        gaps = np.concatenate([np.zeros(len(p), np.bool_) if m is None else m for p, m in parts])
-        values[gaps] = np.nan
-    found: NDArray[np.bool_] = (values < limits[0]) | (values > limits[1])
+    low, high = (float(measure(bound)) for bound in attribute.domain)
+    found = np.zeros(len(column), np.bool_)
+    start = 0
+    for chunk in column.chunks:
+        values, missing = in_units(chunk, attribute.name, attribute.type)
+        beyond = (values < low) | (values > high)
+        found[start : start + len(chunk)] = beyond if missing is None else beyond & ~missing
+        start += len(chunk)
     return found
 
 

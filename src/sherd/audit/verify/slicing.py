@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """Re-checking sliced, generalised and bucketised tables: counts, from the files alone.
 
 Sliced and bucketised: in every bucket, and for every combination q of the
@@ -234,7 +235,11 @@ def _slice_diversity(
     suspects = list(dict.fromkeys(buckets[first[i]] for i in over))
     beta = float(plan.get("beta", 1))
     worst, all_tried = view.counted().largest(suspects, beta=beta, budget=BUDGET)
-    if worst * l > 1 + SLACK and plan.get("scope", "any") == "records" and len(layout) + bool(beside) > 2:
+    if (
+        worst * l > 1 + SLACK
+        and plan.get("scope", "any") == "records"
+        and len(layout) + bool(beside) > 2
+    ):
         return Check(
             name=f"{name}: {l}-diversity",
             passed=None,

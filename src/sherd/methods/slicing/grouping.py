@@ -61,13 +61,13 @@ def _number(value: object) -> float:
     from datetime import date, datetime
 
     if isinstance(value, datetime):
-        return value.timestamp() if value.tzinfo else value.toordinal() * 86400.0 + value.hour * 3600
+        return (
+            value.timestamp() if value.tzinfo else value.toordinal() * 86400.0 + value.hour * 3600
+        )
     return float(value.toordinal()) if isinstance(value, date) else float(value)  # type: ignore[arg-type]
 
 
-def phi_squared(
-    one: NDArray[np.int32], d1: int, two: NDArray[np.int32], d2: int
-) -> float:
+def phi_squared(one: NDArray[np.int32], d1: int, two: NDArray[np.int32], d2: int) -> float:
     """φ² of two coded attributes, over the rows and columns that occur.
 
     >>> sex = np.array([0, 1, 1, 1, 0, 0, 0, 1]); ill = np.array([0, 1, 1, 2, 1, 0, 0, 2])
@@ -96,7 +96,7 @@ def clustered(
         return np.zeros(n, dtype=np.int64)
     if how == "pam" or (how == "auto" and n <= MANY):
         medoids = _pam(distance, n_columns)
-        return np.argmin(distance[:, medoids], axis=1)
+        return np.asarray(np.argmin(distance[:, medoids], axis=1), dtype=np.int64)
     best: tuple[float, NDArray[np.int64]] | None = None
     for _ in range(_DRAWS):
         sample = np.sort(randomness.permutation(n)[: 40 + 2 * n_columns])
@@ -171,7 +171,7 @@ def check_numbers(n_columns: int, alpha: int, n_quasi: int) -> None:
     if alpha - 1 >= n_quasi:
         raise PlanError(
             "the 'alpha' parameter is too large",
-            must=f"at most {n_quasi}, so that a quasi-identifier stays outside the sensitive column",
+            must=f"at most {n_quasi}, to leave a quasi-identifier outside the sensitive column",
             got=str(alpha),
         )
     if n_columns - 1 > n_quasi - (alpha - 1):

@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """Can somebody outside the table be told from somebody in it? A threshold attack, measured.
 
 Half of the table's own records are sliced, the other half are real people who are not in
@@ -55,10 +56,8 @@ def best_advantage(members: NDArray[np.float64], others: NDArray[np.float64]) ->
     """
     scores = np.concatenate([members, others])
     order = np.argsort(-scores, kind="stable")
-    steps = np.concatenate(
-        [np.full(len(members), 1 / len(members)), np.full(len(others), -1 / len(others))]
-    )[order]
-    gain = np.cumsum(steps)
+    inside = np.concatenate([np.ones(len(members), bool), np.zeros(len(others), bool)])[order]
+    gain = np.cumsum(inside) / len(members) - np.cumsum(~inside) / len(others)
     ordered = scores[order]
     last = np.append(ordered[1:] != ordered[:-1], True)  # a threshold cannot part equal scores
     return float(max(gain[last].max(), 0.0))
@@ -79,9 +78,7 @@ def measure(
     drawn = randomness.permutation(len(sensitive.codes))[: 2 * half]
     inside, outside = drawn[:half], drawn[half:]
     mine, members = sensitive.kept(inside), subset(coded, inside)
-    parts = coarse(
-        members, layout, half, settings.min_frequency, randomness, need_columns=True
-    )
+    parts = coarse(members, layout, half, settings.min_frequency, randomness, need_columns=True)
     # Half of the records may allow a smaller l than all of them.
     l = min(settings.l, limit(mine, *parts.q).l)
     quick = Settings(l=l, min_frequency=settings.min_frequency, regroup=settings.regroup)
