@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "owner": ("sherd.cli.owner:owner", "Take part in joint releases of several owners."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
     "reproduce": ("sherd.cli.reproduce:reproduce", "The papers' experiments beside ours."),
-    "demo": ("sherd.cli.demo:demo", "Protect a public table with several methods, compared."),
+    "demo": ("sherd.cli.demo:demo", "A joint release by several owners on this machine."),
 }
 """Every command, where it lives, and its line of help."""
 

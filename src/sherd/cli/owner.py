@@ -51,9 +51,9 @@ def owner() -> None:
 @json_option
 def init(home: Path, as_json: bool, **given: Any) -> None:
     """Set up the folder, or (--enrolment) take in the operator's answer."""
-    from sherd.federation.parts import require
+    from sherd.federation.parts import OWNER, require
 
-    require()
+    require(OWNER)
     if given["enrolment"] is not None:
         _join(home, given["enrolment"], given["given"], as_json)
         return
@@ -107,9 +107,9 @@ def _join(home: Path, answer_file: Path, given: str | None, as_json: bool) -> No
 
 
 def _open(home: Path) -> tuple[Home, Journal]:
-    from sherd.federation.parts import require
+    from sherd.federation.parts import OWNER, require
 
-    require()
+    require(OWNER)
     from sherd.federation.home import Home
     from sherd.federation.journal import Journal
 
@@ -124,9 +124,9 @@ def _open(home: Path) -> tuple[Home, Journal]:
 @click.option("--until-ended", type=int, help="Stop when so many rounds have ended.")
 def run(home: Path, wait: float, until_ended: int | None) -> None:
     """Run the agent: dial out, check, protect what is approved, deliver."""
-    from sherd.federation.parts import require
+    from sherd.federation.parts import OWNER, require
 
-    require()
+    require(OWNER)
     from sherd.federation.agent import Agent
     from sherd.federation.client import Client, tls_context
     from sherd.federation.home import Home

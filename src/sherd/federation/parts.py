@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 
 from sherd.errors import MissingPartError
 
-NEEDED = ("cryptography", "rbcl", "httpx", "fastapi", "uvicorn", "sqlalchemy", "alembic")
+AGGREGATOR = ("cryptography", "rbcl", "httpx", "fastapi", "uvicorn", "sqlalchemy", "alembic")
+OWNER = ("cryptography", "rbcl", "httpx")
 
 
-def require(*modules: str) -> None:
-    """Raise MissingPartError where one of the modules cannot be imported."""
-    for name in modules or NEEDED:
-        try:
-            importlib.import_module(name)
-        except ImportError:
+def require(modules: tuple[str, ...] = AGGREGATOR) -> None:
+    """Raise MissingPartError where one of the modules is not installed; imports none."""
+    for name in modules:
+        if importlib.util.find_spec(name) is None:
             raise MissingPartError(
                 "joint releases need an optional part",
                 got=f"no module '{name}'",
                 do="install it: pip install 'sherd[federation]'",
-            ) from None
+            )

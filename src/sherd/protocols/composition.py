@@ -6,7 +6,7 @@ disjoint, people the same, and by sequential composition (Theorem 1) the joined 
 the sum Σ ε_j. The paper gives every owner ε/m, which gives an owner with few attributes more
 per attribute than one with many; the default here is proportional to the number of protected
 attributes (to their weights where given), so that every attribute is masked as in the pooled
-table. Shares are whole micro-epsilon rounded down: their sum never exceeds ε.
+table. Shares are whole micro-epsilon and add up to ε exactly.
 
 Everybody recomputes: the aggregator when it makes a plan, every owner before it signs one.
 """
@@ -50,14 +50,24 @@ def shares(terms: Terms, schemas: Mapping[str, Schema]) -> dict[str, str | None]
         weights = {owner: Fraction(1) for owner in schemas}
     else:
         weights = {owner: _weight(terms, schema) for owner, schema in schemas.items()}
-    whole = sum(weights.values())
-    found = {}
-    for owner, weight in weights.items():
-        micro = int(total * MICRO * weight / whole)
-        if micro < 1:
-            raise PlanError("an owner's share of epsilon is too small", do="raise epsilon")
-        found[owner] = _text(Fraction(micro, MICRO))
-    return {owner: found[owner] for owner in schemas}
+    return _apportioned(total, weights)
+
+
+def _apportioned(total: Fraction, weights: Mapping[str, Fraction]) -> dict[str, str | None]:
+    """Whole micro-epsilon in proportion to the weights, adding up to the total exactly.
+
+    Largest remainders first, as seats in a parliament; ties go by the owners' names.
+    """
+    whole, micros = sum(weights.values()), int(total * MICRO)
+    exact_parts = {owner: micros * weight / whole for owner, weight in weights.items()}
+    found = {owner: int(part) for owner, part in exact_parts.items()}
+    left = micros - sum(found.values())
+    by_remainder = sorted(found, key=lambda owner: (found[owner] - exact_parts[owner], owner))
+    for owner in by_remainder[:left]:
+        found[owner] += 1
+    if min(found.values()) < 1:
+        raise PlanError("an owner's share of epsilon is too small", do="raise epsilon")
+    return {owner: _text(Fraction(micro, MICRO)) for owner, micro in found.items()}
 
 
 def _weight(terms: Terms, schema: Schema) -> Fraction:

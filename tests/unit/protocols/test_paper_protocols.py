@@ -107,13 +107,20 @@ def test_vertical_protocol_step_by_step(linkage: Linkage) -> None:
 
 
 def test_equal_sharing_is_the_papers() -> None:
-    """The paper's ε/m is there; what does not divide is rounded down, never up."""
+    """The paper's ε/m is there; shares add up to ε exactly where it does not divide."""
     wire = FakeWire(terms(Kind.VERTICAL, sharing=Sharing.EQUAL, epsilon="1.000001"), vertical())
     wire.run()
     plan = wire.load().data.plan
     assert plan is not None
-    assert [s.epsilon for s in plan.shares] == ["0.5", "0.5"]
-    assert plan.composed == "1"
+    assert [s.epsilon for s in plan.shares] == ["0.500001", "0.5"]
+    assert plan.composed == "1.000001"
+
+
+def test_share_too_small() -> None:
+    """An owner that would get no epsilon at all ends the round."""
+    wire = FakeWire(terms(Kind.VERTICAL, epsilon="0.000001"), vertical())
+    wire.run()
+    assert wire.load().data.reason is Reason.PLAN_UNSOUND
 
 
 def test_given_shares() -> None:

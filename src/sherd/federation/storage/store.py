@@ -73,7 +73,7 @@ class Store:
 
     def check(self) -> None:
         """Refuse tables of another version."""
-        found, wanted = database.current_revision(self._engine), database.latest_revision()
+        found, wanted = database.current_revision(self._engine), database.REVISION
         if found != wanted:
             raise StorageError(
                 "the database is of another version",
