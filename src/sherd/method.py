@@ -30,6 +30,7 @@ DIRECTORY: dict[str, str] = {
     "dp-um": "sherd.methods.dp_um:METHOD",
     "idp-ls": "sherd.methods.idp_ls:METHOD",
     "idp-cbls": "sherd.methods.idp_cbls:METHOD",
+    "diffgen": "sherd.methods.diffgen:METHOD",
 }
 """Every method's public name and where it lives."""
 

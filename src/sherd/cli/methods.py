@@ -24,8 +24,10 @@ def methods(name: str | None, as_json: bool) -> None:
     for method in described:
         click.echo(f"{method['name']}: {method['title']}")
         click.echo(f"  {method['summary']}")
+        chosen_by = any(p["name"] == "guarantee" for p in method["parameters"])
         for promise in method["promises"]:
-            click.echo(f"  --guarantee {promise['name']}: {promise['promise']}")
+            head = f"--guarantee {promise['name']}" if chosen_by else "promise"
+            click.echo(f"  {head}: {promise['promise']}")
             click.echo(f"    covers: {promise['covers']}")
             for text in promise["not_covered"]:
                 click.echo(f"    does not cover: {text}")
