@@ -13,6 +13,7 @@ leaves and classes change by 2 in all, one down and one up, so discrete Laplace 
 e/2 costs e. The paper's Lap(2/epsilon) assumes that a record is added or removed, and would
 cost a substitution epsilon instead of epsilon/2.
 
+>>> from fractions import Fraction
 >>> budget = Budget(epsilon=Fraction(1), specialisations=10, numeric=6, sensitivity=1)
 >>> budget.choice, budget.choice_rate, budget.count_rate(26), budget.count_rate(0)
 (Fraction(1, 52), Fraction(1, 104), Fraction(1, 4), Fraction(1, 2))
