@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -152,9 +151,10 @@ def test_the_audit_would_find_too_little_noise() -> None:
 def choice_audit(rate: Fraction, n: int = 20_000) -> float:
     """The same for one choice between two values, one record moved from one to the other."""
     noise = ExactNoise(Randomness.seeded(50))
-    results: list[Any] = []
-    for utilities in (np.array([8, 7]), np.array([7, 8])):
-        results.append(sum(noise.largest(utilities, rate) == 0 for _ in range(n)))
+    results = [
+        sum(noise.largest(utilities, rate) == 0 for _ in range(n))
+        for utilities in (np.array([8, 7]), np.array([7, 8]))
+    ]
     return lower_bound(results[0], results[1], n)
 
 

@@ -8,6 +8,7 @@ Notation: v a node, c its children, D_c^cls the records of class cls in c, S a s
   nothing about, as ``max`` does.
 - ``info-gain``: |D_v| times the information gain of the split, F(D_v) − Σ_c F(D_c) with
   F(S) = |S| log2 |S| − Σ_cls |S^cls| log2 |S^cls|, in fixed point.
+- ``purity``: −Σ_c F(D_c), what is left of ``info-gain`` where v is the same for all candidates.
 - ``spread``: |D_v| − max_c |D_c|, how many records are told apart from the largest child. It
   needs no class.
 
@@ -49,7 +50,7 @@ FRACTION_BITS = 8
 UNIT = float(1 << FRACTION_BITS)
 
 UTILITIES = ("max", "gain", "info-gain", "spread")
-"""Every utility's name."""
+"""Every utility a specialisation can be chosen by."""
 
 NEED_CLASS = ("max", "gain", "info-gain")
 
@@ -69,6 +70,19 @@ def sensitivity(utility: str, n: int) -> int:
     return 2 * (math.ceil(bits * UNIT) + 1 + 4)
 
 
+def monotone_change(utility: str, n: int) -> int:
+    """The width of the interval a utility's change lies in when a record is added.
+
+    0 or 1 for ``max`` and ``spread``. ``purity`` falls, by at most log2 n + 1/ln 2; rounding
+    moves both ends by 2 units, so that the width is that of one record in ``info-gain``.
+    """
+    if utility in ("max", "spread"):
+        return 1
+    if utility != "purity":
+        raise PlanError("the utility is not monotone", must="max, spread or purity", got=utility)
+    return sensitivity("info-gain", n) // 2
+
+
 def scores(utility: str, children: Counts, first: NDArray[np.int64]) -> Counts:
     """The utility of every candidate.
 
@@ -79,6 +93,9 @@ def scores(utility: str, children: Counts, first: NDArray[np.int64]) -> Counts:
     >>> [int(scores(u, children, np.array([0]))[0]) for u in ("max", "gain", "spread")]
     [7, 1, 5]
     """
+    if utility == "purity":
+        impurity: Counts = np.add.reduceat(_entropy(children), first)
+        return -impurity
     if utility not in UTILITIES:
         raise PlanError("the utility is unknown", must="one of " + ", ".join(UTILITIES))
     if utility == "spread":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from typing import Any
 
 import pyarrow as pa
@@ -58,7 +59,7 @@ def test_kept_missing_cells_are_a_value(paths: list[list[str]]) -> None:
     assert one.codes(chunked(["a", None])).tolist() == [0, one.size - 1]
     assert one.children[0, one.size][-2:] == (one.size - 1, one.size)
     edges = one.children[0, one.size]
-    assert all(one.label(a, b) for a, b in zip(edges, edges[1:], strict=False))
+    assert all(one.label(a, b) for a, b in itertools.pairwise(edges))
 
 
 def test_grid_depends_on_the_domain_alone() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,6 +15,9 @@ from sherd.joint import tree
 from sherd.joint.hierarchy import Hierarchy
 from sherd.joint.partition import Partition, consistent
 from sherd.joint.specialise import Candidate, Specialised
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def partition(counts: list[list[int]], class_name: str | None = "Class") -> Partition:

@@ -103,11 +103,11 @@ def test_progress_is_told() -> None:
 class Silent:
     """Noise of nothing: the largest utility wins, the first of equals."""
 
-    def largest(self, utilities: np.ndarray, rate: Fraction) -> int:
+    def largest(self, utilities: np.ndarray, rate: Fraction) -> int:  # noqa: ARG002 - as the protocol has it
         """The place of the largest."""
         return int(np.argmax(utilities))
 
-    def laplace(self, n: int, rate: Fraction) -> np.ndarray:
+    def laplace(self, n: int, rate: Fraction) -> np.ndarray:  # noqa: ARG002 - the same
         """No noise."""
         return np.zeros(n, np.int64)
 

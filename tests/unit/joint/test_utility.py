@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sherd.errors import PlanError
-from sherd.joint.utility import UTILITIES, _entropy, scores, sensitivity
+from sherd.joint.utility import UTILITIES, _entropy, monotone_change, scores, sensitivity
 
 CHILDREN = st.integers(2, 4)
 
@@ -96,3 +96,22 @@ def test_unknown_utility_is_refused() -> None:
     """A name that is no utility."""
     with pytest.raises(PlanError, match="the utility is unknown"):
         scores("best", np.zeros((1, 1), np.int64), np.array([0]))
+
+
+@given(pair=neighbours(), place=st.integers(0, 10**6))
+def test_purity_never_rises_when_a_record_comes(
+    pair: tuple[np.ndarray, np.ndarray], place: int
+) -> None:
+    """Up to rounding it falls, by no more than is declared."""
+    children = pair[0][:-1]
+    more = children.copy()
+    more.reshape(-1)[place % more.size] += 1
+    before, after = (scores("purity", one, np.array([0]))[0] for one in (children, more))
+    assert -2 <= before - after <= monotone_change("purity", int(more.sum()))
+
+
+def test_only_monotone_utilities_have_a_monotone_change() -> None:
+    """The others need twice the budget and are refused where one is assumed."""
+    assert monotone_change("max", 5) == monotone_change("spread", 5) == 1
+    with pytest.raises(PlanError, match="not monotone"):
+        monotone_change("gain", 5)

@@ -24,6 +24,7 @@ VERIFIERS: dict[str, str] = {
     "dp-um": "sherd.audit.verify.masked",
     "idp-ls": "sherd.audit.verify.masked",
     "idp-cbls": "sherd.audit.verify.masked",
+    "diffgen": "sherd.audit.verify.generalised",
 }
 """The module that re-checks what a method's releases promise."""
 
