@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class Noise(Protocol):
     """Where an oracle's noise comes from."""
 
-    def largest(self, utilities: NDArray[np.int64], rate: Fraction) -> int:
-        """The place of the largest utility after geometric noise of that rate."""
+    def largest(self, groups: Sequence[NDArray[np.int64]], rate: Fraction) -> list[int]:
+        """In each group the place of the largest utility after geometric noise of that rate."""
 
     def laplace(self, n: int, rate: Fraction) -> NDArray[np.int64]:
         """Discrete Laplace noise of that rate, n draws."""
@@ -47,8 +47,11 @@ class ExactNoise:
     def __init__(self, randomness: Randomness) -> None:
         self._randomness = randomness
 
-    def largest(self, utilities: NDArray[np.int64], rate: Fraction) -> int:
-        """The place of the largest noisy utility, ties broken uniformly."""
+    def largest(self, groups: Sequence[NDArray[np.int64]], rate: Fraction) -> list[int]:
+        """In each group the place of the largest noisy utility, ties broken uniformly."""
+        return [self._largest(utilities, rate) for utilities in groups]
+
+    def _largest(self, utilities: NDArray[np.int64], rate: Fraction) -> int:
         noisy = utilities + self._randomness.geometric(
             rate.denominator, rate.numerator, len(utilities)
         )
@@ -80,9 +83,8 @@ class PlainOracle:
 
     def choose(self, groups: Sequence[Sequence[Candidate]]) -> list[int]:
         """Report-noisy-max in each group."""
-        return [
-            self._noise.largest(self.utilities(group), self._budget.choice_rate) for group in groups
-        ]
+        utilities = [self.utilities(group) for group in groups]
+        return self._noise.largest(utilities, self._budget.choice_rate)
 
     def utilities(self, group: Sequence[Candidate]) -> NDArray[np.int64]:
         """The exact utility of every candidate: for the choice and for tests only."""

@@ -254,7 +254,7 @@ class _Grower:
         def best(group: list[Candidate]) -> Candidate:
             children, first = histograms.children(group)
             utilities = scores(self.criterion, children, first)
-            return group[noise.largest(utilities, self.rate / self.change)]
+            return group[noise.largest([utilities], self.rate / self.change)[0]]
 
         candidates = []
         for a, (one, (start, stop)) in enumerate(zip(self.hierarchies, box, strict=True)):

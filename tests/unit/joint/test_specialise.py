@@ -103,12 +103,14 @@ def test_progress_is_told() -> None:
 class Silent:
     """Noise of nothing: the largest utility wins, the first of equals."""
 
-    def largest(self, utilities: np.ndarray, rate: Fraction) -> int:  # noqa: ARG002 - as the protocol has it
-        """The place of the largest."""
-        return int(np.argmax(utilities))
+    def largest(self, groups: Sequence[np.ndarray], rate: Fraction) -> list[int]:
+        """The place of the largest; the rate is for real noise."""
+        assert rate > 0
+        return [int(np.argmax(group)) for group in groups]
 
-    def laplace(self, n: int, rate: Fraction) -> np.ndarray:  # noqa: ARG002 - the same
+    def laplace(self, n: int, rate: Fraction) -> np.ndarray:
         """No noise."""
+        assert rate > 0
         return np.zeros(n, np.int64)
 
 
