@@ -97,6 +97,7 @@ def release(
         len(agreement.class_labels),
         utility=agreement.utility,
         budget=agreement.budget,
+        progress=progress,
     )
     oracle.check_cells()
     specialised = specialise(

@@ -63,11 +63,14 @@ class JointEngine(Protocol):
     def reshape(self, a: Any, shape: tuple[int, ...]) -> Any:
         """The same numbers in another shape."""
 
-    def take(self, a: Any, places: Numbers) -> Any:
-        """The numbers at public places of a flat secret."""
+    def take(self, a: Any, start: int, stop: int) -> Any:
+        """Some neighbouring numbers of a flat secret."""
 
     def join(self, parts: Sequence[Any]) -> Any:
         """Flat secrets one behind the other."""
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        """Flat secrets of equal length side by side, as columns."""
 
     def sum(self, a: Any) -> Any:
         """Sums over the last axis."""
@@ -161,14 +164,19 @@ class PlainEngine:
         """Share by share."""
         return Shares(parts=tuple(x.reshape(shape) for x in a.parts))
 
-    def take(self, a: Shares, places: Numbers) -> Shares:
+    def take(self, a: Shares, start: int, stop: int) -> Shares:
         """Share by share."""
-        return Shares(parts=tuple(x[places] for x in a.parts))
+        return Shares(parts=tuple(x[start:stop] for x in a.parts))
 
     def join(self, parts: Sequence[Shares]) -> Shares:
         """Share by share."""
         every = zip(*(one.parts for one in parts), strict=True)
         return Shares(parts=tuple(np.concatenate(column) for column in every))
+
+    def stack(self, parts: Sequence[Shares]) -> Shares:
+        """Share by share."""
+        every = zip(*(one.parts for one in parts), strict=True)
+        return Shares(parts=tuple(np.stack(column, axis=-1) for column in every))
 
     def sum(self, a: Shares) -> Shares:
         """Share by share."""

@@ -23,7 +23,7 @@ from sherd.joint.bits import TIE_BITS, thresholds
 from sherd.joint.plain import Histograms, part_of_code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
@@ -64,6 +64,7 @@ class JointOracle:
         *,
         utility: str,
         budget: Budget,
+        progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
     ) -> None:
         if utility not in JOINT_UTILITIES:
             raise PlanError(
@@ -73,7 +74,7 @@ class JointOracle:
             )
         self._engine, self._fragments = engine, fragments
         self._sizes, self._n_classes = sizes, n_classes
-        self._utility, self._budget = utility, budget
+        self._utility, self._budget, self._progress = utility, budget, progress
         # Sorted by class, the records of a class are a block, and counts by class are sums.
         self._order = np.argsort(classes, kind="stable")
         self._blocks = np.concatenate([[0], np.cumsum(np.bincount(classes, minlength=n_classes))])
@@ -113,10 +114,12 @@ class JointOracle:
         noisy = engine.add(utilities, self._geometric(len(flat), rate))
         ties = engine.random(len(flat), TIE_BITS)
         keys = engine.add(engine.scale(noisy, 2**TIE_BITS), ties)
-        ends = np.cumsum([len(group) for group in groups])
-        places = [np.arange(end - len(group), end) for end, group in zip(ends, groups, strict=True)]
-        chosen = [engine.largest(engine.take(keys, place)) for place in places]
-        return [int(engine.open(place, "place of a choice").ravel()[0]) for place in chosen]
+        chosen, start = [], 0
+        for group in groups:
+            part = engine.take(keys, start, start + len(group))
+            chosen.append(engine.reshape(engine.largest(part), (1,)))
+            start += len(group)
+        return [int(place) for place in engine.open(engine.join(chosen), "places of choices")]
 
     def _utilities(self, group: Sequence[Candidate]) -> Any:
         engine = self._engine
@@ -158,19 +161,17 @@ class JointOracle:
         engine, rate = self._engine, self._budget.count_rate(choices)
         shape = tuple(len(cut) - 1 for cut in cuts)
         leaves = math.prod(shape)
-        exact, cells = [], []
+        exact = []
         for start in range(0, leaves, LEAVES_AT_ONCE):
             some = np.arange(start, min(start + LEAVES_AT_ONCE, leaves))
-            for c in range(self._n_classes):
-                exact.append(self._inner(cuts, shape, some, c))
-                cells.append(some * self._n_classes + c)
-        cell = np.concatenate(cells)
-        noise = self._geometric(2 * cell.size, rate)
-        noisy = engine.add(engine.join(exact), engine.take(noise, cell))
-        noisy = engine.add(noisy, engine.scale(engine.take(noise, cell + cell.size), -1))
-        counts = np.empty(cell.size, np.int64)
-        counts[cell] = engine.open(noisy, "noisy counts")
-        return counts.reshape(leaves, self._n_classes)
+            by_class = [self._inner(cuts, shape, some, c) for c in range(self._n_classes)]
+            exact.append(engine.reshape(engine.stack(by_class), (some.size * self._n_classes,)))
+            self._progress("counting", start + some.size, leaves)
+        n = leaves * self._n_classes
+        noise = self._geometric(2 * n, rate)
+        noisy = engine.add(engine.join(exact), engine.take(noise, 0, n))
+        noisy = engine.add(noisy, engine.scale(engine.take(noise, n, 2 * n), -1))
+        return engine.open(noisy, "noisy counts").reshape(leaves, self._n_classes)
 
     def _inner(self, cuts: Cuts, shape: tuple[int, ...], leaves: Numbers, c: int) -> Any:
         rows = self._order[self._blocks[c] : self._blocks[c + 1]]
