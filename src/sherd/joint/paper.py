@@ -102,7 +102,8 @@ class PaperOracle:
         normals = np.random.default_rng(self._randomness.words(4))
         drawn = normals.normal(0.0, np.sqrt(1 / float(self._epsilon)), (4, *exact.shape)) ** 2
         noisy = np.rint(exact + drawn[0] + drawn[1] - drawn[2] - drawn[3])
-        return noisy.astype(np.int64)
+        whole: Numbers = noisy.astype(np.int64)
+        return whole
 
 
 def segment(u1: int, u2: int, epsilon: Fraction, digits: int) -> int:

@@ -150,7 +150,7 @@ def test_example_7_binary_vectors_of_table_3(
     )
     cuts = ((0, 2, 4), (0, 25, 99))
     wanted = np.unravel_index(np.array([WORKER_FROM_26]), (2, 2))
-    vectors = [oracle._consistent(p, cuts, wanted, np.arange(10))[:, 0] for p in (0, 1)]  # type: ignore[arg-type]
+    vectors = [oracle._consistent(p, cuts, wanted, np.arange(10))[:, 0] for p in (0, 1)]
     assert vectors[0].tolist() == [0, 0, 1, 0, 1, 1, 1, 0, 1, 1]
     assert vectors[1].tolist() == [1, 1, 0, 1, 0, 0, 1, 1, 0, 1]
     assert int(vectors[0] @ vectors[1]) == 2
