@@ -190,8 +190,9 @@ def measure(name: str, runs: int) -> dict[str, Any]:
 def show(name: str, result: dict[str, Any]) -> None:
     """One line an epsilon: ours beside the paper's."""
     printed = PRINTED[name]
-    print(f"\n{name}, utility {chosen_utility(name)}: BA {result['BA']:.1f} (paper {printed['BA']}), "
-          f"LA {result['LA']:.1f} (paper {printed['LA']})")  # fmt: skip
+    print(f"\n{name}, utility {chosen_utility(name)}:")
+    print(f"BA {result['BA']:.1f} (paper {printed['BA']}), LA {result['LA']:.1f} "
+          f"(paper {printed['LA']})")  # fmt: skip
     print(f"{'epsilon':>8}" + "".join(f"{m:>26}" for m in ("diffgen", "arbdistdp"))
           + f"{'arbdistdp-paper':>18}{'diffp-c45':>26}")  # fmt: skip
     for epsilon in EPSILONS:
