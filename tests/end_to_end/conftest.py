@@ -117,9 +117,7 @@ def desk(tmp_path: Path) -> Desk:
     return made
 
 
-def assert_refused(
-    result: subprocess.CompletedProcess[str], code: int, *texts: str
-) -> None:
+def assert_refused(result: subprocess.CompletedProcess[str], code: int, *texts: str) -> None:
     """The exit code, the reason on standard error, and no cell in either stream."""
     assert result.returncode == code, result.stderr
     for text in texts:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import resource
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from tests.end_to_end.conftest import MARKER, SCHEMA, Desk, assert_refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,10 @@ def test_schemas_that_do_not_fit(desk: Desk, change: tuple[str, str], texts: lis
         (["-e", "nan"], ["a number above 0", "got: nan"]),
         (["-e", "inf"], ["a number above 0"]),
         (["-e", "much"], ["'much' is not a valid float", "sherd protect --help"]),
-        (["-m", "idp-cbls", "-k", "2", "--guarantee", "paper"], ["a whole number from 3", "got: 2"]),
+        (
+            ["-m", "idp-cbls", "-k", "2", "--guarantee", "paper"],
+            ["a whole number from 3", "got: 2"],
+        ),
         (["-k", "31"], ["fewer values than one cluster needs", "at least k = 31", "got: 30"]),
         (["-k", "0"], ["a whole number from 1"]),
         (["-m", "idp-sl"], ["the method is unknown", "did you mean 'idp-ls'"]),
