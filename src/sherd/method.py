@@ -34,6 +34,7 @@ DIRECTORY: dict[str, str] = {
     "slice": "sherd.methods.slice:METHOD",
     "mondrian": "sherd.methods.mondrian:METHOD",
     "anatomy": "sherd.methods.anatomy:METHOD",
+    "fragment": "sherd.fragments.method:METHOD",
 }
 """Every method's public name and where it lives."""
 

@@ -58,6 +58,22 @@ class Release:
         data = self.tables["data"]
         return data if self.original is None else like(self.original, data)
 
+    def query(self, sql: str, **own: Any) -> Any:
+        """The answer to SQL over a release made of fragments, as a dataframe.
+
+        One view is called ``release``; keyword arguments are your own tables to join. The
+        dataframe is of the same kind as the table that came in, or pandas; ``answer`` of
+        ``sherd.fragments.query`` says besides what it is worth.
+        """
+        import importlib
+
+        from sherd.tables.frames import like
+
+        # found by name: queries lie above releases
+        answer = importlib.import_module("sherd.fragments.query").answer
+        found = answer(self.tables, self.manifest, sql, own=own).table
+        return found.to_pandas() if self.original is None else like(self.original, found)
+
     def save(
         self,
         folder: str | Path,

@@ -46,9 +46,9 @@ class Meaning:
         """The share of the label's values that satisfy a condition."""
         if self.low is None:
             return sum(condition.holds(value) for value in self.values) / len(self.values)
-        low, high = getattr(condition, "low", None), getattr(condition, "high", None)
         if not hasattr(condition, "low"):
             return self._share_of_values(condition, kind)
+        low, high = condition.low, getattr(condition, "high", None)
         start = self.low if low is None else max(self.low, low)
         end = self.high if high is None else min(self.high, high)
         if start > end:
@@ -69,7 +69,7 @@ class Meaning:
         if kind not in ("integer", "date"):
             return float(bool(inside)) if self.low == self.high else 0.0
         step: Any = 1 if kind == "integer" else timedelta(days=1)
-        return inside / ((self.high - self.low + step) / step)
+        return float(inside / ((self.high - self.low + step) / step))
 
 
 def parsed(text: str, kind: str) -> Any:

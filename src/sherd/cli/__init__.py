@@ -18,11 +18,17 @@ from sherd.errors import InternalError, SherdError, StorageError, UsageError, di
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("sherd.cli.schema:schema", "Infer a schema to edit: types, roles, values."),
-    "protect": ("sherd.cli.protect:protect", "Protect a table and write a release."),
     "methods": ("sherd.cli.methods:methods", "Every method: what it guarantees and what not."),
+    "protect": ("sherd.cli.protect:protect", "Protect a table and write a release."),
+    "slice": ("sherd.cli.slice:slice_command", "Fragment one table into columns and buckets."),
+    "fragment": ("sherd.cli.fragment:fragment", "Split a table by confidentiality constraints."),
+    "query": ("sherd.cli.query:query", "Ask released fragments in SQL."),
     "verify": ("sherd.cli.verify:verify", "Re-check a release from what was released alone."),
+    "audit": ("sherd.cli.audit:audit", "What a release is worth, and what it gives away."),
+    "compare": ("sherd.cli.compare:compare", "Several releases of one table on one map."),
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
+    "reproduce": ("sherd.cli.reproduce:reproduce", "The papers' experiments beside ours."),
     "demo": ("sherd.cli.demo:demo", "Protect a public table with several methods, compared."),
 }
 """Every command, where it lives, and its line of help."""

@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """``anatomy``: bucketisation; quasi-identifiers in one table, sensitive values in another.
 
 The baseline of paper 003 (section 3), by the algorithm of xiao2006: groups of l records
@@ -25,7 +26,7 @@ from sherd.methods.slicing.promise import (
     check_attributes,
     left_aside,
 )
-from sherd.methods.slicing.sensitive import sensitive_names
+from sherd.methods.slicing.sensitive import sensitive_names, stated_bins
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,7 +113,6 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     import numpy as np
     import pyarrow as pa
 
-    from sherd.methods.slice import stated_bins
     from sherd.methods.slicing.assemble import renamed
     from sherd.methods.slicing.pipeline import check_buckets
     from sherd.methods.slicing.sensitive import feasible, sensitive_codes
@@ -128,7 +128,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         1,
         l,
         suppress=plan["suppress"],
-        order=run.randomness.permutation(n),
+        randomness=run.randomness,
     )
     if len(kept) < n:
         sensitive, table = sensitive.kept(kept), table.take(pa.array(kept))
@@ -158,7 +158,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     )
 
 
-def _grouped(sensitive: Any, l: int, order: Any) -> Any:  # noqa: E741 - the field's own name
+def _grouped(sensitive: Any, l: int, order: Any) -> Any:
     import numpy as np
 
     from sherd.methods.slicing.regroup import grouped, merged

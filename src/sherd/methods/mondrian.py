@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """``mondrian``: k-anonymity, and l-diversity where asked, by local generalisation.
 
 The baseline of paper 003 (section 2), by Mondrian's greedy multidimensional partition
@@ -24,7 +25,7 @@ from sherd.methods.slicing.promise import (
     check_attributes,
     left_aside,
 )
-from sherd.methods.slicing.sensitive import quasi_identifiers, sensitive_names
+from sherd.methods.slicing.sensitive import quasi_identifiers, sensitive_names, stated_bins
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,7 +124,6 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     import numpy as np
     import pyarrow as pa
 
-    from sherd.methods.slice import stated_bins
     from sherd.methods.slicing.coding import encode
     from sherd.methods.slicing.generalise import described, into_cells
     from sherd.methods.slicing.sensitive import Sensitive, feasible, sensitive_codes
@@ -136,8 +136,9 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     if l > 1:
         sensitive = sensitive_codes(table, schema, plan)
         nothing = np.zeros(n, dtype=np.int32)
-        order = run.randomness.permutation(n)
-        kept = feasible(sensitive, nothing, 1, l, suppress=plan["suppress"], order=order)
+        kept = feasible(
+            sensitive, nothing, 1, l, suppress=plan["suppress"], randomness=run.randomness
+        )
         sensitive = sensitive.kept(kept)
         table = table.take(pa.array(kept)) if len(kept) < n else table
     if k > table.num_rows:

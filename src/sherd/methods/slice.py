@@ -18,13 +18,13 @@ fails is tried along further dimensions; generalisation comes before the check.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sherd.errors import PlanError
 from sherd.guarantees import Adversary, Guarantee, LDiversity, NoGuarantee, Proposition
-from sherd.method import Described, Finding, Outcome, Parameter
+from sherd.method import Described, Outcome, Parameter
 from sherd.methods.slicing.grouping import check_numbers
-from sherd.methods.slicing.layout import BUCKET, Layout, given_layout
+from sherd.methods.slicing.layout import given_layout
 from sherd.methods.slicing.promise import (
     ARRANGED,
     BINS,
@@ -36,21 +36,14 @@ from sherd.methods.slicing.promise import (
     check_attributes,
     left_aside,
 )
-from sherd.methods.slicing.sensitive import edges, quasi_identifiers, sensitive_names
+from sherd.methods.slicing.sensitive import quasi_identifiers, sensitive_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sherd.method import Run
-    from sherd.methods.slicing.coding import Coded
-    from sherd.methods.slicing.membership import Membership
-    from sherd.methods.slicing.pipeline import Settings
-    from sherd.methods.slicing.sensitive import Sensitive
     from sherd.plan import Plan
     from sherd.tables.schema import Schema
-
-COLUMNS = 5
-"""Columns made where the plan does not say how many, if there are attributes for them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +113,7 @@ class Slice:
             choices=("auto", "pam", "clara"),
             help="how attributes are clustered; auto is CLARA above 100 attributes",
         ),
-        Parameter(name="tries", kind=int, default=6, least=1, help="dimensions tried for a split"),
+        Parameter(name="tries", kind=int, default=50, least=1, help="dimensions tried for a split"),
     )
 
     def describe(self) -> tuple[Described, ...]:
@@ -190,204 +183,9 @@ class Slice:
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         """Slice a prepared table."""
-        return _run(table, schema, plan, run)
+        from sherd.methods.slicing.slicer import run_slicing
+
+        return run_slicing(table, schema, plan, run)
 
 
 METHOD = Slice()
-
-
-def settings(plan: Plan) -> Settings:
-    """The plan's part that says how tuples are partitioned."""
-    from sherd.methods.slicing.pipeline import Settings
-
-    return Settings(
-        l=plan["l"],
-        min_frequency=plan["min_frequency"],
-        regroup=plan["regroup"],
-        scope=plan["scope"],
-        beta=float(plan["beta"]),
-        tries=plan["tries"],
-    )
-
-
-def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
-    from sherd.methods.slicing.coding import encode
-    from sherd.methods.slicing.membership import measure
-    from sherd.methods.slicing.pipeline import bucketed, coarse, subset
-    from sherd.methods.slicing.sensitive import feasible, sensitive_codes
-    from sherd.methods.slicing.within import within
-
-    table = within(table, schema)
-    run.progress("coding", 0, 4)
-    sensitive = sensitive_codes(table, schema, plan)
-    quasi = quasi_identifiers(plan, schema)
-    _require_feasible(sensitive, plan, run)
-    coded = {name: encode(table[name], schema[name], schema.missing_values) for name in quasi}
-    layout = _layout(coded, sensitive, plan, schema, run)
-    run.progress("partitioning", 1, 4)
-    how = settings(plan)
-    n = table.num_rows
-    need = how.scope == "records"
-    parts = coarse(coded, layout, n, how.min_frequency, run.randomness, need_columns=need)
-    kept = feasible(
-        sensitive,
-        *parts.q,
-        how.l,
-        suppress=plan["suppress"],
-        order=run.randomness.permutation(n),
-        beside=layout.beside,
-    )
-    if len(kept) < n:
-        import pyarrow as pa
-
-        table = table.take(pa.array(kept))
-        coded, sensitive = subset(coded, kept), sensitive.kept(kept)
-        parts = coarse(
-            coded, layout, len(kept), how.min_frequency, run.randomness, need_columns=need
-        )
-        # Fewer records can be generalised differently: what q shares is counted anew.
-        feasible(
-            sensitive,
-            *parts.q,
-            how.l,
-            suppress=False,
-            order=run.randomness.permutation(len(kept)),
-            beside=layout.beside,
-        )
-    buckets = bucketed(coded, layout, parts, sensitive, how, run.randomness)
-    run.progress("permuting", 2, 4)
-    outcome = _released(table, coded, layout, parts, buckets, schema, plan, run)
-    run.progress("measuring", 3, 4)
-    membership = measure(coded, layout, sensitive, how, run.randomness)
-    findings = _findings(n, table.num_rows, int(buckets.max()) + 1, membership, plan)
-    run.progress("done", 4, 4)
-    return Outcome(tables=outcome.tables, facts=outcome.facts, findings=findings)
-
-
-def _require_feasible(sensitive: Sensitive, plan: Plan, run: Run) -> None:
-    """Before anything else: can this l be reached at all?"""
-    import numpy as np
-
-    from sherd.methods.slicing.sensitive import feasible
-
-    n = len(sensitive.codes)
-    feasible(
-        sensitive,
-        np.zeros(n, dtype=np.int32),
-        1,
-        plan["l"],
-        suppress=plan["suppress"],
-        order=run.randomness.permutation(n),
-    )
-
-
-def _layout(
-    coded: dict[str, Coded], sensitive: Sensitive, plan: Plan, schema: Schema, run: Run
-) -> Layout:
-    from sherd.methods.slicing.grouping import grouped_layout
-
-    quasi = quasi_identifiers(plan, schema)
-    if plan["groups"] is not None:
-        return given_layout(plan["groups"], quasi, sensitive.names)
-    room = len(quasi) - (plan["alpha"] - 1) + 1
-    return grouped_layout(
-        coded,
-        quasi,
-        sensitive.names,
-        list(zip(sensitive.codes.T, sensitive.sizes, strict=True)),
-        n_columns=plan["columns"] or min(COLUMNS, room),
-        alpha=plan["alpha"],
-        discretise=plan["discretise"],
-        clustering=plan["clustering"],
-        randomness=run.randomness,
-    )
-
-
-def _released(
-    table: pa.Table,
-    coded: dict[str, Coded],
-    layout: Layout,
-    parts: Any,
-    buckets: Any,
-    schema: Schema,
-    plan: Plan,
-    run: Run,
-) -> Outcome:
-    from sherd.methods.slicing.assemble import sliced
-    from sherd.methods.slicing.generalise import described
-
-    labels: dict[str, Any] = {}
-    books: dict[str, Any] = {}
-    for names, cells in zip((*layout.columns[:-1], layout.beside), parts.cells, strict=True):
-        if cells is not None:
-            arrays, found = described([coded[name] for name in names], cells)
-            labels |= arrays
-            books |= found
-    fields = layout.fields()
-    columns: list[dict[str, Any]] = [
-        {field: labels.get(name, table[name]) for field, name in zip(mine, names, strict=True)}
-        for mine, names in zip(fields, layout.columns, strict=True)
-    ]
-    untouched = [name for name in table.column_names if name in schema.untouched]
-    if untouched:
-        columns.append({name: table[name] for name in untouched})
-    facts = {
-        "columns": [list(mine) for mine in fields] + ([untouched] if untouched else []),
-        "attributes": {
-            field: name
-            for mine, names in zip(fields, layout.columns, strict=True)
-            for field, name in zip(mine, names, strict=True)
-        },
-        "sensitive": list(layout.sensitive),
-        "bucket": BUCKET,
-        "labels": books,
-        "bins": stated_bins(plan, schema),
-    }
-    data = sliced(columns, buckets, run.randomness, shuffle=run.shuffle)
-    return Outcome(tables={"data": data}, facts=facts)
-
-
-def stated_bins(plan: Plan, schema: Schema) -> dict[str, list[float | str]]:
-    """The edges that tell measured sensitive values apart, as plain data."""
-    found: dict[str, list[float | str]] = {}
-    for name in sensitive_names(plan, schema):
-        cuts = edges(plan, schema[name])
-        if cuts is not None:
-            found[name] = [cut if isinstance(cut, float) else cut.isoformat() for cut in cuts]
-    return found
-
-
-def _findings(
-    n: int, kept: int, n_buckets: int, membership: Membership | None, plan: Plan
-) -> tuple[Finding, ...]:
-    from sherd.methods.slicing.membership import WORRYING
-
-    found = [
-        Finding(
-            name="tuple-partition rate",
-            value=n_buckets / kept,
-            meaning="buckets per record; the higher, the finer the release",
-        )
-    ]
-    if kept < n:
-        found.append(
-            Finding(
-                name="suppressed records",
-                value=n - kept,
-                meaning=f"left out of {n} so that l = {plan['l']} is feasible",
-            )
-        )
-    if membership is not None:
-        meaning = (
-            f"how much better than guessing one can tell {membership.members} records that were "
-            "sliced from as many real ones that were not"
-        )
-        if membership.advantage > WORRYING:
-            meaning = (
-                "WARNING: whoever knows somebody's quasi-identifiers can tell whether they are in "
-                f"the table; {meaning}; raise min_frequency (20 is usual) and use fewer columns"
-            )
-        found.append(
-            Finding(name="membership advantage", value=membership.advantage, meaning=meaning)
-        )
-    return tuple(found)

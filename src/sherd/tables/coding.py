@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 BLOCK = 1 << 15
 """Rows coded at once: 256 KiB of positions stay in a core's own cache."""
 
-_STRANGER = -2  # the code of a label that the schema does not list; -1 is a missing cell
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -62,6 +61,9 @@ def positions(
     return found, gaps
 
 
+_UNLISTED = -2
+
+
 class _LabelTable:
     """Labels to positions, for one axis: one look-up a distinct label, not a cell."""
 
@@ -87,9 +89,9 @@ class _LabelTable:
     def _code(self, label: str | None) -> int:
         if label is None or (label in self.missing_values and label not in self.position):
             return -1
-        # A dictionary may list what no row has any more: strangers count where they are used.
         code = self.position.get(label, self.axis.other)
-        return _STRANGER if code is None else code
+        # A dictionary may hold labels that no cell has: only a cell's label is refused.
+        return _UNLISTED if code is None else code
 
     def positions(self, block: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
         indices = numpy_array(block.indices)
@@ -97,7 +99,7 @@ class _LabelTable:
             indices = np.where(nulls(block.indices), len(self.codes) - 1, indices)
         found = self.codes[indices]
         missing = found < 0
-        if missing.any() and (found == _STRANGER).any():
+        if missing.any() and (found == _UNLISTED).any():
             raise TableError(
                 f"the attribute '{self.axis.name}' has labels that its schema does not list",
                 must="one of the listed values",

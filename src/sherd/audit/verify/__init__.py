@@ -28,6 +28,7 @@ VERIFIERS: dict[str, str] = {
     "slice": "sherd.audit.verify.slicing",
     "mondrian": "sherd.audit.verify.slicing",
     "anatomy": "sherd.audit.verify.slicing",
+    "fragment": "sherd.audit.verify.fragments",
 }
 """The module that re-checks what a method's releases promise."""
 

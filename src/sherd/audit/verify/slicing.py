@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """Re-checking sliced, generalised and bucketised tables: counts, from the files alone.
 
 Sliced and bucketised: in every bucket, and for every combination q of the

@@ -1,3 +1,4 @@
+# ruff: noqa: C901, E741 - a compiled loop is one piece; l is the field's own name
 """Mondrian's cells: boxes of codes that hold at least k rows and, if asked, diverse ones.
 
 Equal values always stay together, so that a cell is a box of the attributes' values that
@@ -15,6 +16,7 @@ import numpy as np
 
 from sherd.methods.slicing.compiled import compiled
 from sherd.methods.slicing.partition import (
+    Floats,
     Ints,
     Longs,
     by_span,
@@ -46,10 +48,10 @@ def balanced_cut(
             counts[rows[i, d]] += 1
         for code in range(low + 1, high + 1):
             below += counts[code - 1]
-            if depth[code] == top and below >= k and size - below >= k:
-                if abs(size - 2 * below) < gap or best < 0:
-                    gap = abs(size - 2 * below)
-                    best = code
+            fits = depth[code] == top and below >= k and size - below >= k
+            if fits and (abs(size - 2 * below) < gap or best < 0):
+                gap = abs(size - 2 * below)
+                best = code
         return best
     codes = np.sort(rows[lo:hi, d].copy())
     for i in range(max(k, 1), size - max(k, 1) + 1):
@@ -65,8 +67,8 @@ def balanced_cut(
 
 @compiled
 def cells(
-    rows: Ints, ids: Longs, n_dims: int, sizes: Ints, depths: Ints, offsets: Longs, n_q: int,
-    n_pairs: int, k: int, l: int, tight: bool,
+    rows: Ints, ids: Longs, n_dims: int, sizes: Ints, scales: Floats, depths: Ints,
+    offsets: Longs, n_q: int, n_pairs: int, k: int, l: int, tight: bool,
 ) -> tuple[Longs, Ints, Ints]:  # fmt: skip
     """The first row of every cell and its box; ``rows`` and ``ids`` are reordered to runs.
 
@@ -106,7 +108,7 @@ def cells(
         cut = -1
         if hi - lo >= 2 * k:
             extents(rows, lo, hi, n_dims, low, high)
-            found = by_span(low, high, sizes, n_dims, dims)
+            found = by_span(low, high, scales, n_dims, dims)
             if l > 1:
                 count_all(rows, lo, hi, n_dims, of_q, of_pair)
             for attempt in range(found):

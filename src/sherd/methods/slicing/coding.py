@@ -11,6 +11,7 @@ an analyst (and the audit) need not parse it.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -65,19 +66,23 @@ class Coded:
         """Whether code 0 stands for a missing value."""
         return self.size > 0 and self.values[0] is None
 
-    def label(self, low: int, high: int) -> str | None:
+    def label(self, low: int, high: int, *, tight: bool = False) -> str | None:
         """The label of the codes from ``low`` to ``high``; None for missing alone."""
-        if low == 0 and high == self.size - 1 and self.size > 1:
+        if low == 0 and high == self.size - 1 and self.size > 1 and not self._exact(tight):
             return ANYTHING
         with_missing = self.has_missing and low == 0
         if with_missing and high == 0:
             return None
-        text = self._label_of_values(low + with_missing, high)
+        text = self._label_of_values(low + with_missing, high, tight)
         return f"{text} or missing" if with_missing else text
 
-    def _label_of_values(self, low: int, high: int) -> str:
+    def _exact(self, tight: bool) -> bool:
+        """Whether ranges say where they end even if they hold everything."""
+        return tight and self.type.measured
+
+    def _label_of_values(self, low: int, high: int, tight: bool) -> str:
         if self.type.measured:
-            return self._interval(low, high)
+            return self._interval(low, high, tight)
         labels = [str(value) for value in self.values[low : high + 1]]
         if len(labels) == 1:
             return labels[0]
@@ -87,18 +92,20 @@ class Coded:
             return "|".join(labels)
         return f"{labels[0]} … {labels[-1]} ({len(labels)})"
 
-    def _interval(self, low: int, high: int) -> str:
-        start, end, closed = self.interval(low, high)
+    def _interval(self, low: int, high: int, tight: bool) -> str:
+        start, end, closed = self.interval(low, high, tight)
         if closed and start == end:
             return _said(start)
         return f"[{_said(start)}, {_said(end)}{']' if closed else ')'}"
 
-    def interval(self, low: int, high: int) -> tuple[Any, Any, bool]:
+    def interval(self, low: int, high: int, tight: bool) -> tuple[Any, Any, bool]:
         """The published interval of a range of measured codes, and whether its end is in it.
 
         The end is the next value's beginning, not the largest value seen: a tight box
-        would say that its corners are somebody's.
+        would say that its corners are somebody's. With ``tight`` it says so.
         """
+        if tight:
+            return self.values[low], self.values[high], True
         first = 1 if self.has_missing else 0
         start = self.values[low]
         if low == first and self.bounds is not None:
@@ -113,7 +120,7 @@ class Coded:
         end = self.values[high]
         return start, end if self.bounds is None else max(end, self.bounds[1]), True
 
-    def describe(self, low: int, high: int) -> dict[str, object]:
+    def describe(self, low: int, high: int, *, tight: bool = False) -> dict[str, object]:
         """What a label stands for, as plain data."""
         first = 1 if self.has_missing else 0
         said: dict[str, object] = {}
@@ -123,7 +130,7 @@ class Coded:
         if low > high:
             return said
         if self.type.measured:
-            start, end, closed = self.interval(low, high)
+            start, end, closed = self.interval(low, high, tight)
             return said | {"low": _said(start), "high": _said(end), "closed": closed}
         labels = [str(value) for value in self.values[low : high + 1]]
         if self.taxonomy is not None and len(labels) > 1:
@@ -207,7 +214,7 @@ def _branches(taxonomy: Taxonomy) -> tuple[list[str], list[int]]:
         else:
             leaves.append(node)
     depths = [0]
-    for before, after in zip(leaves, leaves[1:], strict=False):
+    for before, after in itertools.pairwise(leaves):
         one, two = taxonomy.ancestors(before)[::-1], taxonomy.ancestors(after)[::-1]
         depths.append(sum(a == b for a, b in zip(one, two, strict=False)) - 1)
     return leaves, depths

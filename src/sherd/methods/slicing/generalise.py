@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """Generalising: rows into cells, cells into labels, and the book that explains the labels.
 
 Column generalisation makes every value of a column occur at least f times. It runs before
@@ -33,6 +34,7 @@ class Cells:
     of_row: NDArray[np.int32]
     low: NDArray[np.int32]
     high: NDArray[np.int32]
+    tight: bool = False
 
     @property
     def count(self) -> int:
@@ -46,7 +48,7 @@ def into_cells(
     k: int,
     tight: bool,
     order: NDArray[np.int64],
-    l: int = 1,  # noqa: E741 - the field's own name for it
+    l: int = 1,
     pairs: Sequence[NDArray[np.int32]] = (),
     n_pairs: int = 0,
 ) -> Cells:
@@ -64,14 +66,25 @@ def into_cells(
     depths = np.concatenate([c.depth for c in coded]).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum([len(c.depth) for c in coded])]).astype(np.int64)
     starts, low, high = cells(
-        rows, ids, len(coded), sizes, depths, offsets, 1, max(n_pairs, 1), k, l, tight
+        rows,
+        ids,
+        len(coded),
+        sizes,
+        1.0 / np.maximum(sizes - 1, 1),
+        depths,
+        offsets,
+        1,
+        max(n_pairs, 1),
+        k,
+        l,
+        tight,
     )
     if tight:
         low, high = tight_boxes(rows, len(coded), starts)
     of_row = np.empty(n, dtype=np.int32)
     lengths = np.diff(np.append(starts, n))
     of_row[ids] = np.repeat(np.arange(len(starts), dtype=np.int32), lengths)
-    return Cells(names=tuple(c.name for c in coded), of_row=of_row, low=low, high=high)
+    return Cells(names=tuple(c.name for c in coded), of_row=of_row, low=low, high=high, tight=tight)
 
 
 def labelled(coded: Coded, cells: Cells, place: int) -> tuple[pa.Array, Book]:
@@ -82,16 +95,17 @@ def labelled(coded: Coded, cells: Cells, place: int) -> tuple[pa.Array, Book]:
     book: Book = {}
     for both in distinct.tolist():
         low, high = both >> 32, both & 0xFFFFFFFF
-        label = coded.label(low, high)
+        label = coded.label(low, high, tight=cells.tight)
         labels.append(label)
         if label is not None:
-            described = coded.describe(low, high)
-            if len(described.get("values", ())) == 1 and "missing" not in described:  # type: ignore[arg-type]
-                continue  # a plain value explains itself
-            book[label] = described
+            said = coded.describe(low, high, tight=cells.tight)
+            # The root of a taxonomy may stand for a range with and for one without missing.
+            missing = said.get("missing") or book.get(label, {}).get("missing")
+            book[label] = said | ({"missing": True} if missing else {})
+    explained = {k: v for k, v in book.items() if "missing" in v or v.get("values") != [k]}
     codes = pa.array(of_cell[cells.of_row].astype(np.int32))
     found = pa.DictionaryArray.from_arrays(codes, pa.array(labels, pa.string()))
-    return found.cast(pa.string()), book
+    return found.cast(pa.string()), explained
 
 
 def described(coded: Sequence[Coded], cells: Cells) -> tuple[dict[str, pa.Array], dict[str, Book]]:

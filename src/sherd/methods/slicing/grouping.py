@@ -96,7 +96,7 @@ def clustered(
         return np.zeros(n, dtype=np.int64)
     if how == "pam" or (how == "auto" and n <= MANY):
         medoids = _pam(distance, n_columns)
-        return np.argmin(distance[:, medoids], axis=1)
+        return np.asarray(np.argmin(distance[:, medoids], axis=1), dtype=np.int64)
     best: tuple[float, NDArray[np.int64]] | None = None
     for _ in range(_DRAWS):
         sample = np.sort(randomness.permutation(n)[: 40 + 2 * n_columns])
@@ -171,7 +171,7 @@ def check_numbers(n_columns: int, alpha: int, n_quasi: int) -> None:
     if alpha - 1 >= n_quasi:
         raise PlanError(
             "the 'alpha' parameter is too large",
-            must=f"at most {n_quasi}, so that a quasi-identifier stays outside the sensitive column",
+            must=f"at most {n_quasi}, to leave a quasi-identifier outside the sensitive column",
             got=str(alpha),
         )
     if n_columns - 1 > n_quasi - (alpha - 1):

@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """The diversity check on the records' own tuples, kept up to date split by split.
 
 Notation: for a signature t (the codes of its columns without the sensitive one, and of q,
@@ -20,12 +21,9 @@ every column that shares nothing.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sherd.methods.slicing.compiled import compiled
-from sherd.methods.slicing.partition import Ints, Longs, by_span, extents, median, move
-
-Floats = NDArray[np.float64]
+from sherd.methods.slicing.partition import Floats, Ints, Longs, by_span, extents, median, move
 
 SLACK = 1e-9
 """How far p may exceed 1/l by rounding."""
@@ -36,7 +34,7 @@ def weight(parts: Ints, t: int, n_plus: int, counts: Ints, size: int, power: flo
     """The factor of N(t, s) that does not depend on s, without cnt(q)."""
     if size == 0:
         return 0.0
-    value = float(size) ** power
+    value: float = float(size) ** power
     for c in range(n_plus - 1):
         value *= counts[parts[t, c]]
     if value == 0.0:
@@ -205,9 +203,9 @@ def settle(
 
 @compiled
 def partition_records(
-    rows: Ints, ids: Longs, n_dims: int, sizes: Ints, parts: Ints, n_plus: int, n_values: int,
-    heads: Longs, members: Ints, pair_of: Longs, n_pairs: int, blocks: Longs, power: float,
-    l: int, tries: int, state: Floats,
+    rows: Ints, ids: Longs, n_dims: int, sizes: Ints, scales: Floats, parts: Ints, n_plus: int,
+    n_values: int, heads: Longs, members: Ints, pair_of: Longs, n_pairs: int, blocks: Longs,
+    power: float, l: int, tries: int, state: Floats,
 ) -> Longs:  # fmt: skip
     """Tuple partitioning by Algorithm Tuple-Partition; ``state`` is N of the one root bucket.
 
@@ -244,7 +242,7 @@ def partition_records(
         hi = queue_hi[first]
         first += 1
         extents(rows, lo, hi, n_dims, low, high)
-        varying = by_span(low, high, sizes, n_dims, dims)
+        varying = by_span(low, high, scales, n_dims, dims)
         best = -1
         cut = 0
         ties = 0

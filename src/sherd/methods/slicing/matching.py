@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sherd.methods.slicing.compiled import compiled
-from sherd.methods.slicing.partition import Ints, Longs
+
+if TYPE_CHECKING:
+    from sherd.methods.slicing.partition import Ints, Longs
 
 Floats = NDArray[np.float64]
 
 
 def index(codes: Ints, size: int, buckets: Longs, n_buckets: int) -> tuple[Longs, Longs, Longs]:
-    """For every value the buckets it occurs in, ascending, and how often: heads, buckets, counts."""
+    """For every value its buckets, ascending, and how often: heads, buckets, counts."""
     keys, counts = np.unique(codes.astype(np.int64) * n_buckets + buckets, return_counts=True)
     heads = np.concatenate([[0], np.cumsum(np.bincount(keys // n_buckets, minlength=size))])
     return heads.astype(np.int64), keys % n_buckets, counts.astype(np.int64)

@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """Can somebody outside the table be told from somebody in it? A threshold attack, measured.
 
 Half of the table's own records are sliced, the other half are real people who are not in
@@ -55,10 +56,8 @@ def best_advantage(members: NDArray[np.float64], others: NDArray[np.float64]) ->
     """
     scores = np.concatenate([members, others])
     order = np.argsort(-scores, kind="stable")
-    steps = np.concatenate(
-        [np.full(len(members), 1 / len(members)), np.full(len(others), -1 / len(others))]
-    )[order]
-    gain = np.cumsum(steps)
+    inside = np.concatenate([np.ones(len(members), bool), np.zeros(len(others), bool)])[order]
+    gain = np.cumsum(inside) / len(members) - np.cumsum(~inside) / len(others)
     ordered = scores[order]
     last = np.append(ordered[1:] != ordered[:-1], True)  # a threshold cannot part equal scores
     return float(max(gain[last].max(), 0.0))

@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """Tuple partitioning: Mondrian's median splits, kept while every bucket stays diverse.
 
 The check here looks at each bucket alone: for every combination q of the quasi-identifiers
@@ -25,6 +26,7 @@ from sherd.methods.slicing.compiled import compiled
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @compiled
@@ -43,8 +45,8 @@ def extents(rows: Ints, lo: int, hi: int, n_dims: int, low: Ints, high: Ints) ->
 
 
 @compiled
-def by_span(low: Ints, high: Ints, sizes: Ints, n_dims: int, out: Ints) -> int:
-    """The dimensions that vary, widest normalised span first; returns how many.
+def by_span(low: Ints, high: Ints, scales: Floats, n_dims: int, out: Ints) -> int:
+    """The dimensions that vary, widest scaled span first; returns how many.
 
     Equal spans keep the order of the dimensions, which the caller has shuffled.
     """
@@ -53,7 +55,7 @@ def by_span(low: Ints, high: Ints, sizes: Ints, n_dims: int, out: Ints) -> int:
     for d in range(n_dims):
         if high[d] == low[d]:
             continue
-        span = (high[d] - low[d]) / max(sizes[d] - 1, 1)
+        span = (high[d] - low[d]) * scales[d]
         place = found
         while place > 0 and spans[place - 1] < span:
             spans[place] = spans[place - 1]
@@ -181,8 +183,9 @@ def halves_diverse(
 
 @compiled
 def partition(
-    rows: Ints, ids: Longs, n_dims: int, sizes: Ints, n_q: int, n_pairs: int, l: int, tries: int
-) -> Longs:
+    rows: Ints, ids: Longs, n_dims: int, sizes: Ints, scales: Floats, n_q: int, n_pairs: int,
+    l: int, tries: int,
+) -> Longs:  # fmt: skip
     """Split until no tried dimension gives two diverse halves; the buckets' first rows.
 
     ``rows`` and ``ids`` are reordered so that every bucket is a run of rows.
@@ -210,7 +213,7 @@ def partition(
         split = False
         if hi - lo >= 2 * l:
             extents(rows, lo, hi, n_dims, low, high)
-            found = by_span(low, high, sizes, n_dims, dims)
+            found = by_span(low, high, scales, n_dims, dims)
             count_all(rows, lo, hi, n_dims, of_q, of_pair)
             best = -1
             cut = 0
@@ -236,7 +239,7 @@ def partition(
 
 
 @compiled
-def finest(rows: Ints, ids: Longs, n_dims: int, sizes: Ints, starts: Longs) -> None:
+def finest(rows: Ints, ids: Longs, n_dims: int, sizes: Ints, scales: Floats, starts: Longs) -> None:
     """Go on splitting inside every bucket without a check: Mondrian's order of its rows."""
     n = rows.shape[0]
     low = np.empty(n_dims, dtype=np.int32)
@@ -259,7 +262,7 @@ def finest(rows: Ints, ids: Longs, n_dims: int, sizes: Ints, starts: Longs) -> N
             hi = ends[-1]
             if hi - lo >= 2:
                 extents(rows, lo, hi, n_dims, low, high)
-                found = by_span(low, high, sizes, n_dims, dims)
+                found = by_span(low, high, scales, n_dims, dims)
                 if found > 0:
                     d = dims[0]
                     cut, ties = median(rows, lo, hi, d, low[d], high[d], counts)

@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """From coded attributes to buckets: generalise columns, partition tuples, regroup."""
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 class Settings:
     """How tuples are partitioned; the names are the plan's."""
 
-    l: int  # noqa: E741 - the field's own name for it
+    l: int
     min_frequency: int | None = None
     regroup: bool = False
     scope: str = "any"
     beta: float = 1.0
-    tries: int = 6
+    tries: int = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +113,7 @@ def bucketed(
     # Equal spans are split in the order of the dimensions: let chance decide it.
     dims = [coded[names[place]] for place in randomness.permutation(len(names))]
     sizes = np.array([dim.size for dim in dims], dtype=np.int32)
+    scales = 1.0 / np.maximum(sizes - 1, 1)
     q, n_q = parts.q
     pairs, n_pairs = sensitive.pairs(q, n_q)
     ids = randomness.permutation(n)
@@ -120,12 +122,14 @@ def bucketed(
         rows[:, place] = column[ids]
     if settings.scope == "records":
         starts = _by_records(
-            rows, ids, sizes, coded, layout, parts, sensitive, pairs, n_pairs, settings
+            rows, ids, sizes, scales, coded, layout, parts, sensitive, pairs, n_pairs, settings
         )
     else:
-        starts = partition(rows, ids, len(dims), sizes, n_q, n_pairs, settings.l, settings.tries)
+        starts = partition(
+            rows, ids, len(dims), sizes, scales, n_q, n_pairs, settings.l, settings.tries
+        )
     if settings.regroup:
-        finest(rows, ids, len(dims), sizes, starts)
+        finest(rows, ids, len(dims), sizes, scales, starts)
         group, _ = regrouped(
             rows,
             len(dims),
@@ -148,6 +152,7 @@ def _by_records(
     rows: NDArray[np.int32],
     ids: NDArray[np.int64],
     sizes: NDArray[np.int32],
+    scales: NDArray[np.float64],
     coded: Mapping[str, Coded],
     layout: Layout,
     parts: Coarse,
@@ -179,7 +184,7 @@ def _by_records(
             got=str(settings.l),
         )
     starts = partition_records(
-        rows, ids, n_dims, sizes, found.parts, found.n_plus, found.n_values, found.heads,
+        rows, ids, n_dims, sizes, scales, found.parts, found.n_plus, found.n_values, found.heads,
         found.members, found.pair_of, n_pairs, found.blocks, found.power, settings.l,
         settings.tries, state,
     )  # fmt: skip
@@ -198,7 +203,7 @@ def check_buckets(
     q: NDArray[np.int32],
     n_q: int,
     sensitive: Sensitive,
-    l: int,  # noqa: E741 - the field's own name for it
+    l: int,
 ) -> None:
     """Count again what was made: every sensitive value at most 1/l of its bucket and q."""
     place, n_places = combined(

@@ -95,9 +95,11 @@ def left_aside(plan: Plan, schema: Schema) -> tuple[str, ...]:
         said.append(
             f"{', '.join(names)}: sensitive in the schema, treated as quasi-identifying here"
         )
-    for name in sensitive_names(plan, schema):
-        if schema[name].type.measured:
-            said.append(f"{name} is told apart by the declared bins, not by its exact values")
+    said += [
+        f"{name} is told apart by the declared bins, not by its exact values"
+        for name in sensitive_names(plan, schema)
+        if schema[name].type.measured
+    ]
     return tuple(said)
 
 

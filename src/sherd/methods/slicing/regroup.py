@@ -1,3 +1,4 @@
+# ruff: noqa: C901, E741 - a compiled loop is one piece; l is the field's own name
 """Grouping rows so that every group holds l different sensitive values.
 
 ``grouped`` is Anatomy's group creation (Xiao and Tao 2006): while l values are left, take
@@ -18,10 +19,14 @@ attribute is diverse. It ends at the latest with all rows together.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from sherd.methods.slicing.compiled import compiled
-from sherd.methods.slicing.partition import Ints, Longs
+
+if TYPE_CHECKING:
+    from sherd.methods.slicing.partition import Ints, Longs
 
 
 @compiled

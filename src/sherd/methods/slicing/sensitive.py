@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """Which attributes are sensitive, what counts as one sensitive value, and feasibility.
 
 Labels count as they are; a measured attribute counts by declared bins, since otherwise
@@ -11,7 +12,6 @@ release can reach an l above 1/p without leaving rows out.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -24,10 +24,13 @@ from sherd.methods.slicing.coding import combined, encode
 from sherd.tables.schema import Role, Type
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from sherd.plan import Plan
+    from sherd.randomness import Randomness
     from sherd.tables.schema import Attribute, Schema
 
 Edge = float | date | datetime
@@ -94,6 +97,16 @@ def edges(plan: Plan, attribute: Attribute) -> tuple[Edge, ...] | None:
     return found
 
 
+def stated_bins(plan: Plan, schema: Schema) -> dict[str, list[float | str]]:
+    """The edges that tell measured sensitive values apart, as plain data."""
+    found: dict[str, list[float | str]] = {}
+    for name in sensitive_names(plan, schema):
+        cuts = edges(plan, schema[name])
+        if cuts is not None:
+            found[name] = [cut if isinstance(cut, float) else cut.isoformat() for cut in cuts]
+    return found
+
+
 def _equal_bins(attribute: Attribute, wanted: int) -> tuple[Edge, ...]:
     if attribute.domain is None:
         raise SchemaError(
@@ -104,8 +117,10 @@ def _equal_bins(attribute: Attribute, wanted: int) -> tuple[Edge, ...]:
     if isinstance(low, Decimal) and isinstance(high, Decimal):
         step = (float(high) - float(low)) / wanted
         return tuple(float(low) + step * i for i in range(1, wanted))
-    gap = (high - low) / wanted  # type: ignore[operator]
-    return tuple(low + gap * i for i in range(1, wanted))  # type: ignore[operator]
+    assert isinstance(low, date)
+    assert isinstance(high, date)
+    gap = (high - low) / wanted
+    return tuple(low + gap * i for i in range(1, wanted))
 
 
 def _edge(given: Any, attribute: Attribute) -> Edge:
@@ -179,7 +194,7 @@ def sensitive_codes(table: pa.Table, schema: Schema, plan: Plan) -> Sensitive:
 class Limit:
     """The largest l that a table allows without suppression, and what sets it."""
 
-    l: int  # noqa: E741 - the field's own name for it
+    l: int
     share: float
     attribute: str
 
@@ -200,7 +215,7 @@ def limit(sensitive: Sensitive, q: NDArray[np.int32], n_q: int) -> Limit:
 
 
 def surviving(
-    sensitive: Sensitive, q: NDArray[np.int32], n_q: int, l: int, order: NDArray[np.int64]
+    sensitive: Sensitive, q: NDArray[np.int32], l: int, order: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The rows that stay when the fewest are left out, value by value, so that l is feasible.
 
@@ -250,7 +265,7 @@ def feasible(
     l: int,
     *,
     suppress: bool,
-    order: NDArray[np.int64],
+    randomness: Randomness,
     beside: tuple[str, ...] = (),
 ) -> NDArray[np.int64]:
     """The rows to work on: all of them, or those that suppression leaves.
@@ -260,7 +275,7 @@ def feasible(
     bound = limit(sensitive, q, n_q)
     if l <= bound.l:
         return np.arange(len(q), dtype=np.int64)
-    kept = surviving(sensitive, q, n_q, l, order)
+    kept = surviving(sensitive, q, l, randomness.permutation(len(q)))
     if suppress and len(kept):
         return kept
     where = (
