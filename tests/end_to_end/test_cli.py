@@ -110,7 +110,7 @@ def test_an_interrupted_run_leaves_nothing(desk: Desk, stop: signal.Signals) -> 
 
 
 def test_a_killed_run_frees_its_budget(desk: Desk) -> None:
-    """kill -9 in the middle: the next run goes through and is charged once."""
+    """By kill -9 in the middle: the next run goes through and is charged once."""
     desk.ledger.set_limit("people", Amount("0.5"))
     process = _waiting(desk)
     process.kill()
@@ -123,7 +123,7 @@ def test_a_killed_run_frees_its_budget(desk: Desk) -> None:
 
 
 def test_what_a_killed_run_paid_for_is_published(desk: Desk) -> None:
-    """kill -9 between the charge and the rename: the next run publishes it first."""
+    """By kill -9 between the charge and the rename: the next run publishes it first."""
     trap = desk.folder / "trap"
     trap.mkdir()
     (trap / "sitecustomize.py").write_text(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -227,7 +228,7 @@ def test_a_method_that_does_not_describe_itself_is_listed(
 ) -> None:
     """By its summary."""
     bare = SimpleNamespace(name="bare", title="Bare", summary="Does little.", parameters=())
-    monkeypatch.setitem(sys.modules, "bare", SimpleNamespace(METHOD=bare))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "bare", SimpleNamespace(METHOD=bare))
     monkeypatch.setitem(DIRECTORY, "bare", "bare:METHOD")
     assert cli.run(["methods", "bare"]) == 0
     assert capsys.readouterr().out == "bare: Bare\n  Does little.\n  parameters:\n\n"
@@ -432,9 +433,14 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_main_ends_with_the_code() -> None:
-    """Of the arguments it is given."""
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["methods", "nothing-like-it"])
+    """Of the arguments it is given; a polite end is then taken like Ctrl-C."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as caught:
+            cli.main(["methods", "nothing-like-it"])
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
     assert caught.value.code == 2
 
 
