@@ -109,10 +109,11 @@ def run(args: list[str]) -> int:
         said = notes or ["nothing was written"]
         click.echo(f"interrupted: {'; '.join(said)}", err=True)
         return 130
-    except BrokenPipeError:
-        # The reader went away (`sherd methods | head`): nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit as end:
+        # The reader went away (`sherd methods | head`): click gives up with a 1 of its own.
+        if isinstance(end.__context__, BrokenPipeError):
+            return 0
+        raise
     except OSError as error:
         wrapped = StorageError("the disk or the system refused", got=error.strerror or "no reason")
         return _report(wrapped, as_json)
