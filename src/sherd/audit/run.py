@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
 
-REAL_RUNS = 3_000
-"""Runs of the method on each of two small tables, to measure epsilon."""
-
 SAMPLE = 40_000
 """Records that shadow releases and alternatives are made of."""
 
@@ -77,7 +74,8 @@ def run_audit(
     tell("opening", 0, 1)
     from sherd.audit.promise import verified
 
-    checks = tuple(verified(release))  # first: it reads the release once more
+    opening.full_schema(opening.manifest_of(release, schema), schema)  # is it a release at all
+    checks = tuple(verified(release))  # before the tables are coded: it reads the files once more
     opened = _open(original, release, schema, row_map, holdout, target, seed, limits or Limits())
     tell("opening", 1, 1)
     case, manifest = opened.case, opened.manifest
@@ -283,7 +281,7 @@ def _jobs(
         (("loss-factor",), lambda: table_loss(case, plan)),
         (
             ("epsilon-frozen", "epsilon-recomputed"),
-            lambda: measured_epsilon(plan, seed=seed, runs=REAL_RUNS),
+            lambda: measured_epsilon(plan, seed=seed, runs=case.limits.runs),
         ),
     ]
     return jobs, matrices
