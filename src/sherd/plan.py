@@ -35,7 +35,7 @@ class Plan:
 
     __slots__ = ("_method", "_parameters", "_spec")
 
-    def __init__(self, *, method: str, **parameters: Any) -> None:
+    def __init__(self, /, *, method: str, **parameters: Any) -> None:
         spec = find(method)
         known = {parameter.name: parameter for parameter in spec.parameters}
         for given in parameters:

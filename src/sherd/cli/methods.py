@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sherd.cli.options import emit_json, json_option
+from sherd.method import Describing, find, names
+
+if TYPE_CHECKING:
+    from sherd.method import Method
 
 
 @click.command()
@@ -14,8 +18,6 @@ from sherd.cli.options import emit_json, json_option
 @json_option
 def methods(name: str | None, as_json: bool) -> None:
     """Every method (or the one NAMEd): what it does, promises, and does not promise."""
-    from sherd.method import find, names
-
     chosen = names() if name is None else (name,)
     described = [describe(find(method)) for method in chosen]
     if as_json:
@@ -25,7 +27,8 @@ def methods(name: str | None, as_json: bool) -> None:
         click.echo(f"{method['name']}: {method['title']}")
         click.echo(f"  {method['summary']}")
         for promise in method["promises"]:
-            click.echo(f"  --guarantee {promise['name']}: {promise['promise']}")
+            head = "promises" if promise["name"] is None else f"--guarantee {promise['name']}"
+            click.echo(f"  {head}: {promise['promise']}")
             click.echo(f"    covers: {promise['covers']}")
             for text in promise["not_covered"]:
                 click.echo(f"    does not cover: {text}")
@@ -44,25 +47,14 @@ def methods(name: str | None, as_json: bool) -> None:
         click.echo("printed by `sherd protect … --explain` before any data is read.")
 
 
-def describe(method: Any) -> dict[str, Any]:
+def describe(method: Method) -> dict[str, Any]:
     """A method as plain data: what it is, its promises and its parameters."""
-    promises = []
-    for name, promise in getattr(method, "promises", {}).items():
-        leaks = [a.words for a in promise.assumes if a.leaks]
-        promises.append(
-            {
-                "name": name,
-                "promise": promise.notion(1.0).words().replace("ε = 1:", "the ε given:"),
-                "covers": promise.covers,
-                "not_covered": [*leaks, *promise.not_covered],
-                "source": promise.source.words(),
-            }
-        )
+    promises = method.describe() if isinstance(method, Describing) else ()
     return {
         "name": method.name,
         "title": method.title,
         "summary": method.summary,
-        "promises": promises,
+        "promises": [promise.as_data() for promise in promises],
         "parameters": [
             {
                 "name": p.name,

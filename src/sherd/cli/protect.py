@@ -17,11 +17,9 @@ from sherd.cli.options import (
     progress,
     settings,
 )
-from sherd.errors import OutputExistsError, UsageError
+from sherd.errors import OutputExistsError, PlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from sherd.budget.ledger import Ledger
     from sherd.plan import Plan
     from sherd.release import Release
@@ -104,12 +102,9 @@ def protect(**given: Any) -> None:
     if given["output"] is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
     check_target(given["output"], force=given["force"])
-    if given["row_map"] is not None and given["row_map"].exists() and not given["force"]:
-        raise OutputExistsError(
-            "the row map is there already", got=str(given["row_map"]), do="use --force"
-        )
+    _check_row_map(given["row_map"], given["output"], force=given["force"])
     ledger = _ledger(given["ledger_file"])
-    with progress("protect") as bar, _row_map(given["row_map"], given["output"], ledger) as note:
+    with progress("protect") as bar, contextlib.ExitStack() as undo:
         release = protect_to(
             given["output"],
             open_source(source, schema, given["query"]),
@@ -126,7 +121,7 @@ def protect(**given: Any) -> None:
             format=given["form"],
             force=given["force"],
             spreadsheet_safe=given["spreadsheet_safe"],
-            before_publishing=note,
+            before_publishing=lambda made: _write_row_map(made, given["row_map"], undo),
         )
     _print(release, given["output"], ledger, given["as_json"])
 
@@ -161,39 +156,48 @@ def _ledger(path: str | None) -> Ledger | None:
     return ledger
 
 
-@contextlib.contextmanager
-def _row_map(
-    path: Path | None, output: Path, ledger: Ledger | None
-) -> Iterator[Callable[[Release], None]]:
-    """Writes the private permutation before the release is paid for, and takes it back.
-
-    It says which input row stands behind each released row, from 0. Without it a release
-    cannot be audited row by row, so it must not be lost once the release is paid for; a
-    release that failed before that leaves none.
-    """
-
-    def write(release: Release) -> None:
-        if path is None:
-            return
-        if release.order is None:
-            raise UsageError(
-                "this release has no row map", must="a release whose rows come from records"
-            )
-        from sherd.tables.files import write_whole
-
-        lines = "".join(f"{place},{row}\n" for place, row in enumerate(release.order.tolist()))
-        write_whole(path, ("released_row,input_row\n" + lines).encode())
-        path.chmod(0o600)
-
-    try:
-        yield write
-    except BaseException:
-        paid = ledger is not None and any(
-            pending.final == output.absolute() for pending in ledger.pending()
+def _check_row_map(path: Path | None, output: Path, *, force: bool) -> None:
+    """Refuse a private permutation that would be published, or overwrite something."""
+    if path is None:
+        return
+    if output.resolve() in (path.resolve(), *path.resolve().parents):
+        raise PlanError(
+            "the row map would lie inside the release",
+            must="outside the output folder: it undoes the shuffling and is the owner's alone",
+            got=str(path),
         )
-        if path is not None and not paid:
-            path.unlink(missing_ok=True)
-        raise
+    if path.exists() and not force:
+        raise OutputExistsError(
+            "the row map is there already",
+            got=str(path),
+            do="choose another, or overwrite it with --force",
+        )
+
+
+def _write_row_map(release: Release, path: Path | None, undo: contextlib.ExitStack) -> None:
+    """The private permutation: which input row stands behind each released row, from 0.
+
+    Where the release is not made after all, nothing is left of it.
+    """
+    if path is None:
+        return
+    if release.order is None:
+        raise PlanError(
+            "a row map was asked for, but this release has no rows that come from records",
+            do="leave out --row-map",
+        )
+    from sherd.tables.files import write_whole
+
+    lines = "".join(f"{place},{row}\n" for place, row in enumerate(release.order.tolist()))
+    write_whole(path, ("released_row,input_row\n" + lines).encode(), mode=0o600)
+    undo.push(lambda _kind, error, _trace: _undo_row_map(path, error))
+
+
+def _undo_row_map(path: Path, error: BaseException | None) -> None:
+    from sherd.protection import PAID
+
+    if error is not None and PAID not in getattr(error, "__notes__", ()):
+        path.unlink(missing_ok=True)
 
 
 def _print(release: Release, folder: Path, ledger: Ledger | None, as_json: bool) -> None:

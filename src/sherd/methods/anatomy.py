@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.guarantees import Adversary, Guarantee, LDiversity, Proposition
-from sherd.method import Finding, Outcome, Parameter
+from sherd.method import Described, Finding, Outcome, Parameter
 from sherd.methods.slicing.layout import BUCKET
 from sherd.methods.slicing.promise import (
+    ARRANGED,
     BINS,
     SENSITIVE,
     SUPPRESS,
@@ -55,6 +56,22 @@ class Anatomy:
         "records and values are linked by buckets of about l records only."
     )
     parameters: tuple[Parameter, ...] = (L, SENSITIVE, SUPPRESS, BINS)
+
+    def describe(self) -> tuple[Described, ...]:
+        """What the method promises in general."""
+        return (
+            Described(
+                name=None,
+                promise=LDiversity.definition(),
+                covers="the link between a person's quasi-identifiers and the sensitive values",
+                not_covered=(
+                    "whether somebody is in the table: quasi-identifiers are released as they are, "
+                    "record by record",
+                    ARRANGED,
+                ),
+                source="xiao2006, section 3; arul2019, section 3",
+            ),
+        )
 
     def check(self, plan: Plan, schema: Schema) -> None:
         """Raise PlanError or SchemaError where plan and schema do not fit the method."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sherd.randomness import Randomness
     from sherd.tables.axis import Axis
 
-_NOISE_BLOCK = 1 << 16
-
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnJob:

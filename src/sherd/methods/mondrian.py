@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import InfeasibleError
 from sherd.guarantees import Adversary, Guarantee, KAnonymity, LDiversity, Proposition
-from sherd.method import Finding, Outcome, Parameter
+from sherd.method import Described, Finding, Outcome, Parameter
 from sherd.methods.slicing.promise import (
+    ARRANGED,
     BINS,
     SENSITIVE,
     SUPPRESS,
@@ -66,6 +67,22 @@ class Mondrian:
         SUPPRESS,
         BINS,
     )
+
+    def describe(self) -> tuple[Described, ...]:
+        """What the method promises in general."""
+        return (
+            Described(
+                name=None,
+                promise=KAnonymity.definition(),
+                covers="the link between a person's quasi-identifiers and a released row",
+                not_covered=(
+                    "sensitive values, unless l is above 1",
+                    ARRANGED,
+                    "whether somebody is in the table, where a range is narrow",
+                ),
+                source="lefevre2006, section 3; arul2019, section 2",
+            ),
+        )
 
     def check(self, plan: Plan, schema: Schema) -> None:
         """Raise PlanError or SchemaError where plan and schema do not fit the method."""

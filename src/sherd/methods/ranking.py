@@ -91,6 +91,12 @@ def rank(
             got=f"{axis.steps} steps",
             do="declare a wider `grid` in the schema",
         )
+    if axis.steps * min(2 * k - 1, rows) >= 2**62:
+        raise TableError(
+            f"the attribute '{axis.name}' has too fine a grid for clusters of this size",
+            must="clusters whose sums are below 2**62 steps",
+            do="declare a wider `grid` in the schema, or choose a smaller k",
+        )
     words = np.empty(rows, np.uint64)
     gaps = []
     filled = 0

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 
 from sherd.errors import PlanError
 from sherd.guarantees import Adversary, Guarantee, LDiversity, NoGuarantee, Proposition
-from sherd.method import Outcome, Parameter
+from sherd.method import Described, Outcome, Parameter
 from sherd.methods.slicing.grouping import check_numbers
 from sherd.methods.slicing.layout import given_layout
 from sherd.methods.slicing.promise import (
+    ARRANGED,
     BINS,
     SENSITIVE,
     SUPPRESS,
@@ -114,6 +115,21 @@ class Slice:
         ),
         Parameter(name="tries", kind=int, default=50, least=1, help="dimensions tried for a split"),
     )
+
+    def describe(self) -> tuple[Described, ...]:
+        """What the method promises in general."""
+        return (
+            Described(
+                name=None,
+                promise=LDiversity.definition(),
+                covers="the link between a person's quasi-identifiers and the sensitive values",
+                not_covered=(
+                    ARRANGED,
+                    "whether somebody is in the table: values of columns are released whole",
+                ),
+                source="arul2019, section 4; li2012, section 3",
+            ),
+        )
 
     def check(self, plan: Plan, schema: Schema) -> None:
         """Raise PlanError or SchemaError where plan and schema do not fit the method."""

@@ -304,3 +304,15 @@ def test_no_dataframe_library_is_imported_for_an_arrow_table() -> None:
         "sys.exit(len({'polars', 'duckdb'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_labels_come_back_as_pandas_text_and_as_categories_over_several_chunks() -> None:
+    """Dictionaries inside become the text, or the categories, that came in."""
+    chunks = [pa.array(["x", None]).dictionary_encode(), pa.array(["y", "x"]).dictionary_encode()]
+    inside = pa.table({"a": pa.chunked_array(chunks)})
+    text = pd.DataFrame({"a": pd.Series(["x", None, "y", "x"], dtype="string")})
+    pd.testing.assert_frame_equal(like(text, inside), text)
+    kinds = pd.CategoricalDtype(["z", "y", "x"], ordered=True)
+    frame = pd.DataFrame({"a": text["a"].astype(object).astype(kinds)})
+    pd.testing.assert_frame_equal(like(frame, inside), frame)
+    pd.testing.assert_frame_equal(like(frame, inside.slice(0, 0)), frame.iloc[:0])

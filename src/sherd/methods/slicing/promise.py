@@ -39,6 +39,11 @@ L = Parameter(
     help="no sensitive value can be held with more confidence than 1/l",
 )
 
+ARRANGED = (
+    "how the method arranged the records follows from the data; somebody who knows it can "
+    "learn more than the bound says (a minimality attack)"
+)
+
 
 def check_attributes(plan: Plan, schema: Schema, *, needs_sensitive: bool = True) -> None:
     """Raise where the schema lacks a sensitive attribute, a quasi-identifier or bins."""
@@ -84,10 +89,7 @@ def assumptions(plan: Plan, schema: Schema) -> tuple[Assumption, ...]:
 
 def left_aside(plan: Plan, schema: Schema) -> tuple[str, ...]:
     """What no guarantee of this family covers, in words."""
-    said = [
-        "how the method arranged the records follows from the data; somebody who knows it can "
-        "learn more than the bound says (a minimality attack)"
-    ]
+    said = [ARRANGED]
     names = demoted(plan, schema)
     if names:
         said.append(
