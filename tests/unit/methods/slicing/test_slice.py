@@ -20,7 +20,7 @@ from sherd.plan import Plan
 if TYPE_CHECKING:
     from sherd.tables.schema import Schema
 
-Make = "Callable[..., Any]"
+Make = Any
 
 
 def failures(made: Any) -> list[Any]:
