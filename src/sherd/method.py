@@ -35,6 +35,7 @@ DIRECTORY: dict[str, str] = {
     "mondrian": "sherd.methods.mondrian:METHOD",
     "anatomy": "sherd.methods.anatomy:METHOD",
     "fragment": "sherd.fragments.method:METHOD",
+    "diffgen": "sherd.methods.diffgen:METHOD",
 }
 """Every method's public name and where it lives."""
 

@@ -61,14 +61,15 @@ class Case:
 
     ``order[i]`` is the original row behind released row i, None where nobody said.
     ``released`` holds records drawn from the release, ``rows`` whether they are the
-    release's own rows (and not drawn out of slices, fragments or centroids).
+    release's own rows; where they were drawn out of slices, fragments or centroids,
+    ``drawable`` is what they were drawn from.
     """
 
     schema: Schema
     scales: Mapping[str, Scale]
     original: Columns
     released: Columns
-    drawable: Drawable
+    drawable: Drawable | None = None
     rows: bool = True
     order: NDArray[np.int64] | None = None
     holdout: Columns | None = None

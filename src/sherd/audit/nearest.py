@@ -27,16 +27,17 @@ TIE = 1e-9
 def _blocks(
     points: NDArray[np.float64], columns: Columns, space: Space
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Squared distances of all points to blocks of candidates, each with its first row."""
+    """Squared distances less the points' own squares, block by block of candidates.
+
+    |p − c|² − |p|² = |c|² − 2 p·c is one matrix product with a column more: no pass over the
+    block besides it.
+    """
     n = len(columns[space.names[0]])
-    own = np.einsum("ij,ij->i", points, points)[:, None]
+    left = np.hstack([-2 * points, np.ones((len(points), 1))])
     for start in range(0, n, BLOCK):
         block = space.points(columns, slice(start, start + BLOCK))
-        squared = points @ block.T
-        squared *= -2
-        squared += own
-        squared += np.einsum("ij,ij->i", block, block)[None, :]
-        yield start, np.maximum(squared, 0, out=squared)
+        squares = np.einsum("ij,ij->i", block, block)[:, None]
+        yield start, left @ np.hstack([block, squares]).T
 
 
 def nearest(
@@ -57,7 +58,9 @@ def nearest(
         places = np.hstack([where, local + start])
         keep = np.argsort(merged, axis=1, kind="stable")[:, :k]
         best, where = merged[rows, keep], places[rows, keep]
-    return np.sqrt(best), where
+    best += np.einsum("ij,ij->i", points, points)[:, None]
+    # What is smaller than the product's rounding is the same point.
+    return np.sqrt(np.where(best < TIE, 0.0, best)), where
 
 
 def linked(
@@ -74,11 +77,12 @@ def linked(
     """
     target = space.points(columns, truth)
     own = np.einsum("ij,ij->i", points - target, points - target)
+    own = (own - np.einsum("ij,ij->i", points, points))[:, None]
     nearer = np.zeros(len(points), np.int64)
-    equal = np.zeros(len(points), np.int64)
+    within = np.zeros(len(points), np.int64)
     for start, squared in _blocks(points, columns, space):
         if barred is not None:
-            squared[:, barred[start : start + squared.shape[1]]] = np.inf
-        nearer += np.count_nonzero(squared < own[:, None] - TIE, axis=1)
-        equal += np.count_nonzero(np.abs(squared - own[:, None]) <= TIE, axis=1)
-    return np.where(nearer == 0, 1 / np.maximum(equal, 1), 0.0)
+            squared = squared[:, ~barred[start : start + squared.shape[1]]]  # noqa: PLW2901
+        nearer += np.count_nonzero(squared < own - TIE, axis=1)
+        within += np.count_nonzero(squared <= own + TIE, axis=1)
+    return np.where(nearer == 0, 1 / np.maximum(within, 1), 0.0)

@@ -27,9 +27,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("sherd.cli.audit:audit", "What a release is worth, and what it gives away."),
     "compare": ("sherd.cli.compare:compare", "Several releases of one table on one map."),
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
+    "aggregator": ("sherd.cli.aggregator:aggregator", "Run joint releases of several owners."),
+    "owner": ("sherd.cli.owner:owner", "Take part in joint releases of several owners."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
     "reproduce": ("sherd.cli.reproduce:reproduce", "The papers' experiments beside ours."),
-    "demo": ("sherd.cli.demo:demo", "Protect a public table with several methods, compared."),
+    "demo": ("sherd.cli.demo:demo", "A joint release by several owners on this machine."),
 }
 """Every command, where it lives, and its line of help."""
 
@@ -102,7 +104,9 @@ def run(args: list[str]) -> int:
     except click.ClickException as error:
         return _report_usage(error, as_json)
     except (click.exceptions.Abort, KeyboardInterrupt) as stop:
-        said = getattr(stop, "__notes__", None) or ["nothing was written"]
+        # click raises an error of its own from Ctrl-C.
+        notes = getattr(stop.__cause__ or stop, "__notes__", None)
+        said = notes or ["nothing was written"]
         click.echo(f"interrupted: {'; '.join(said)}", err=True)
         return 130
     except BrokenPipeError:

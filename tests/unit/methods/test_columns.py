@@ -27,7 +27,9 @@ def _job(method: str, values: Any, **more: Any) -> ColumnJob:
     assert isinstance(masking, Masking)
     return ColumnJob(
         **{
-            "column": pa.chunked_array([values if isinstance(values, pa.Array) else pa.array(values)]),
+            "column": pa.chunked_array(
+                [values if isinstance(values, pa.Array) else pa.array(values)]
+            ),
             "axis": AXIS,
             "epsilon": Fraction(1),
             "k": 3,

@@ -26,7 +26,9 @@ def _release(column: Any, attribute: dict[str, Any], **more: Any) -> sherd.Relea
 
 def test_one_row_a_cluster() -> None:
     """Attribute, number, size, place and text; the last cluster takes the remainder."""
-    release = _release([3.0, 1.0, 2.0, 9.0, 7.0, 8.0, 8.0], {"type": "number", "domain": ["0", "10"]})
+    release = _release(
+        [3.0, 1.0, 2.0, 9.0, 7.0, 8.0, 8.0], {"type": "number", "domain": ["0", "10"]}
+    )
     rows = release.table.to_pylist()
     assert [row["cluster"] for row in rows] == [1, 2]
     assert [row["size"] for row in rows] == [3, 4]
@@ -42,7 +44,12 @@ def test_one_row_a_cluster() -> None:
 @pytest.mark.parametrize(
     ("column", "attribute", "value", "text"),
     [
-        (["low", "high", "high"], {"type": "ordinal", "values": ["low", "mid", "high"]}, 4 / 3, "mid"),
+        (
+            ["low", "high", "high"],
+            {"type": "ordinal", "values": ["low", "mid", "high"]},
+            4 / 3,
+            "mid",
+        ),
         (
             pa.array(["a", "a", "b"]).dictionary_encode(),
             {"type": "category", "values": ["a", "b"]},
