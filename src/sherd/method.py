@@ -31,6 +31,7 @@ DIRECTORY: dict[str, str] = {
     "idp-ls": "sherd.methods.idp_ls:METHOD",
     "idp-cbls": "sherd.methods.idp_cbls:METHOD",
     "diffgen": "sherd.methods.diffgen:METHOD",
+    "arbdistdp": "sherd.methods.arbdistdp:METHOD",
 }
 """Every method's public name and where it lives."""
 

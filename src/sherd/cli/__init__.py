@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "methods": ("sherd.cli.methods:methods", "Every method: what it guarantees and what not."),
     "verify": ("sherd.cli.verify:verify", "Re-check a release from what was released alone."),
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
+    "party": ("sherd.cli.party:party", "Take part in a joint release without an aggregator."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
     "demo": ("sherd.cli.demo:demo", "Protect a public table with several methods, compared."),
 }

@@ -25,6 +25,7 @@ VERIFIERS: dict[str, str] = {
     "idp-ls": "sherd.audit.verify.masked",
     "idp-cbls": "sherd.audit.verify.masked",
     "diffgen": "sherd.audit.verify.generalised",
+    "arbdistdp": "sherd.audit.verify.generalised",
 }
 """The module that re-checks what a method's releases promise."""
 
