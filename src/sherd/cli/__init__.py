@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
     "aggregator": ("sherd.cli.aggregator:aggregator", "Run joint releases of several owners."),
     "owner": ("sherd.cli.owner:owner", "Take part in joint releases of several owners."),
+    "party": ("sherd.cli.party:party", "Take part in a joint release without an aggregator."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
     "reproduce": ("sherd.cli.reproduce:reproduce", "The papers' experiments beside ours."),
     "demo": ("sherd.cli.demo:demo", "A joint release by several owners on this machine."),
