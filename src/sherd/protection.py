@@ -72,6 +72,18 @@ class Settings:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Occasion:
+    """What a release is made for when that is more than its plan: a joint plan, for instance.
+
+    The ledger notes ``hash`` in the place of the plan's and charges it once at most, so that
+    an occasion never has two artefacts.
+    """
+
+    hash: str
+    note: str = ""
+
+
 def protect(
     table: Any,
     schema: Schema,
@@ -109,19 +121,20 @@ def protect_to(
     force: bool = False,
     spreadsheet_safe: bool = False,
     before_publishing: Callable[[Release], None] = lambda _release: None,
+    occasion: Occasion | None = None,
 ) -> Release:
     """Protect what ``read`` returns and write the bundle, whole or not at all."""
     settings = settings or Settings()
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
-    with _reserved(ledger, plan, schema, population) as reservation:
+    with _reserved(ledger, plan, schema, population, occasion) as reservation:
         release = _make(read(), schema, plan, promised, settings, reservation)
         staged = release.stage(
             folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
         )
         try:
             before_publishing(release)
-            _publish(staged, ledger, reservation)
+            _publish(staged, ledger, reservation, once=occasion is not None)
         except BaseException as error:
             # After the charge the staged bundle is what was paid for: it stays, and the
             # ledger knows where it is.
@@ -133,7 +146,9 @@ def protect_to(
     return release
 
 
-def _publish(staged: Staged, ledger: Ledger | None, reservation: Reservation | None) -> None:
+def _publish(
+    staged: Staged, ledger: Ledger | None, reservation: Reservation | None, *, once: bool
+) -> None:
     if ledger is None or reservation is None:
         staged.publish()
         return
@@ -143,6 +158,7 @@ def _publish(staged: Staged, ledger: Ledger | None, reservation: Reservation | N
         staged=staged.path,
         final=staged.final,
         finish=staged.publish,
+        once=once,
     )
 
 
@@ -158,7 +174,11 @@ def population_of(schema: Schema, population: str | None) -> str:
 
 @contextlib.contextmanager
 def _reserved(
-    ledger: Ledger | None, plan: Plan, schema: Schema, population: str | None
+    ledger: Ledger | None,
+    plan: Plan,
+    schema: Schema,
+    population: str | None,
+    occasion: Occasion | None = None,
 ) -> Iterator[Reservation | None]:
     """Hold the plan's epsilon while the run lasts; nothing for a plan without one."""
     if ledger is None or plan.parameters.get("epsilon") is None:
@@ -171,9 +191,10 @@ def _reserved(
     with ledger.reserving(
         population=population_of(schema, population),
         amount=amount,
-        plan_hash=plan.hash,
+        plan_hash=plan.hash if occasion is None else occasion.hash,
         schema_hash=schema.hash,
         method=plan.method,
+        note="" if occasion is None else occasion.note,
     ) as reservation:
         yield reservation
 
@@ -193,7 +214,7 @@ def _make(
     order = outcome.order
     if order is not None and prepared.kept is not None:
         order = prepared.kept[order]
-    manifest = _manifest(schema, plan, guarantee, settings, reservation)
+    manifest = manifest_of(schema, plan, guarantee, settings, reservation)
     return Release(
         tables=outcome.tables,
         manifest={**manifest, "facts": dict(outcome.facts)},
@@ -202,13 +223,14 @@ def _make(
     )
 
 
-def _manifest(
+def manifest_of(
     schema: Schema,
     plan: Plan,
     guarantee: Guarantee,
     settings: Settings,
     reservation: Reservation | None,
 ) -> dict[str, Any]:
+    """What a release says of itself; nothing computed from raw data."""
     import numpy as np
     import pyarrow as pa
 

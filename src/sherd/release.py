@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 PACKAGE = "datapackage.json"
-FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather")
+FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 
 
 @dataclass(frozen=True, kw_only=True)

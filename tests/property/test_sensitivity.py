@@ -20,9 +20,7 @@ WIDTH = 12
 AXIS = Axis.of(Attribute(name="x", type=Type.INTEGER, domain=(Decimal(0), Decimal(WIDTH))))
 
 cases = st.integers(3, 5).flatmap(
-    lambda k: st.tuples(
-        st.just(k), st.lists(st.integers(0, WIDTH), min_size=k, max_size=4 * k + 2)
-    )
+    lambda k: st.tuples(st.just(k), st.lists(st.integers(0, WIDTH), min_size=k, max_size=4 * k + 2))
 )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -13,8 +14,13 @@ import sherd
 from sherd.budget.amount import Amount
 from sherd.budget.ledger import Ledger
 from sherd.errors import BudgetError, OutputExistsError, StorageError, TableError
+from sherd.guarantees import Adversary, Guarantee, NoGuarantee, Proposition, Unit
+from sherd.method import DIRECTORY, Outcome
 from sherd.protection import PAID, Settings, cores, population_of, protect, protect_to
 from sherd.release import Release, Staged, read_manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MARKER = 8_675_309.25
 SCHEMA = sherd.Schema.from_data(
@@ -75,19 +81,42 @@ def test_without_a_ledger_nothing_is_recorded() -> None:
     assert release.manifest["budget"] == {"recorded": False}
 
 
-def test_a_method_without_epsilon_spends_nothing(ledger: Ledger) -> None:
-    """There is no account for it."""
-    schema = sherd.Schema.from_data(
-        {
-            "attributes": {
-                "q": {"type": "integer", "domain": ["0", "9"]},
-                "s": {"type": "category", "values": ["a", "b"], "role": "sensitive"},
-            }
-        }
-    )
-    table = pa.table({"q": list(range(10)), "s": ["a", "b"] * 5})
-    release = protect(table, schema, sherd.Plan(method="anatomy", l=2), ledger=ledger)
+class Copying:
+    """The least a method can be: no noise, no epsilon, no promise."""
+
+    name = "copying"
+    title = "Copying"
+    summary = "Copies."
+    parameters = ()
+
+    def check(self, _plan: Any, _schema: Any) -> None:
+        """Everything is fine."""
+
+    def guarantee(self, _plan: Any, _schema: Any) -> Guarantee:
+        """None."""
+        return Guarantee(
+            notion=NoGuarantee(reason="it copies"),
+            unit=Unit.RECORD,
+            covers="nothing",
+            adversary=Adversary.SEES_RELEASE,
+            assumes=(),
+            source=Proposition(work="none", place="none"),
+        )
+
+    def run(self, table: pa.Table, *_given: Any) -> Outcome:
+        """The same table."""
+        return Outcome(tables={"data": table})
+
+
+def test_a_method_without_epsilon_spends_nothing(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no account for it; without an order of rows it has none to tell."""
+    monkeypatch.setitem(sys.modules, "copying", SimpleNamespace(METHOD=Copying()))
+    monkeypatch.setitem(DIRECTORY, "copying", "copying:METHOD")
+    release = protect(TABLE, SCHEMA, sherd.Plan(method="copying"), ledger=ledger)
     assert release.manifest["budget"] == {"recorded": False}
+    assert release.order is None
     assert ledger.entries() == []
 
 

@@ -20,9 +20,9 @@ from sherd.errors import (
 )
 from sherd.release import FORMATS, Release, check_target, digest, is_plain_name, read_manifest
 
-TABLE = pa.table(
-    {"n": [1, 2], "x": [0.5, 1.5], "t": ["a", "b"], "b": [True, False]}
-).append_column("d", pa.array([0, 1], pa.date32()))
+TABLE = pa.table({"n": [1, 2], "x": [0.5, 1.5], "t": ["a", "b"], "b": [True, False]}).append_column(
+    "d", pa.array([0, 1], pa.date32())
+)
 
 
 def _release(**more: Any) -> Release:

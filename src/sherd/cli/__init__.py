@@ -27,9 +27,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("sherd.cli.audit:audit", "What a release is worth, and what it gives away."),
     "compare": ("sherd.cli.compare:compare", "Several releases of one table on one map."),
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
+    "aggregator": ("sherd.cli.aggregator:aggregator", "Run joint releases of several owners."),
+    "owner": ("sherd.cli.owner:owner", "Take part in joint releases of several owners."),
+    "party": ("sherd.cli.party:party", "Take part in a joint release without an aggregator."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
     "reproduce": ("sherd.cli.reproduce:reproduce", "The papers' experiments beside ours."),
-    "demo": ("sherd.cli.demo:demo", "Protect a public table with several methods, compared."),
+    "demo": ("sherd.cli.demo:demo", "A joint release by several owners on this machine."),
 }
 """Every command, where it lives, and its line of help."""
 
@@ -102,13 +105,16 @@ def run(args: list[str]) -> int:
     except click.ClickException as error:
         return _report_usage(error, as_json)
     except (click.exceptions.Abort, KeyboardInterrupt) as stop:
-        said = getattr(stop, "__notes__", None) or ["nothing was written"]
+        # click raises an error of its own from Ctrl-C.
+        notes = getattr(stop.__cause__ or stop, "__notes__", None)
+        said = notes or ["nothing was written"]
         click.echo(f"interrupted: {'; '.join(said)}", err=True)
         return 130
-    except BrokenPipeError:
-        # The reader went away (`sherd methods | head`): nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit as end:
+        # The reader went away (`sherd methods | head`): click gives up with a 1 of its own.
+        if isinstance(end.__context__, BrokenPipeError):
+            return 0
+        raise
     except OSError as error:
         wrapped = StorageError("the disk or the system refused", got=error.strerror or "no reason")
         return _report(wrapped, as_json)

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from sherd.methods.sensitivity import Shifts
     from sherd.plan import Plan
 
+CENTROIDS_FLOOR = 0.001
+"""Least scale under the promise ``centroids``: enlarging a scale of 0 would leave it 0."""
+
 _SHARED = (
     Parameter(
         name="epsilon",
@@ -54,7 +57,8 @@ _SHARED = (
         name="min_scale",
         kind=float,
         least=0,
-        help="least scale of the noise on a released value, as a share of the attribute's range",
+        help="least scale of the noise on a released value, as a share of the attribute's range; "
+        "0.001 under the promise centroids unless given, none otherwise",
     ),
     Parameter(
         name="category_order",
@@ -220,7 +224,7 @@ class Masking:
             )
             floor = plan["min_scale"]
             if floor is None:
-                floor = 0.001 if plan["guarantee"] == "centroids" else 0.0
+                floor = CENTROIDS_FLOOR if plan["guarantee"] == "centroids" else 0.0
             jobs.append(
                 ColumnJob(
                     column=table.column(name),

@@ -19,7 +19,7 @@ __all__ = ["read", "redact"]
 
 _TEXT = (".csv", ".tsv", ".tab", ".txt")
 _PARQUET = (".parquet", ".pq")
-_ARROW = (".feather", ".arrow", ".ipc")
+_ARROW = (".feather", ".arrow", ".ipc", ".arrows")
 
 
 def read(

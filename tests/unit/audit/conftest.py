@@ -24,9 +24,7 @@ SCHEMA = Schema.from_data(
         }
     }
 )
-SCALES = {
-    a.name: Scale(attribute=a, labels=a.labels if a.type.labelled else None) for a in SCHEMA
-}
+SCALES = {a.name: Scale(attribute=a, labels=a.labels if a.type.labelled else None) for a in SCHEMA}
 
 
 def people(n: int, seed: int = 0) -> Columns:

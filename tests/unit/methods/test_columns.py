@@ -27,7 +27,9 @@ def _job(method: str, values: Any, **more: Any) -> ColumnJob:
     assert isinstance(masking, Masking)
     return ColumnJob(
         **{
-            "column": pa.chunked_array([values if isinstance(values, pa.Array) else pa.array(values)]),
+            "column": pa.chunked_array(
+                [values if isinstance(values, pa.Array) else pa.array(values)]
+            ),
             "axis": AXIS,
             "epsilon": Fraction(1),
             "k": 3,
@@ -52,7 +54,7 @@ def _masked(job: ColumnJob) -> tuple[list[Any], dict[str, Finding]]:
 
 def _scales(job: ColumnJob) -> list[float]:
     ranking = rank(job.column, job.axis, job.k, _places(len(job.column)))
-    return scales_of(job, reduce(ranking, job.masking.depth)).values().tolist()  # type: ignore[no-any-return]
+    return scales_of(job, reduce(ranking, job.masking.depth)).values().tolist()
 
 
 VALUES = [0, 0, 0, 50, 50, 50]

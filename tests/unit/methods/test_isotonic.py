@@ -29,9 +29,7 @@ def test_lengths_differ_is_a_mistake() -> None:
 
 
 @settings(deadline=None)  # the first example imports scikit-learn
-@given(
-    st.lists(st.tuples(st.floats(-1e9, 1e9), st.integers(1, 1000)), min_size=1, max_size=60)
-)
+@given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.integers(1, 1000)), min_size=1, max_size=60))
 def test_it_is_scikit_learns(pairs: list[tuple[float, int]]) -> None:
     """The same fit as the reference implementation, and its mean is kept."""
     isotonic = pytest.importorskip("sklearn.isotonic")

@@ -26,7 +26,9 @@ def _release(column: Any, attribute: dict[str, Any], **more: Any) -> sherd.Relea
 
 def test_one_row_a_cluster() -> None:
     """Attribute, number, size, place and text; the last cluster takes the remainder."""
-    release = _release([3.0, 1.0, 2.0, 9.0, 7.0, 8.0, 8.0], {"type": "number", "domain": ["0", "10"]})
+    release = _release(
+        [3.0, 1.0, 2.0, 9.0, 7.0, 8.0, 8.0], {"type": "number", "domain": ["0", "10"]}
+    )
     rows = release.table.to_pylist()
     assert [row["cluster"] for row in rows] == [1, 2]
     assert [row["size"] for row in rows] == [3, 4]
@@ -42,7 +44,12 @@ def test_one_row_a_cluster() -> None:
 @pytest.mark.parametrize(
     ("column", "attribute", "value", "text"),
     [
-        (["low", "high", "high"], {"type": "ordinal", "values": ["low", "mid", "high"]}, 4 / 3, "mid"),
+        (
+            ["low", "high", "high"],
+            {"type": "ordinal", "values": ["low", "mid", "high"]},
+            4 / 3,
+            "mid",
+        ),
         (
             pa.array(["a", "a", "b"]).dictionary_encode(),
             {"type": "category", "values": ["a", "b"]},
@@ -90,7 +97,8 @@ def _errors(name: str, epsilon: float, k: int) -> tuple[list[float], list[float]
     schema = sherd.Schema.from_data({**given, "missing": "drop"})
     table = prepare(sherd.datasets.load(name), schema).table
     plan = sherd.Plan(method="dp-um", epsilon=epsilon, k=k)
-    before, after = [], []
+    before: list[float] = []
+    after: list[float] = []
     for job in METHOD._jobs(table, schema, plan, Run(randomness=Randomness.seeded(1))):
         places = np.arange(len(job.column), dtype=np.uint32)
         clusters = reduce(rank(job.column, job.axis, job.k, places, job.missing_values))

@@ -11,6 +11,7 @@ import numpy as np
 from sherd.errors import InfeasibleError, InternalError
 from sherd.methods.slicing.coding import Coded, combined
 from sherd.methods.slicing.generalise import Cells, into_cells
+from sherd.methods.slicing.grouping import discretised, phi_squared
 from sherd.methods.slicing.signatures import Codes, signatures
 
 if TYPE_CHECKING:
@@ -114,6 +115,9 @@ def bucketed(
     dims = [coded[names[place]] for place in randomness.permutation(len(names))]
     sizes = np.array([dim.size for dim in dims], dtype=np.int32)
     scales = 1.0 / np.maximum(sizes - 1, 1)
+    if settings.regroup:
+        # Rows that end up in one group should agree in what the sensitive values depend on.
+        scales *= [relevance(dim, sensitive) + 1e-9 for dim in dims]
     q, n_q = parts.q
     pairs, n_pairs = sensitive.pairs(q, n_q)
     ids = randomness.permutation(n)
@@ -146,6 +150,16 @@ def bucketed(
     if settings.scope == "any":
         check_buckets(buckets, q, n_q, sensitive, settings.l)
     return buckets
+
+
+def relevance(dim: Coded, sensitive: Sensitive) -> float:
+    """The largest φ² of a dimension with a sensitive attribute, from a hundred thousand rows."""
+    some = slice(None, None, max(len(dim.codes) // 100_000, 1))
+    codes, size = discretised(dim, "width")
+    return max(
+        phi_squared(codes[some], size, sensitive.codes[some, place], n_values)
+        for place, n_values in enumerate(sensitive.sizes)
+    )
 
 
 def _by_records(

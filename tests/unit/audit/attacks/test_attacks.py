@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sherd.audit.case import Case
 
-SHARES = [a for a in ATTACKS if a.name not in ("uniqueness",)]
+SHARES = [a for a in ATTACKS if a.name != "uniqueness"]
 
 
 @pytest.mark.parametrize("attack", SHARES, ids=lambda attack: attack.name)

@@ -37,7 +37,7 @@ def test_mondrian_keeps_rows_and_generalises_quasi_identifiers(
 
 
 def test_mondrian_promises_what_was_asked(people_schema: Schema) -> None:
-    """k alone warns of homogeneity; with l it is l-diversity too."""
+    """K alone warns of homogeneity; with l it is l-diversity too."""
     k = Plan(method="mondrian", k=5).guarantee(people_schema)
     assert k.notion == KAnonymity(k=5)
     assert "homogeneity" in k.words()
@@ -49,7 +49,7 @@ def test_mondrian_promises_what_was_asked(people_schema: Schema) -> None:
 def test_more_records_in_a_class_than_there_are(
     make: Any, people: Any, people_schema: Schema
 ) -> None:
-    """k above the number of records is infeasible, also after suppression."""
+    """K above the number of records is infeasible, also after suppression."""
     with pytest.raises(InfeasibleError, match="k at most 30"):
         make(people(30), people_schema, method="mondrian", k=31)
     table = people(30).set_column(3, "ill", pa.array(["flu"] * 28 + ["cold", "cut"]))

@@ -18,11 +18,9 @@ from sherd.methods.slicing.sensitive import Sensitive
 from sherd.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sherd.tables.schema import Schema
 
-Make = "Callable[..., Any]"
+Make = Any
 
 
 def failures(made: Any) -> list[Any]:
