@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
     "aggregator": ("sherd.cli.aggregator:aggregator", "Run joint releases of several owners."),
     "owner": ("sherd.cli.owner:owner", "Take part in joint releases of several owners."),
+    "party": ("sherd.cli.party:party", "Take part in a joint release without an aggregator."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
     "reproduce": ("sherd.cli.reproduce:reproduce", "The papers' experiments beside ours."),
     "demo": ("sherd.cli.demo:demo", "A joint release by several owners on this machine."),
@@ -109,10 +110,11 @@ def run(args: list[str]) -> int:
         said = notes or ["nothing was written"]
         click.echo(f"interrupted: {'; '.join(said)}", err=True)
         return 130
-    except BrokenPipeError:
-        # The reader went away (`sherd methods | head`): nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit as end:
+        # The reader went away (`sherd methods | head`): click gives up with a 1 of its own.
+        if isinstance(end.__context__, BrokenPipeError):
+            return 0
+        raise
     except OSError as error:
         wrapped = StorageError("the disk or the system refused", got=error.strerror or "no reason")
         return _report(wrapped, as_json)
