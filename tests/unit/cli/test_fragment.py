@@ -109,6 +109,16 @@ def test_explain_reads_no_data(folder: Path, capsys: pytest.CaptureFixture[str])
     assert told["proved_best"] is True
 
 
+def test_explain_says_what_could_be_merged(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A given fragmentation that is finer than it need be is used, and said to be so."""
+    (folder / "f.yaml").write_text("[[age], [job], [pay, illness]]\n")
+    given = ("--looseness", "4", "--fragments", str(folder / "f.yaml"), "--explain")
+    assert fragment(folder, *given) == 0
+    assert "could be merged" in capsys.readouterr().out
+
+
 def test_given_fragments_and_settings_in_files(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

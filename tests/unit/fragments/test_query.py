@@ -225,6 +225,8 @@ def test_missing_values_are_not_averaged() -> None:
         ("SELECT Race, AVG(Salary) FROM release GROUP BY 3", "not selected"),
         ("SELECT Race, AVG(Salary) FROM release GROUP BY ALL", "GROUP BY"),
         ("SELECT Race, AVG(Job) FROM release GROUP BY Race", "cannot be answered"),
+        ("SELECT COUNT(*) FROM release JOIN '/etc/hostname.csv' f ON true", "cannot be answered"),
+        ("SELECT COUNT(*) FROM release JOIN tables ON true", "cannot be answered"),
     ],
 )
 def test_what_has_no_meaning_is_refused(sql: str, wrong: str) -> None:
