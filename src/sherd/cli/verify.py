@@ -9,7 +9,7 @@ import click
 
 from sherd import __version__
 from sherd.cli.options import emit_json, json_option
-from sherd.errors import SherdError
+from sherd.errors import SherdError, UsageError
 
 if TYPE_CHECKING:
     from sherd.audit.verify.check import Check
@@ -17,8 +17,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("release", type=click.Path(path_type=Path))
+@click.option(
+    "--beside",
+    type=click.Path(path_type=Path),
+    metavar="OLD",
+    help="An earlier release of the same fragments: what somebody who holds both can tell.",
+)
 @json_option
-def verify(release: Path, as_json: bool) -> int:
+def verify(release: Path, beside: Path | None, as_json: bool) -> int:
     """Re-check the RELEASE folder: hashes, schema, bounds, cluster sizes, the promise.
 
     Says what it could not check. Exit code 4 where a check failed.
@@ -27,6 +33,8 @@ def verify(release: Path, as_json: bool) -> int:
     from sherd.release import read_manifest
 
     checks = [*verify_release(release), _promise(read_manifest(release))]
+    if beside is not None:
+        checks += _together(beside, release)
     failed = [check for check in checks if check.passed is False]
     if as_json:
         emit_json({"passed": not failed, "checks": [vars(check) for check in checks]})
@@ -41,6 +49,17 @@ def verify(release: Path, as_json: bool) -> int:
         return 4
     click.echo(f"{made} checks passed; {unknown} could not be made from the release alone")
     return 0
+
+
+def _together(old: Path, new: Path) -> list[Check]:
+    """What two releases of a table that changed show together."""
+    from sherd.audit.verify.rerelease import verify_together
+    from sherd.release import Release
+
+    loaded = Release.load(new)
+    if "fragments" not in loaded.manifest.get("facts", {}):
+        raise UsageError("--beside is for releases made of fragments", got=str(new))
+    return verify_together(Release.load(old).tables, loaded.tables, loaded.manifest)
 
 
 def _promise(manifest: dict[str, Any]) -> Check:

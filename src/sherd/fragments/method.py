@@ -203,6 +203,7 @@ class Fragment:
             "withheld": list(found.withheld),
             "constraints": [sorted(c) for c in relevant(constraints, found.fragments)],
             "fragmentation_proved_best": found.proved,
+            "fragmentation_minimal": found.minimal,
             "suppressed": left_out,
         }
         return Outcome(tables=tables, facts=facts, findings=_findings(made, forced, table.num_rows))
