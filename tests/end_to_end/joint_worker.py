@@ -9,6 +9,7 @@ import json
 import sys
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from sherd.joint.utility import sensitivity
 from sherd.randomness import Randomness
 
 
-def agreement_of(case: dict) -> Agreement:
+def agreement_of(case: dict[str, Any]) -> Agreement:
     """What the parties agree on."""
     schema = sherd.Schema.from_data({"attributes": case["attributes"]})
     hierarchies = tuple(Hierarchy.of(attribute) for attribute in schema)
@@ -41,7 +42,7 @@ def agreement_of(case: dict) -> Agreement:
     )
 
 
-def data_of(case: dict) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
+def data_of(case: dict[str, Any]) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
     """The pooled codes, the classes, and who holds what."""
     rng = np.random.default_rng(case["seed"])
     sizes = [one.size for one in agreement_of(case).hierarchies]

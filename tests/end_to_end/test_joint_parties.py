@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -49,7 +50,11 @@ def start(python: str, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     with log.open("wb") as out:
         return subprocess.Popen(
-            [python, *arguments], stdout=out, stderr=subprocess.STDOUT, env=environment
+            [python, *arguments],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
         )
 
 
@@ -203,7 +208,10 @@ def test_two_parties_make_one_release(python: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_party_ends_the_run_and_a_restart_goes_on(python: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stalled"])
+def test_a_lost_party_ends_the_run_and_a_restart_goes_on(
+    python: str, tmp_path: Path, fault: signal.Signals
+) -> None:
     """The other side ends within its time-out with a message; nothing is drawn or paid twice."""
     folders = consortium(tmp_path, timeout=20)
     first, second = (run_party(python, folder) for folder in folders)
@@ -212,9 +220,12 @@ def test_a_killed_party_ends_the_run_and_a_restart_goes_on(python: str, tmp_path
     while not (journal.exists() and len(journal.read_text().splitlines()) >= 3):
         assert time.monotonic() < deadline, (folders[1] / "log").read_text()[-2000:]
         time.sleep(0.02)
-    second.kill()
-    second.wait()
-    assert first.wait(90) == 5, (folders[0] / "log").read_text()[-2000:]
+    os.killpg(second.pid, fault)
+    try:
+        assert first.wait(90) == 5, (folders[0] / "log").read_text()[-2000:]
+    finally:
+        os.killpg(second.pid, signal.SIGKILL)
+        second.wait()
     assert "error:" in (folders[0] / "log").read_text()
     assert not (folders[0] / "release").exists()
     before = journal.read_text().splitlines()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RNG = np.random.default_rng(1)
 CODES = [RNG.integers(0, 10, 150), RNG.integers(0, 3, 150)]
 CLASSES = RNG.integers(0, 2, 150)
-HOLDER = RNG.integers(0, 2, (150, 2))
+HOLDER: np.ndarray = RNG.integers(0, 2, (150, 2))
 
 
 def agreement() -> Agreement:
