@@ -47,7 +47,7 @@ docs: $(READY) ## the documentation as HTML in docs/_build
 lock: $(READY) ## lock the development dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --custom-compile-command "make lock" \
-	  --all-extras --group dev -o requirements/dev.lock pyproject.toml
+	  --extra all --group dev -o requirements/dev.lock pyproject.toml
 
 clean: ## remove what was built
 	rm -rf $(VENV) docs/_build dist build .mypy_cache .ruff_cache .pytest_cache

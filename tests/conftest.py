@@ -10,12 +10,15 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Generator, Iterator
+
+
+_R = TypeVar("_R", pytest.TestReport, pytest.CollectReport)
 
 
 def require_or_skip(reason: str) -> NoReturn:
@@ -23,6 +26,39 @@ def require_or_skip(reason: str) -> NoReturn:
     if os.environ.get("SHERD_REQUIRE") == "all":
         pytest.fail(f"SHERD_REQUIRE=all, but {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.TestReport]:
+    """Under SHERD_REQUIRE=all a test that skips in any other way fails as well."""
+    report: pytest.TestReport = yield
+    return _unskipped(report, item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, Any, pytest.CollectReport]:
+    """The same for whole modules, as ``importorskip`` skips them."""
+    report: pytest.CollectReport = yield
+    return _unskipped(report, collector.nodeid)
+
+
+def _unskipped(report: _R, name: str) -> _R:
+    if (
+        os.environ.get("SHERD_REQUIRE") == "all"
+        and report.outcome == "skipped"
+        and not hasattr(report, "wasxfail")
+    ):
+        report.outcome = "failed"
+        report.longrepr = f"SHERD_REQUIRE=all, but {name} was skipped: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session", name="require_or_skip")
+def _require_or_skip() -> Callable[[str], NoReturn]:
+    """The function above, for tests: they ask for it by name and call it with a reason."""
+    return require_or_skip
 
 
 @pytest.fixture(scope="session")

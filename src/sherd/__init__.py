@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sherd import datasets as datasets
+    from sherd.audit.run import run_audit as audit
     from sherd.budget.amount import Amount as Amount
     from sherd.budget.ledger import Ledger as Ledger
     from sherd.errors import SherdError as SherdError
@@ -40,12 +41,27 @@ _PUBLIC = {
     "read": "sherd.tables.read",
 }
 
-__all__ = [*_PUBLIC, "datasets"]  # noqa: PLE0604 - names, spelled once
+# Packages that are attributes too; ``audit`` can also be called.
+_PACKAGES = ("audit", "datasets")
+
+__all__ = [
+    "Amount",
+    "Ledger",
+    "Plan",
+    "Release",
+    "Schema",
+    "Settings",
+    "SherdError",
+    "audit",
+    "datasets",
+    "protect",
+    "read",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "datasets":
-        return importlib.import_module("sherd.datasets")
+    if name in _PACKAGES:
+        return importlib.import_module(f"sherd.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'sherd' has no attribute '{name}'")
     value = getattr(importlib.import_module(_PUBLIC[name]), name)

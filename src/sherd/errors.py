@@ -19,6 +19,7 @@ messages travel to logs and to other people. The tree:
     ├── OutsideError (OSError)        5   disk, network or peer
     │   ├── StorageError                  disk or database
     │   ├── ConnectionFailedError         network or peer
+    │   ├── PeerError                     a peer says what the protocol does not allow
     │   └── MissingPartError              an optional part is not installed
     └── InternalError (RuntimeError)  1   our bug
 
@@ -168,6 +169,28 @@ class ConnectionFailedError(OutsideError):
     """Network or peer failed."""
 
     code = "connection"
+
+
+class PeerError(OutsideError):
+    """A peer says what the protocol does not allow; ``reason`` is the code it is told."""
+
+    code = "peer"
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        reason: str = "malformed",
+        must: str | None = None,
+        got: str | None = None,
+        do: str | None = None,
+    ) -> None:
+        super().__init__(what, must=must, got=got, do=do)
+        self.reason = reason
+
+    def as_data(self) -> dict[str, str | int | None]:
+        """The error as plain data, with the reason's code."""
+        return {**super().as_data(), "reason": str(self.reason)}
 
 
 class MissingPartError(OutsideError):

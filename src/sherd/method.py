@@ -10,12 +10,13 @@ from __future__ import annotations
 import importlib
 import math
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sherd.errors import PlanError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import pyarrow as pa
 
@@ -30,6 +31,10 @@ DIRECTORY: dict[str, str] = {
     "dp-um": "sherd.methods.dp_um:METHOD",
     "idp-ls": "sherd.methods.idp_ls:METHOD",
     "idp-cbls": "sherd.methods.idp_cbls:METHOD",
+    "slice": "sherd.methods.slice:METHOD",
+    "mondrian": "sherd.methods.mondrian:METHOD",
+    "anatomy": "sherd.methods.anatomy:METHOD",
+    "fragment": "sherd.fragments.method:METHOD",
     "diffgen": "sherd.methods.diffgen:METHOD",
     "arbdistdp": "sherd.methods.arbdistdp:METHOD",
 }
@@ -75,17 +80,22 @@ class Parameter:
         return value
 
     def _check_number(self, value: Any, wrong: PlanError) -> int | float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if isinstance(value, bool) or not isinstance(value, Real):
             raise wrong
-        if self.kind is int and not float(value).is_integer():
+        # A whole number stays one: it may be larger than any float.
+        value = int(value) if isinstance(value, Integral) else float(value)
+        if isinstance(value, float) and not math.isfinite(value):
             raise wrong
-        if not math.isfinite(value):
+        if self.kind is int and value != int(value):
             raise wrong
         if self.least is not None and value < self.least:
             raise wrong
         if self.above is not None and value <= self.above:
             raise wrong
-        return int(value) if self.kind is int else float(value)
+        try:
+            return int(value) if self.kind is int else float(value)
+        except OverflowError:
+            raise wrong from None
 
     def must(self) -> str:
         """What a value must be, in words.
@@ -152,9 +162,38 @@ class Run:
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Described:
+    """One promise of a method in general, before a plan fills in its numbers.
+
+    ``name`` is what ``--guarantee`` calls it, None where a method makes one promise only.
+    """
+
+    name: str | None
+    promise: str
+    covers: str
+    not_covered: tuple[str, ...] = ()
+    source: str = ""
+
+    def as_data(self) -> dict[str, object]:
+        """The description as plain data."""
+        return {**vars(self), "not_covered": list(self.not_covered)}
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """The optional part of the contract: a method that says in general what it promises.
+
+    A method without it is listed by its summary; what it promises is then known from a plan.
+    """
+
+    def describe(self) -> Iterable[Described]:
+        """Every promise the method can make."""
+
+
 @runtime_checkable
 class Method(Protocol):
-    """What every masking or fragmenting method offers."""
+    """What every masking or fragmenting method offers; it may be ``Describing`` too."""
 
     @property
     def name(self) -> str:

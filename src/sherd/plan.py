@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, PlanError, did_you_mean
 from sherd.method import Method, find
+from sherd.tables.schema import Role
 
 if TYPE_CHECKING:
     from sherd.guarantees import Guarantee
@@ -34,7 +35,7 @@ class Plan:
 
     __slots__ = ("_method", "_parameters", "_spec")
 
-    def __init__(self, *, method: str, **parameters: Any) -> None:
+    def __init__(self, /, *, method: str, **parameters: Any) -> None:
         spec = find(method)
         known = {parameter.name: parameter for parameter in spec.parameters}
         for given in parameters:
@@ -95,6 +96,26 @@ class Plan:
         """What a release by this plan will promise, before any data is read."""
         self.check(schema)
         return self._spec.guarantee(self, schema)
+
+    def explain(self, schema: Schema) -> str:
+        """The plan in words: what will be done and what it will promise.
+
+        >>> schema = __import__("sherd").datasets.schema("nursery")
+        >>> print(Plan(method="dp", epsilon=1).explain(schema).splitlines()[0])
+        Method: dp, Differential privacy by noise on every value.
+        """
+        given = {k: v for k, v in self.as_data().items() if k != "method"}
+        settings = ", ".join(f"{name} = {value}" for name, value in given.items())
+        return "\n".join(
+            [
+                f"Method: {self._method}, {self._spec.title}.",
+                self._spec.summary,
+                f"Parameters: {settings or 'none'}.",
+                f"Masks: {', '.join(schema.protected)}.",
+                f"Leaves out: {', '.join(schema.named(Role.IDENTIFIER)) or 'nothing'}.",
+                self.guarantee(schema).words(),
+            ]
+        )
 
     def as_data(self) -> dict[str, Any]:
         """The plan as plain data, without parameters that were not given."""

@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 
+PAID = "the release was paid for already; the next run with the same ledger puts it into its place"
+"""What an error is told that comes between the charge and the end."""
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -56,10 +66,22 @@ class Settings:
         extra = {} if self.progress is None else {"progress": self.progress}
         return Run(
             randomness=source,
-            threads=self.threads or len(os.sched_getaffinity(0)),
+            threads=self.threads or cores(),
             shuffle=not self.keep_order,
             **extra,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Occasion:
+    """What a release is made for when that is more than its plan: a joint plan, for instance.
+
+    The ledger notes ``hash`` in the place of the plan's and charges it once at most, so that
+    an occasion never has two artefacts.
+    """
+
+    hash: str
+    note: str = ""
 
 
 def protect(
@@ -99,29 +121,34 @@ def protect_to(
     force: bool = False,
     spreadsheet_safe: bool = False,
     before_publishing: Callable[[Release], None] = lambda _release: None,
+    occasion: Occasion | None = None,
 ) -> Release:
     """Protect what ``read`` returns and write the bundle, whole or not at all."""
     settings = settings or Settings()
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
-    with _reserved(ledger, plan, schema, population) as reservation:
+    with _reserved(ledger, plan, schema, population, occasion) as reservation:
         release = _make(read(), schema, plan, promised, settings, reservation)
         staged = release.stage(
             folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
         )
         try:
             before_publishing(release)
-            _publish(staged, ledger, reservation)
-        except BaseException:
+            _publish(staged, ledger, reservation, once=occasion is not None)
+        except BaseException as error:
             # After the charge the staged bundle is what was paid for: it stays, and the
             # ledger knows where it is.
             if ledger is None or reservation is None or not ledger.is_charged(reservation):
                 staged.discard()
+            else:
+                error.add_note(PAID)
             raise
     return release
 
 
-def _publish(staged: Staged, ledger: Ledger | None, reservation: Reservation | None) -> None:
+def _publish(
+    staged: Staged, ledger: Ledger | None, reservation: Reservation | None, *, once: bool
+) -> None:
     if ledger is None or reservation is None:
         staged.publish()
         return
@@ -131,6 +158,7 @@ def _publish(staged: Staged, ledger: Ledger | None, reservation: Reservation | N
         staged=staged.path,
         final=staged.final,
         finish=staged.publish,
+        once=once,
     )
 
 
@@ -146,7 +174,11 @@ def population_of(schema: Schema, population: str | None) -> str:
 
 @contextlib.contextmanager
 def _reserved(
-    ledger: Ledger | None, plan: Plan, schema: Schema, population: str | None
+    ledger: Ledger | None,
+    plan: Plan,
+    schema: Schema,
+    population: str | None,
+    occasion: Occasion | None = None,
 ) -> Iterator[Reservation | None]:
     """Hold the plan's epsilon while the run lasts; nothing for a plan without one."""
     if ledger is None or plan.parameters.get("epsilon") is None:
@@ -159,9 +191,10 @@ def _reserved(
     with ledger.reserving(
         population=population_of(schema, population),
         amount=amount,
-        plan_hash=plan.hash,
+        plan_hash=plan.hash if occasion is None else occasion.hash,
         schema_hash=schema.hash,
         method=plan.method,
+        note="" if occasion is None else occasion.note,
     ) as reservation:
         yield reservation
 

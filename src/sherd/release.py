@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import FormatError, OutputExistsError, StorageError, UsageError
+from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
+from sherd.tables.files import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 PACKAGE = "datapackage.json"
-FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather")
+FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,22 @@ class Release:
             )
         data = self.tables["data"]
         return data if self.original is None else like(self.original, data)
+
+    def query(self, sql: str, **own: Any) -> Any:
+        """The answer to SQL over a release made of fragments, as a dataframe.
+
+        One view is called ``release``; keyword arguments are your own tables to join. The
+        dataframe is of the same kind as the table that came in, or pandas; ``answer`` of
+        ``sherd.fragments.query`` says besides what it is worth.
+        """
+        import importlib
+
+        from sherd.tables.frames import like
+
+        # found by name: queries lie above releases
+        answer = importlib.import_module("sherd.fragments.query").answer
+        found = answer(self.tables, self.manifest, sql, own=own).table
+        return found.to_pandas() if self.original is None else like(self.original, found)
 
     def save(
         self,
@@ -114,13 +131,15 @@ class Release:
             }
             _write(hidden / MANIFEST, {**self.manifest, "files": files})
             hidden.chmod(0o755)
-            _sync(hidden)
+            for path in hidden.iterdir():
+                _sync(path)
+            sync_folder(hidden)
             return Staged(
                 path=hidden, final=folder, artefact=digest(hidden / MANIFEST), force=force
             )
         except BaseException as error:
             shutil.rmtree(hidden, ignore_errors=True)
-            if isinstance(error, OSError) and not isinstance(error, StorageError):
+            if isinstance(error, OSError) and not isinstance(error, SherdError):
                 raise StorageError(
                     "the release cannot be written",
                     got=f"{folder}: {error.strerror}",
@@ -137,9 +156,10 @@ class Release:
         manifest = read_manifest(folder)
         tables = {}
         for name in manifest["files"]:
-            stem = name.split(".", 1)[0]
+            if not is_plain_name(name):
+                raise FormatError("the manifest lists a file outside its folder", got=str(folder))
             if name not in (PACKAGE, MANIFEST):
-                tables[stem] = read(folder / name)
+                tables[name.split(".", 1)[0]] = read(folder / name)
         return cls(tables=tables, manifest=manifest)
 
 
@@ -156,22 +176,29 @@ class Staged:
         """Move the bundle into its place, in one step."""
         try:
             if self.force and self.final.exists():
-                old = Path(
-                    tempfile.mkdtemp(dir=self.final.parent, prefix=f".{self.final.name}.old-")
-                )
-                self.final.rename(old / "old")
-                self.path.rename(self.final)
-                shutil.rmtree(old, ignore_errors=True)
+                self._replace()
             else:
                 self.path.rename(self.final)
+            sync_folder(self.final.parent)
         except OSError as error:
             raise StorageError(
                 "the finished release could not be moved into its place",
                 got=f"{self.final}: {error.strerror}",
-                do=f"it is complete in {self.path}",
+                do=f"it is complete in {self.path}" if self.path.exists() else None,
             ) from None
-        _sync(self.final.parent)
         return self.final
+
+    def _replace(self) -> None:
+        """Put the bundle where an old one is; the old one comes back where that fails."""
+        aside = Path(tempfile.mkdtemp(dir=self.final.parent, prefix=f".{self.final.name}.old-"))
+        self.final.rename(aside / "old")
+        try:
+            self.path.rename(self.final)
+        except BaseException:
+            (aside / "old").rename(self.final)
+            aside.rmdir()
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
 
     def discard(self) -> None:
         """Remove what was staged."""
@@ -205,11 +232,23 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         )
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError):
+    except OSError as error:
+        raise StorageError("the manifest cannot be read", got=f"{path}: {error.strerror}") from None
+    except ValueError:
         raise FormatError("the manifest cannot be read", must="JSON", got=str(path)) from None
-    if not isinstance(data, dict) or not isinstance(data.get("files"), dict):
+    listed = data.get("files") if isinstance(data, dict) else None
+    if not isinstance(listed, dict) or not all(isinstance(f, dict) for f in listed.values()):
         raise FormatError("the manifest is not one of ours", must="a list of files", got=str(path))
-    return data
+    return dict(data)
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a listed file lies in the bundle's own folder.
+
+    >>> is_plain_name("data.csv"), is_plain_name("../data.csv"), is_plain_name("..")
+    (True, False, False)
+    """
+    return name not in ("", ".", "..") and not {"/", "\\", "\0"} & set(name)
 
 
 def digest(path: Path) -> str:
@@ -224,15 +263,10 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
         file.write("\n")
 
 
-def _sync(folder: Path) -> None:
-    """Force a folder and the files in it to disk, as far as the system can."""
-    targets = [*folder.iterdir(), folder] if (folder / MANIFEST).exists() else [folder]
-    for target in targets:
-        handle = os.open(target, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _sync(path: Path) -> None:
+    """Force a file to disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 _FRICTIONLESS = (

@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 
 # Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom; beyond them the
 # normal's 1.96 is near enough.
-_T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13,
-        2.12, 2.11, 2.10, 2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04)  # fmt: skip
+_T95 = (
+    12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23,
+    2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09, 2.09,
+    2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +80,20 @@ def tune(
         for epsilon in epsilons
         for plan in _plans(method, epsilon, ks, parameters or {})
     ]
+    if not plans:
+        raise PlanError(
+            "there is nothing to try",
+            must="a k that one of the methods accepts",
+            got=", ".join(map(str, ks)) or "no k",
+        )
     for plan in plans:
         plan.check(schema)
+        if plan["guarantee"] == "strict":
+            raise PlanError(
+                "a strict release has no rows whose loss could be measured",
+                must="a promise that releases rows",
+                got="'strict'",
+            )
     prepared = prepare(table, schema).table
     root = Randomness.from_system()
     cells = []
@@ -96,7 +111,7 @@ def tune(
 def _plans(method: str, epsilon: float, ks: Sequence[int], more: dict[str, Any]) -> list[Plan]:
     spec = find(method)
     known = {parameter.name: parameter for parameter in spec.parameters}
-    if "epsilon" not in known:
+    if not {"epsilon", "guarantee"} <= set(known):
         raise PlanError(f"the method '{method}' has no epsilon to tune", must="a method with noise")
     own = {name: value for name, value in more.items() if name in known}
     if "guarantee" in known and known["guarantee"].default is None:
@@ -143,45 +158,44 @@ def best(cells: Sequence[Cell]) -> dict[tuple[str, float], Cell]:
 def heat_map(cells: Sequence[Cell], path: Any) -> None:
     """Draw one map a method, epsilon against k, colours on a shared logarithmic scale."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
     methods = list(dict.fromkeys(cell.method for cell in cells))
-    figure = Figure(figsize=(1.6 + 3.6 * len(methods), 4.2), layout="constrained")
+    columns = [len({cell.epsilon for cell in cells if cell.method == name}) for name in methods]
+    width = 2.2 + sum(1.1 + 0.62 * count for count in columns)
+    height = 1.9 + 0.45 * max(len({cell.k for cell in cells}), 3)
+    figure = Figure(figsize=(max(width, 4.8), height), layout="constrained")
     FigureCanvasAgg(figure)
     positive = [cell.loss for cell in cells if cell.loss > 0] or [1.0]
     norm = LogNorm(vmin=min(positive), vmax=max(*positive, min(positive) * 1.001))
-    axes = figure.subplots(1, len(methods), squeeze=False)[0]
-    image = None
+    axes = figure.subplots(1, len(methods), squeeze=False, width_ratios=columns)[0]
     for axis, method in zip(axes, methods, strict=True):
-        own = [cell for cell in cells if cell.method == method]
-        epsilons = sorted({cell.epsilon for cell in own})
-        ks = sorted({cell.k or 1 for cell in own})
-        grid = np.full((len(ks), len(epsilons)), np.nan)
-        for cell in own:
-            grid[ks.index(cell.k or 1), epsilons.index(cell.epsilon)] = max(
-                cell.loss, min(positive)
-            )
-        image = axis.imshow(grid, norm=norm, cmap="YlOrRd", aspect="auto", origin="lower")
-        axis.set_xticks(range(len(epsilons)), [f"{e:g}" for e in epsilons])
-        axis.set_yticks(range(len(ks)), [str(k) for k in ks])
-        axis.set_xlabel("epsilon")
-        axis.set_ylabel("k")
-        axis.set_title(method)
-        for row in range(len(ks)):
-            for column in range(len(epsilons)):
-                value = grid[row, column]
-                if not np.isnan(value):
-                    dark = norm(value) > 0.6
-                    axis.text(
-                        column,
-                        row,
-                        f"{value:.2g}",
-                        ha="center",
-                        va="center",
-                        fontsize=8,
-                        color="white" if dark else "black",
-                    )
-    figure.colorbar(image, ax=list(axes), label="mean SSE (less is better)")
+        _panel(axis, [cell for cell in cells if cell.method == method], norm)
+    colours = ScalarMappable(norm=norm, cmap=_COLOURS)
+    figure.colorbar(colours, ax=list(axes), label="mean SSE (less is better)")
     figure.suptitle("Information loss. Internal: not for publication", fontsize=10)
     figure.savefig(path, format="png", dpi=130)
+
+
+_COLOURS = "YlOrRd"
+
+
+def _panel(axis: Any, cells: Sequence[Cell], norm: Any) -> None:
+    """One method's map; a method without clusters has a single row."""
+    epsilons = sorted({cell.epsilon for cell in cells})
+    ks = sorted({cell.k or 0 for cell in cells})
+    grid = np.full((len(ks), len(epsilons)), np.nan)
+    for cell in cells:
+        row, column = ks.index(cell.k or 0), epsilons.index(cell.epsilon)
+        grid[row, column] = shade = max(cell.loss, norm.vmin)
+        colour = "white" if norm(shade) > 0.6 else "black"
+        text = f"{cell.loss:.2g}"
+        axis.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
+    axis.imshow(grid, norm=norm, cmap=_COLOURS, aspect="auto", origin="lower")
+    axis.set_xticks(range(len(epsilons)), [f"{epsilon:g}" for epsilon in epsilons])
+    axis.set_yticks(range(len(ks)), [str(k) if k else "–" for k in ks])
+    axis.set_xlabel("epsilon")
+    axis.set_ylabel("k" if any(ks) else "no clusters")
+    axis.set_title(cells[0].method)

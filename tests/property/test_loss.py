@@ -36,7 +36,7 @@ def _trim(group: list[int]) -> int:
     return sum([group[1], *group[1:-1], group[-2]])
 
 
-def _worst(values: list[int], k: int, width: int, scales: np.ndarray, reduce) -> float:  # type: ignore[no-untyped-def,type-arg]
+def _worst(values: list[int], k: int, width: int, scales: np.ndarray, reduce) -> float:  # type: ignore[no-untyped-def]
     """Every record to every value of the domain: the largest Σ |change| / scale."""
     base = [reduce(g) for g in _cut(values, k)]
     worst = 0.0

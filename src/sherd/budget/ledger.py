@@ -123,6 +123,7 @@ class Ledger:
         staged: Path | None = None,
         final: Path | None = None,
         finish: Callable[[], object] | None = None,
+        once: bool = False,
     ) -> Entry:
         """Turn a reservation into a charge, then publish what was paid for.
 
@@ -132,6 +133,8 @@ class Ledger:
         to ``final`` itself. An error in publishing leaves the charge and the staged artefact.
 
         The limit in force now counts: one that was lowered since the reservation refuses.
+        With ``once``, a plan hash that was charged before refuses, too, in the same
+        transaction: of two processes that carry out one plan, one is charged.
         """
         _hash("artefact_sha256", artefact_sha256)
         if (staged is None) != (final is None):
@@ -142,6 +145,11 @@ class Ledger:
             )
         with contextlib.ExitStack() as mark:
             with self._writing() as db:
+                if once and rows.charge_of(db, reservation.plan_hash) is not None:
+                    raise BudgetError(
+                        "this plan was charged already",
+                        do="nothing was charged now; use the artefact that was made for it",
+                    )
                 entry = _charge(db, reservation.id, artefact_sha256)
                 pending = None
                 if staged is not None and final is not None:
@@ -231,6 +239,11 @@ class Ledger:
                 (population, population),
             )
             return [rows.entry_of(row) for row in found]
+
+    def charge_of(self, plan_hash: str) -> Entry | None:
+        """The first charge for a plan hash, None where there is none."""
+        with self._reading() as db:
+            return rows.charge_of(db, _hash("plan_hash", plan_hash))
 
     def head(self) -> tuple[int, str]:
         """The number of rows and the hash of the last one, which pins all before it."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from sherd.budget import rows, storage
 from sherd.budget.process import Life, current, life
 from sherd.errors import OutputExistsError, SherdError, StorageError, VerificationError
+from sherd.tables.files import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +38,7 @@ def publish(staged: Path, final: Path) -> None:
     try:
         staged.rename(final)
         for folder in {staged.parent, final.parent}:
-            storage.sync_folder(folder)
+            sync_folder(folder)
     except OSError as error:
         raise StorageError(
             "the paid artefact cannot be moved to its place",

@@ -171,6 +171,15 @@ def was_charged(db: sqlite3.Connection, id: str) -> bool:  # noqa: A002
     return found is not None
 
 
+def charge_of(db: sqlite3.Connection, plan_hash: str) -> Entry | None:
+    """The first charge for a plan hash."""
+    found = db.execute(
+        "SELECT * FROM entries WHERE kind = 'charge' AND plan_hash = ? ORDER BY number LIMIT 1",
+        (plan_hash,),
+    ).fetchone()
+    return None if found is None else entry_of(found)
+
+
 def insert_artefact(db: sqlite3.Connection, pending: Pending) -> None:
     """Note where a charged artefact is staged and where it belongs."""
     process = pending.process

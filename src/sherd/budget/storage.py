@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from sherd.budget.entries import GENESIS
 from sherd.errors import SherdError, StorageError, VerificationError
+from sherd.tables.files import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +100,8 @@ def create(path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists():
             return
-        if Path(f"{path}-wal").exists():
+        # Asked for again: another process may have made both since.
+        if Path(f"{path}-wal").exists() and not path.exists():
             # SQLite would play the old journal into the new file.
             raise StorageError(
                 "the ledger's file is gone but its journal is still there",
@@ -214,12 +216,3 @@ def writing(path: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("BEGIN IMMEDIATE")
         yield connection
         connection.execute("COMMIT")
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names in a folder survive a crash of the machine."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import sys
 
 import click
@@ -17,13 +18,21 @@ from sherd.errors import InternalError, SherdError, StorageError, UsageError, di
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("sherd.cli.schema:schema", "Infer a schema to edit: types, roles, values."),
-    "protect": ("sherd.cli.protect:protect", "Protect a table and write a release."),
     "methods": ("sherd.cli.methods:methods", "Every method: what it guarantees and what not."),
+    "protect": ("sherd.cli.protect:protect", "Protect a table and write a release."),
+    "slice": ("sherd.cli.slice:slice_command", "Fragment one table into columns and buckets."),
+    "fragment": ("sherd.cli.fragment:fragment", "Split a table by confidentiality constraints."),
+    "query": ("sherd.cli.query:query", "Ask released fragments in SQL."),
     "verify": ("sherd.cli.verify:verify", "Re-check a release from what was released alone."),
+    "audit": ("sherd.cli.audit:audit", "What a release is worth, and what it gives away."),
+    "compare": ("sherd.cli.compare:compare", "Several releases of one table on one map."),
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
+    "aggregator": ("sherd.cli.aggregator:aggregator", "Run joint releases of several owners."),
+    "owner": ("sherd.cli.owner:owner", "Take part in joint releases of several owners."),
     "party": ("sherd.cli.party:party", "Take part in a joint release without an aggregator."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
-    "demo": ("sherd.cli.demo:demo", "Protect a public table with several methods, compared."),
+    "reproduce": ("sherd.cli.reproduce:reproduce", "The papers' experiments beside ours."),
+    "demo": ("sherd.cli.demo:demo", "A joint release by several owners on this machine."),
 }
 """Every command, where it lives, and its line of help."""
 
@@ -78,6 +87,8 @@ def cli() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit with the right code."""
     given = sys.argv[1:] if args is None else args
+    # A polite end (a container that stops, a batch system's limit) cleans up like Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run(given))
 
 
@@ -93,13 +104,17 @@ def run(args: list[str]) -> int:
         return end.exit_code
     except click.ClickException as error:
         return _report_usage(error, as_json)
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("interrupted: nothing was written", err=True)
+    except (click.exceptions.Abort, KeyboardInterrupt) as stop:
+        # click raises an error of its own from Ctrl-C.
+        notes = getattr(stop.__cause__ or stop, "__notes__", None)
+        said = notes or ["nothing was written"]
+        click.echo(f"interrupted: {'; '.join(said)}", err=True)
         return 130
-    except BrokenPipeError:
-        # The reader went away (`sherd methods | head`): nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit as end:
+        # The reader went away (`sherd methods | head`): click gives up with a 1 of its own.
+        if isinstance(end.__context__, BrokenPipeError):
+            return 0
+        raise
     except OSError as error:
         wrapped = StorageError("the disk or the system refused", got=error.strerror or "no reason")
         return _report(wrapped, as_json)
@@ -135,6 +150,7 @@ def _report(error: SherdError, as_json: bool) -> int:
     for label, text in (("must be", error.must), ("got", error.got), ("do", error.do)):
         if text:
             lines.append(f"  {label}: {text}")
+    lines += [f"  note: {note}" for note in getattr(error, "__notes__", ())]
     click.echo("\n".join(lines), err=True)
     return error.exit_code
 

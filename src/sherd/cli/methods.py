@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sherd.cli.options import emit_json, json_option
+from sherd.method import Describing, find, names
+
+if TYPE_CHECKING:
+    from sherd.method import Method
 
 
 @click.command()
@@ -14,8 +18,6 @@ from sherd.cli.options import emit_json, json_option
 @json_option
 def methods(name: str | None, as_json: bool) -> None:
     """Every method (or the one NAMEd): what it does, promises, and does not promise."""
-    from sherd.method import find, names
-
     chosen = names() if name is None else (name,)
     described = [describe(find(method)) for method in chosen]
     if as_json:
@@ -24,9 +26,8 @@ def methods(name: str | None, as_json: bool) -> None:
     for method in described:
         click.echo(f"{method['name']}: {method['title']}")
         click.echo(f"  {method['summary']}")
-        chosen_by = any(p["name"] == "guarantee" for p in method["parameters"])
         for promise in method["promises"]:
-            head = f"--guarantee {promise['name']}" if chosen_by else "promise"
+            head = "promises" if promise["name"] is None else f"--guarantee {promise['name']}"
             click.echo(f"  {head}: {promise['promise']}")
             click.echo(f"    covers: {promise['covers']}")
             for text in promise["not_covered"]:
@@ -46,25 +47,14 @@ def methods(name: str | None, as_json: bool) -> None:
         click.echo("printed by `sherd protect … --explain` before any data is read.")
 
 
-def describe(method: Any) -> dict[str, Any]:
+def describe(method: Method) -> dict[str, Any]:
     """A method as plain data: what it is, its promises and its parameters."""
-    promises = []
-    for name, promise in getattr(method, "promises", {}).items():
-        leaks = [a.words for a in promise.assumes if a.leaks]
-        promises.append(
-            {
-                "name": name,
-                "promise": promise.notion(1.0).words().replace("ε = 1:", "the ε given:"),
-                "covers": promise.covers,
-                "not_covered": [*leaks, *promise.not_covered],
-                "source": promise.source.words(),
-            }
-        )
+    promises = method.describe() if isinstance(method, Describing) else ()
     return {
         "name": method.name,
         "title": method.title,
         "summary": method.summary,
-        "promises": promises,
+        "promises": [promise.as_data() for promise in promises],
         "parameters": [
             {
                 "name": p.name,

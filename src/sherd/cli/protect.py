@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from sherd.cli.options import (
     progress,
     settings,
 )
+from sherd.errors import OutputExistsError, PlanError
 
 if TYPE_CHECKING:
     from sherd.budget.ledger import Ledger
@@ -92,13 +94,17 @@ def protect(**given: Any) -> None:
     schema = load_schema(given["schema_file"] or source, given["missing"], given["outside"])
     guarantee = plan.guarantee(schema)
     if given["explain"]:
-        _print_promise(plan, guarantee.words(), guarantee.as_data(), given["as_json"])
+        if given["as_json"]:
+            emit_json({"plan": plan.as_data(), "guarantee": guarantee.as_data()})
+        else:
+            click.echo(plan.explain(schema))
         return
     if given["output"] is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
     check_target(given["output"], force=given["force"])
+    _check_row_map(given["row_map"], given["output"], force=given["force"])
     ledger = _ledger(given["ledger_file"])
-    with progress("protect") as bar:
+    with progress("protect") as bar, contextlib.ExitStack() as undo:
         release = protect_to(
             given["output"],
             open_source(source, schema, given["query"]),
@@ -115,7 +121,7 @@ def protect(**given: Any) -> None:
             format=given["form"],
             force=given["force"],
             spreadsheet_safe=given["spreadsheet_safe"],
-            before_publishing=lambda made: _write_row_map(made, given["row_map"]),
+            before_publishing=lambda made: _write_row_map(made, given["row_map"], undo),
         )
     _print(release, given["output"], ledger, given["as_json"])
 
@@ -150,25 +156,48 @@ def _ledger(path: str | None) -> Ledger | None:
     return ledger
 
 
-def _write_row_map(release: Release, path: Path | None) -> None:
-    """The private permutation: which input row stands behind each released row, from 0."""
+def _check_row_map(path: Path | None, output: Path, *, force: bool) -> None:
+    """Refuse a private permutation that would be published, or overwrite something."""
+    if path is None:
+        return
+    if output.resolve() in (path.resolve(), *path.resolve().parents):
+        raise PlanError(
+            "the row map would lie inside the release",
+            must="outside the output folder: it undoes the shuffling and is the owner's alone",
+            got=str(path),
+        )
+    if path.exists() and not force:
+        raise OutputExistsError(
+            "the row map is there already",
+            got=str(path),
+            do="choose another, or overwrite it with --force",
+        )
+
+
+def _write_row_map(release: Release, path: Path | None, undo: contextlib.ExitStack) -> None:
+    """The private permutation: which input row stands behind each released row, from 0.
+
+    Where the release is not made after all, nothing is left of it.
+    """
     if path is None:
         return
     if release.order is None:
-        raise click.UsageError("--row-map: this release has no rows that come from records.")
+        raise PlanError(
+            "a row map was asked for, but this release has no rows that come from records",
+            do="leave out --row-map",
+        )
     from sherd.tables.files import write_whole
 
     lines = "".join(f"{place},{row}\n" for place, row in enumerate(release.order.tolist()))
-    write_whole(path, ("released_row,input_row\n" + lines).encode())
-    path.chmod(0o600)
+    write_whole(path, ("released_row,input_row\n" + lines).encode(), mode=0o600)
+    undo.push(lambda _kind, error, _trace: _undo_row_map(path, error))
 
 
-def _print_promise(plan: Plan, words: str, data: dict[str, object], as_json: bool) -> None:
-    if as_json:
-        emit_json({"plan": plan.as_data(), "guarantee": data})
-        return
-    click.echo(f"Plan: {plan.as_data()}")
-    click.echo(words)
+def _undo_row_map(path: Path, error: BaseException | None) -> None:
+    from sherd.protection import PAID
+
+    if error is not None and PAID not in getattr(error, "__notes__", ()):
+        path.unlink(missing_ok=True)
 
 
 def _print(release: Release, folder: Path, ledger: Ledger | None, as_json: bool) -> None:

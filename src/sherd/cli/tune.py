@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sherd.cli.options import emit_json, json_option, load_schema, open_source, progress, settings
-from sherd.errors import MissingPartError, UsageError
+from sherd.errors import MissingPartError, OutputExistsError, UsageError
 
 if TYPE_CHECKING:
     from sherd.tuning import Cell
@@ -26,10 +26,14 @@ LABEL = "internal: not for publication"
 @click.option("-m", "--method", "methods", multiple=True, help="A method; may be repeated.")
 @click.option("-e", "--epsilon", "epsilons", multiple=True, type=float, help="May be repeated.")
 @click.option("-k", "--k", "ks", multiple=True, type=int, help="May be repeated.")
-@click.option("--runs", default=10, show_default=True, type=click.IntRange(min=2))
+@click.option(
+    "--runs", default=10, show_default=True, type=click.IntRange(min=2), help="Runs a plan."
+)
 @click.option("--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any other parameter.")
 @click.option("--query", help="SQL to run, where TABLE is a database.")
-@click.option("--missing", type=click.Choice(["keep", "drop", "recode", "refuse"]))
+@click.option(
+    "--missing", type=click.Choice(["keep", "drop", "recode", "refuse"]), help="As in the schema."
+)
 @click.option("--threads", type=click.IntRange(min=1), help="How many cores to use.")
 @click.option(
     "-o",
@@ -39,6 +43,7 @@ LABEL = "internal: not for publication"
     type=click.Path(path_type=Path),
     help="A .png (heat map), .json or .csv file; may be repeated.",
 )
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @json_option
 def tune(**given: Any) -> None:
     """Try every epsilon and k on TABLE and show the loss of each, for the owner only.
@@ -46,13 +51,10 @@ def tune(**given: Any) -> None:
     \b
     sherd tune :adult -m dp-um -m idp-ls -e 0.1 -e 1 -k 50 -k 500 -o map.png
     """
+    from sherd.protection import cores
     from sherd.tuning import tune as run
 
-    for path in given["outputs"]:
-        if path.suffix not in (".png", ".json", ".csv"):
-            raise UsageError(
-                "the output's kind is unknown", must=".png, .json or .csv", got=path.name
-            )
+    _check_outputs(given["outputs"], force=given["force"])
     source: str = given["table"]
     if given["schema_file"] is None and not source.startswith(":"):
         raise click.UsageError("Missing option '--schema'. Make one with `sherd schema TABLE`.")
@@ -65,7 +67,7 @@ def tune(**given: Any) -> None:
             epsilons=given["epsilons"] or (0.1, 0.5, 1.0),
             ks=given["ks"] or (5, 25, 100, 500),
             runs=given["runs"],
-            threads=given["threads"] or len(os.sched_getaffinity(0)),
+            threads=given["threads"] or cores(),
             parameters=settings(given["extra"]),
             progress=bar,
         )
@@ -75,6 +77,19 @@ def tune(**given: Any) -> None:
         emit_json(_data(cells))
     else:
         _print(cells, given["outputs"])
+
+
+def _check_outputs(paths: tuple[Path, ...], *, force: bool) -> None:
+    """Refuse before the long work what could not be written after it."""
+    for path in paths:
+        if path.suffix not in (".png", ".json", ".csv"):
+            raise UsageError(
+                "the output's kind is unknown", must=".png, .json or .csv", got=path.name
+            )
+        if path.exists() and not force:
+            raise OutputExistsError("the file is there already", got=str(path), do="use --force")
+        if path.suffix == ".png" and importlib.util.find_spec("matplotlib") is None:
+            raise MissingPartError("drawing needs matplotlib", do="pip install 'sherd[report]'")
 
 
 def _data(cells: list[Cell]) -> dict[str, Any]:
@@ -94,12 +109,6 @@ def _write(path: Path, cells: list[Cell]) -> None:
         rows.writerows(cell.as_data() for cell in cells)
         write_whole(path, text.getvalue().encode())
         return
-    try:
-        import matplotlib  # noqa: F401 - asked for here, used in heat_map
-    except ImportError:
-        raise MissingPartError(
-            "drawing needs matplotlib", do="pip install 'sherd[report]'"
-        ) from None
     from sherd.tuning import heat_map
 
     picture = io.BytesIO()
@@ -117,9 +126,8 @@ def _print(cells: list[Cell], outputs: tuple[Path, ...]) -> None:
     for cell in cells:
         k = "-" if cell.k is None else str(cell.k)
         mark = "  <- least" if id(cell) in winners and cell.k is not None else ""
-        click.echo(
-            f"{cell.method:<10} {cell.epsilon:>8g} {k:>6} {cell.loss:>12.5g} {cell.margin:>10.2g}{mark}"
-        )
+        numbers = f"{cell.loss:>12.5g} {cell.margin:>10.2g}"
+        click.echo(f"{cell.method:<10} {cell.epsilon:>8g} {k:>6} {numbers}{mark}")
     click.echo("Choosing a plan by this map uses the data; no epsilon covers that choice.")
     for path in outputs:
         click.echo(f"wrote {path}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sherd import __version__
 from sherd.cli.options import emit_json, json_option
 from sherd.errors import SherdError
 
@@ -50,10 +51,18 @@ def _promise(manifest: dict[str, Any]) -> Check:
 
     try:
         guarantee = Plan.from_data(manifest["plan"]).guarantee(Schema.from_data(manifest["schema"]))
-    except (SherdError, KeyError) as error:
-        return Check(name="promise", passed=False, detail=f"cannot be derived: {error}")
+    except SherdError as error:
+        return Check(name="promise", passed=False, detail=f"cannot be derived: {error.what}")
+    except (KeyError, TypeError):
+        return Check(name="promise", passed=False, detail="the manifest holds no plan or schema")
     if any("no guarantee" in stamp for stamp in manifest.get("stamps", [])):
         guarantee = guarantee.seeded()
-    same = guarantee.as_data() == manifest.get("guarantee")
-    detail = "what plan and schema lead to" if same else "not what plan and schema lead to"
-    return Check(name="promise", passed=same, detail=detail)
+    expected, given = guarantee.as_data(), dict(manifest.get("guarantee") or {})
+    if expected == given:
+        return Check(name="promise", passed=True, detail="what plan and schema lead to")
+    expected.pop("words"), given.pop("words", None)
+    version = manifest.get("versions", {}).get("sherd")
+    if expected == given and version != __version__:
+        detail = f"follows from plan and schema; its words are those of sherd {version}"
+        return Check(name="promise", passed=None, detail=detail)
+    return Check(name="promise", passed=False, detail="not what plan and schema lead to")

@@ -145,3 +145,13 @@ class Assumption(_Said):
         "no-other-release",
         "no other release of the same people is combined with this one",
     )
+    NO_OTHER_SENSITIVE_VALUES = (
+        "no-other-sensitive-values",
+        "the adversary knows no sensitive value of anybody in the release, neither the person's "
+        "own nor a neighbour's; every one known can be ruled out for the others in its bucket",
+    )
+    CONSTRAINTS_COMPLETE = (
+        "constraints-complete",
+        "the constraints name every combination of attributes that is sensitive, and the "
+        "dependencies every attribute that can be told from others",
+    )

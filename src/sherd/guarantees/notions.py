@@ -38,12 +38,28 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
+def _bound(factor: str) -> str:
+    return (
+        f"whatever the data, any output is at most {factor} times as likely with a person's true "
+        "data as with any other in its place"
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Notion:
     """Base of the notions: a code, words, and whether it is differential privacy."""
 
     code: ClassVar[str] = "none"
     is_differential_privacy: ClassVar[bool] = False
+
+    @classmethod
+    def definition(cls) -> str:
+        """What is promised in general, parameters by their names.
+
+        >>> KLooseness.definition()[:12]
+        'k-looseness:'
+        """
+        raise NotImplementedError
 
     def words(self) -> str:
         """One sentence that says what is promised."""
@@ -58,7 +74,7 @@ class Notion:
 class DifferentialPrivacy(Notion):
     """ε-differential privacy, or (ε, δ) where δ is not 0.
 
-    >>> DifferentialPrivacy(epsilon=1.0).words()[:30]
+    >>> DifferentialPrivacy(epsilon=1.0).words()[:31]
     'ε-differential privacy with ε ='
     """
 
@@ -74,13 +90,21 @@ class DifferentialPrivacy(Notion):
                 "delta is out of range", must="at least 0 and below 1", got=repr(self.delta)
             )
 
+    @classmethod
+    def definition(cls) -> str:
+        """What is promised in general."""
+        return f"ε-differential privacy: {_bound('e^ε')}"
+
     def words(self) -> str:
         """One sentence that says what is promised."""
-        tail = f" and δ = {number(self.delta)}" if self.delta else ""
+        # Beyond e^20 nobody reads the factor, and a float may not hold it.
+        about = f" ≈ {math.exp(self.epsilon):.4g}" if self.epsilon <= 20 else ""
+        bound = _bound(f"e^ε{about}")
+        if not self.delta:
+            return f"ε-differential privacy with ε = {number(self.epsilon)}: {bound}"
         return (
-            f"ε-differential privacy with ε = {number(self.epsilon)}{tail}: whatever the data, any "
-            f"output is at most {number(math.exp(min(self.epsilon, 700)))} times as likely with a "
-            "person's true data as with any other in its place"
+            f"(ε, δ)-differential privacy with ε = {number(self.epsilon)} and "
+            f"δ = {number(self.delta)}: {bound}, but for a probability of at most δ"
         )
 
 
@@ -100,11 +124,16 @@ class IndividualDP(Notion):
 
     def words(self) -> str:
         """One sentence that says what is promised."""
+        named = f"ε-individual differential privacy with ε = {number(self.epsilon)}"
+        return self.definition().replace("ε-individual differential privacy", named, 1)
+
+    @classmethod
+    def definition(cls) -> str:
+        """What is promised in general."""
         return (
-            f"ε-individual differential privacy with ε = {number(self.epsilon)}: the bound of "
-            "differential privacy holds between the actual table and its neighbours, with the "
-            "noise of the actual table; it is not differential privacy, because the amount of "
-            "noise depends on the data"
+            "ε-individual differential privacy: the bound of differential privacy, e^ε, holds "
+            "between the actual table and its neighbours, with the noise of the actual table; it "
+            "is not differential privacy, because the amount of noise depends on the data"
         )
 
 
@@ -120,9 +149,18 @@ class KAnonymity(Notion):
 
     def words(self) -> str:
         """One sentence that says what is promised."""
+        return self._of(str(self.k))
+
+    @classmethod
+    def definition(cls) -> str:
+        """What is promised in general."""
+        return cls._of("k")
+
+    @staticmethod
+    def _of(k: str) -> str:
         return (
-            f"{self.k}-anonymity: every released combination of quasi-identifiers belongs to at "
-            f"least {self.k} records; it is not differential privacy"
+            f"{k}-anonymity: every released combination of quasi-identifiers belongs to at "
+            f"least {k} records; it is not differential privacy"
         )
 
 
@@ -142,9 +180,18 @@ class LDiversity(Notion):
     def words(self) -> str:
         """One sentence that says what is promised."""
         head = f"{self.k}-anonymity and " if self.k is not None else ""
+        return head + self._of(str(self.l))
+
+    @classmethod
+    def definition(cls) -> str:
+        """What is promised in general."""
+        return cls._of("l")
+
+    @staticmethod
+    def _of(least: str) -> str:
         return (
-            f"{head}{self.l}-diversity: from the release alone, no sensitive value can be assigned "
-            f"to a person with probability above 1/{self.l}; it is not differential privacy"
+            f"{least}-diversity: from the release alone, no sensitive value can be assigned "
+            f"to a person with probability above 1/{least}; it is not differential privacy"
         )
 
 
@@ -160,10 +207,19 @@ class KLooseness(Notion):
 
     def words(self) -> str:
         """One sentence that says what is promised."""
+        return self._of(str(self.k))
+
+    @classmethod
+    def definition(cls) -> str:
+        """What is promised in general."""
+        return cls._of("k")
+
+    @staticmethod
+    def _of(k: str) -> str:
         return (
-            f"{self.k}-looseness: every sensitive association between fragments corresponds to at "
-            f"least {self.k} equally likely ones, so it can be guessed with probability at most "
-            f"1/{self.k}; it is not differential privacy"
+            f"{k}-looseness: every sensitive association between fragments corresponds to at "
+            f"least {k} equally likely ones, so it can be guessed with probability at most "
+            f"1/{k}; it is not differential privacy"
         )
 
 
@@ -177,3 +233,8 @@ class NoGuarantee(Notion):
     def words(self) -> str:
         """One sentence that says that nothing is promised."""
         return f"no guarantee: {self.reason}"
+
+    @classmethod
+    def definition(cls) -> str:
+        """What is promised in general: nothing."""
+        return "no guarantee"

@@ -9,7 +9,9 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from sherd.errors import PlanError, did_you_mean
@@ -50,7 +52,7 @@ def cluster_sizes(plan: Plan, schema: Schema, least: int) -> dict[str, int]:
             raise PlanError(
                 f"the k of the attribute '{name}' is not valid",
                 must=f"a whole number from {least}",
-                got=str(float(k)),
+                got=str(k),
             )
     return {name: int(own.get(name, Fraction(plan["k"]))) for name in schema.protected}
 
@@ -64,11 +66,8 @@ def _numbers(given: Mapping[str, Any] | None, schema: Schema, what: str) -> dict
                 must="one of " + ", ".join(schema.protected),
                 do=did_you_mean(name, schema.protected) or None,
             )
-        try:
-            number = Fraction(repr(value))
-        except ValueError:
-            number = Fraction(0)
-        if isinstance(value, bool) or number <= 0:
+        number = _exact(value)
+        if number <= 0:
             raise PlanError(
                 f"'{what}' of the attribute '{name}' is not valid",
                 must="a number above 0",
@@ -76,6 +75,15 @@ def _numbers(given: Mapping[str, Any] | None, schema: Schema, what: str) -> dict
             )
         found[name] = number
     return found
+
+
+def _exact(value: Any) -> Fraction:
+    """A number as the decimal fraction that was written, 0 for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return Fraction(0)
+    if isinstance(value, Integral):
+        return Fraction(int(value))
+    return Fraction(repr(float(value))) if math.isfinite(value) else Fraction(0)
 
 
 def _at_most(share: Fraction) -> Fraction:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sherd.randomness import Randomness
     from sherd.tables.axis import Axis
 
-_NOISE_BLOCK = 1 << 16
-
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnJob:
@@ -56,7 +54,7 @@ def scales_of(job: ColumnJob, clusters: Clusters) -> Scales:
     return scales
 
 
-def mask_column(job: ColumnJob, places: NDArray[np.int64]) -> tuple[pa.Array, list[Finding]]:
+def mask_column(job: ColumnJob, places: NDArray[np.uint32]) -> tuple[pa.Array, list[Finding]]:
     """The masked column with each row at its place, and what the owner should know of it."""
     if not job.masking.least_k:
         return _each_value(job, places)
@@ -77,7 +75,7 @@ def mask_column(job: ColumnJob, places: NDArray[np.int64]) -> tuple[pa.Array, li
     return wrap(job.axis, out, missing, kind), found
 
 
-def _each_value(job: ColumnJob, places: NDArray[np.int64]) -> tuple[pa.Array, list[Finding]]:
+def _each_value(job: ColumnJob, places: NDArray[np.uint32]) -> tuple[pa.Array, list[Finding]]:
     """Every value is a cluster of its own: no ranking, noise block by block."""
     kind = job.column.type
     out = np.zeros(len(places), storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)

@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.errors import PlanError, SchemaError
-from sherd.method import Finding, Outcome, Parameter, Run
+from sherd.method import Described, Finding, Outcome, Parameter, Run
 from sherd.methods.allocation import cluster_sizes, epsilons
 from sherd.methods.columns import ColumnJob, mask_column
+from sherd.methods.noise import Scales
 from sherd.methods.promise import Promise, promise
 from sherd.tables.axis import Axis
 from sherd.tables.coding import arrow_array
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from sherd.methods.ranking import Clusters
     from sherd.methods.sensitivity import Shifts
     from sherd.plan import Plan
+
+CENTROIDS_FLOOR = 0.001
+"""Least scale under the promise ``centroids``: enlarging a scale of 0 would leave it 0."""
 
 _SHARED = (
     Parameter(
@@ -53,7 +57,8 @@ _SHARED = (
         name="min_scale",
         kind=float,
         least=0,
-        help="least scale of the noise on a released value, as a share of the attribute's range",
+        help="least scale of the noise on a released value, as a share of the attribute's range; "
+        "0.001 under the promise centroids unless given, none otherwise",
     ),
     Parameter(
         name="category_order",
@@ -124,6 +129,19 @@ class Masking:
             ]
         return (*_SHARED[:1], *own, *_SHARED[1:])
 
+    def describe(self) -> list[Described]:
+        """Every promise the method can make, in general."""
+        return [
+            Described(
+                name=name,
+                promise=one.notion(1.0).definition(),
+                covers=one.covers,
+                not_covered=(*(a.words for a in one.assumes if a.leaks), *one.not_covered),
+                source=one.source.words(),
+            )
+            for name, one in self.promises.items()
+        ]
+
     def check(self, plan: Plan, schema: Schema) -> None:
         """Refuse a plan that the schema, or the promise it asks for, does not allow."""
         if not schema.protected:
@@ -139,21 +157,22 @@ class Masking:
                 do="add --guarantee: the paper's own (paper) takes the clusters as public and in "
                 "truth spends more than epsilon; enlarged noise (centroids) does not",
             )
-        epsilons(plan, schema)
+        shares = epsilons(plan, schema)
         if self.least_k:
             cluster_sizes(plan, schema, self.least_k)
-        for name in schema.protected:
-            self._check_attribute(plan, schema, name)
+        for name, share in shares.items():
+            self._check_attribute(plan, schema, name, share)
         if plan["guarantee"] == "strict":
             _check_strict(plan, schema)
 
-    def _check_attribute(self, plan: Plan, schema: Schema, name: str) -> None:
+    def _check_attribute(self, plan: Plan, schema: Schema, name: str, share: Fraction) -> None:
         attribute = schema[name]
         if plan["category_order"] == "frequency" and attribute.type is Type.CATEGORY:
             return
         undeclared = attribute.type.measured and attribute.domain is None
         if not (undeclared and plan["domain_from_data"] is not None):
-            Axis.of(attribute)
+            # Noise that could not be drawn is refused here, before any data is read.
+            Scales.laplace(np.array([Axis.of(attribute).steps]), share)
 
     def guarantee(self, plan: Plan, schema: Schema) -> Guarantee:
         """What a release will promise; computed without seeing the table."""
@@ -168,8 +187,7 @@ class Masking:
             return ordered_centroids(jobs, run)
         rows = table.num_rows
         order = run.randomness.permutation(rows) if run.shuffle else np.arange(rows)
-        places = np.empty(rows, np.int64)
-        places[order] = np.arange(rows)
+        places = places_of(order)
         masked: dict[str, pa.Array] = {}
         findings: list[Finding] = []
         with ThreadPoolExecutor(max_workers=max(1, run.threads)) as pool:
@@ -186,7 +204,7 @@ class Masking:
         return Outcome(
             tables={"data": data},
             facts={"rows": rows},
-            findings=(*_in_all(findings, jobs), *findings),
+            findings=(*_in_all(findings, jobs, masked), *findings),
             order=order,
         )
 
@@ -206,7 +224,7 @@ class Masking:
             )
             floor = plan["min_scale"]
             if floor is None:
-                floor = 0.001 if plan["guarantee"] == "centroids" else 0.0
+                floor = CENTROIDS_FLOOR if plan["guarantee"] == "centroids" else 0.0
             jobs.append(
                 ColumnJob(
                     column=table.column(name),
@@ -221,6 +239,13 @@ class Masking:
                 )
             )
         return jobs
+
+
+def places_of(order: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Where each input row stands in the release, given the input row of each released one."""
+    places = np.empty(len(order), np.uint32)
+    places[order] = np.arange(len(order), dtype=np.uint32)
+    return places
 
 
 def _check_strict(plan: Plan, schema: Schema) -> None:
@@ -253,7 +278,9 @@ def _check_strict(plan: Plan, schema: Schema) -> None:
             )
 
 
-def _in_all(findings: list[Finding], jobs: list[ColumnJob]) -> list[Finding]:
+def _in_all(
+    findings: list[Finding], jobs: list[ColumnJob], masked: dict[str, pa.Array]
+) -> list[Finding]:
     """The two numbers an owner must see first, over all attributes."""
     share = {job.axis.name: float(job.epsilon) for job in jobs}
     losses = [f for f in findings if f.name == "loss factor"]
@@ -270,10 +297,11 @@ def _in_all(findings: list[Finding], jobs: list[ColumnJob]) -> list[Finding]:
             )
         )
     if zeros:
+        present = [len(c) - c.null_count for c in (masked[str(f.attribute)] for f in zeros)]
         found.append(
             Finding(
                 name="share without noise",
-                value=float(np.mean([float(f.value) for f in zeros])),
+                value=float(np.average([float(f.value) for f in zeros], weights=present)),
                 meaning="share of all cells that were published without any noise",
             )
         )

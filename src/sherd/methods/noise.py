@@ -32,19 +32,11 @@ class Scales:
     numerators: NDArray[np.int64]
     denominator: int
 
-    def __post_init__(self) -> None:
-        if self.numerators.size and int(self.numerators.max()) > LARGEST:
-            raise PlanError(
-                "the noise would be too wide to draw exactly",
-                must="a scale of at most 2**54 steps over the share of epsilon",
-                do="raise epsilon, or declare a wider `grid` in the schema",
-            )
-
     @classmethod
     def laplace(cls, sensitivity: NDArray[np.int64], epsilon: Fraction) -> Scales:
         """The Laplace mechanism: sensitivity over epsilon."""
         widest = int(sensitivity.max(initial=0)) * epsilon.denominator
-        if widest > LARGEST:
+        if widest > LARGEST or epsilon.numerator > LARGEST:
             return cls._rounded_up(sensitivity / float(epsilon))
         return cls(
             numerators=sensitivity * np.int64(epsilon.denominator), denominator=epsilon.numerator
@@ -57,8 +49,8 @@ class Scales:
         if widest >= LARGEST:
             raise PlanError(
                 "the noise would be too wide to draw exactly",
-                must="a scale of at most 2**54 steps over the share of epsilon",
-                do="raise epsilon, or declare a wider `grid` in the schema",
+                must="a scale of at most 2**54 steps",
+                do="raise epsilon, lower min_scale, or declare a wider `grid` in the schema",
             )
         spare = min(20, 53 - int(widest).bit_length())
         denominator = 1 << max(0, spare)
@@ -77,10 +69,8 @@ class Scales:
             for size in np.unique(sizes)
         }
         if max(least.values(), default=0) > LARGEST:
-            raise PlanError(
-                "the 'min_scale' parameter is too large to draw noise of that width exactly",
-                must="a share of the attribute's range, such as 0.001",
-            )
+            floor_values = float(floor) * sizes
+            return Scales._rounded_up(np.maximum(self.values(), floor_values))
         floors = np.array([least[int(size)] for size in sizes], np.int64)
         return replace(self, numerators=np.maximum(self.numerators, floors))
 

@@ -42,6 +42,7 @@ def promise(base: Promise, plan: Plan, schema: Schema) -> Guarantee:
     """The guarantee of a plan: the method's promise under this schema's assumptions."""
     notion = base.notion(float(plan["epsilon"]))
     unit = Unit.RECORD
+    not_covered = base.not_covered
     assumes = [*base.assumes, Assumption.PUBLIC_SIZE, Assumption.PARAMETERS_PUBLIC]
     assumes += _about_domains(plan, schema)
     if base.rows:
@@ -55,6 +56,11 @@ def promise(base: Promise, plan: Plan, schema: Schema) -> Guarantee:
         notion = base.notion(float(plan["epsilon"]) * schema.rows_per_unit)
     elif schema.rows_per_unit == 1:
         unit = Unit.PERSON
+    else:
+        not_covered += (
+            f"a person as a whole: one may have up to {schema.rows_per_unit} rows, each of them is "
+            "covered by itself, and this notion does not add up over rows",
+        )
     return Guarantee(
         notion=notion,
         unit=unit,
@@ -62,7 +68,7 @@ def promise(base: Promise, plan: Plan, schema: Schema) -> Guarantee:
         adversary=Adversary.SEES_RELEASE,
         assumes=tuple(dict.fromkeys(assumes)),
         source=base.source,
-        not_covered=base.not_covered,
+        not_covered=not_covered,
     )
 
 

@@ -42,7 +42,7 @@ class Ranking:
     words: NDArray[np.uint64]
     bits: int
     k: int
-    missing: NDArray[np.int64]
+    missing: NDArray[np.uint32]
 
     @property
     def clusters(self) -> int:
@@ -78,7 +78,7 @@ def rank(
     column: pa.ChunkedArray,
     axis: Axis,
     k: int,
-    places: NDArray[np.int64],
+    places: NDArray[np.uint32],
     missing_values: Sequence[str] = (),
 ) -> Ranking:
     """Sort a column's present cells; ``places`` says where each row stands in the release."""
@@ -91,6 +91,12 @@ def rank(
             got=f"{axis.steps} steps",
             do="declare a wider `grid` in the schema",
         )
+    if axis.steps * min(2 * k - 1, rows) >= 2**62:
+        raise TableError(
+            f"the attribute '{axis.name}' has too fine a grid for clusters of this size",
+            must="clusters whose sums are below 2**62 steps",
+            do="declare a wider `grid` in the schema, or choose a smaller k",
+        )
     words = np.empty(rows, np.uint64)
     gaps = []
     filled = 0
@@ -102,7 +108,7 @@ def rank(
             block, place = block[~missing], place[~missing]
         target = words[filled : filled + len(block)]
         np.left_shift(block, np.uint64(bits), out=target)
-        target |= place.view(np.uint64)
+        target |= place
         filled += len(block)
     if 0 < filled < k or (filled == 0 and rows < k):
         raise TableError(
@@ -113,7 +119,7 @@ def rank(
         )
     words = words[:filled]
     words.sort()
-    absent = np.concatenate(gaps) if gaps else np.empty(0, np.int64)
+    absent = np.concatenate(gaps) if gaps else np.empty(0, np.uint32)
     return Ranking(words=words, bits=bits, k=k, missing=absent)
 
 

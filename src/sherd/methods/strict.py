@@ -41,7 +41,7 @@ def ordered_centroids(jobs: list[ColumnJob], run: Run) -> Outcome:
 
 
 def _centroids(job: ColumnJob) -> pa.Table:
-    places = np.arange(len(job.column))
+    places = np.arange(len(job.column), dtype=np.uint32)
     ranking = rank(job.column, job.axis, job.k, places, job.missing_values)
     clusters = reduce(ranking, job.masking.depth)
     noisy = clusters.sums + scales_of(job, clusters).draw(job.randomness)

@@ -23,6 +23,8 @@ from sherd.tables.schema import Attribute, Bound, Type
 MAX_STEPS = 2**36
 """Positions of one axis: with a row number beside it (28 bits), a position still fits a word."""
 
+_LARGEST = {True: 10**300, False: 2**63 - 1}  # what a float, and what a whole number, can hold
+_FEW_STEPS, _FINEST_STEP = 10**6, Fraction(1, 10**290)  # for domains such as [0, 1e-15]
 _MAX_POSITION = 2**53  # beyond it neighbouring positions are the same float
 
 
@@ -93,14 +95,20 @@ class Axis:
 
     @classmethod
     def _of_domain(cls, attribute: Attribute, lowest: Bound, highest: Bound) -> Axis:
-        bottom, top = _measure(lowest), _measure(highest)
+        bottom, top = measure(lowest), measure(highest)
+        if max(-bottom, top) > _LARGEST[attribute.type is Type.NUMBER]:
+            raise SchemaError(
+                f"the domain of the attribute '{attribute.name}' is too wide",
+                must="within ±1e300 for numbers, ±2**63 for whole ones",
+            )
         step = _step(attribute, bottom, top)
         low, high = -(-bottom // step), top // step
         if high <= low:
             raise SchemaError(
                 f"the grid of the attribute '{attribute.name}' is wider than its domain",
                 must="a step that fits into the domain",
-                got=f"a step of {attribute.grid}",
+                got=f"a step of {float(step):g}",
+                do="declare a finer `grid` or a wider `domain`",
             )
         if high - low > MAX_STEPS or max(abs(low), abs(high)) > _MAX_POSITION:
             raise SchemaError(
@@ -114,7 +122,12 @@ class Axis:
         )
 
 
-def _measure(bound: Bound) -> Fraction:
+def measure(bound: Bound) -> Fraction:
+    """A bound in its type's unit: the number, days or seconds since 1970.
+
+    >>> measure(date(1970, 1, 3)), measure(Decimal("0.5"))
+    (Fraction(2, 1), Fraction(1, 2))
+    """
     if isinstance(bound, Decimal):
         return Fraction(bound)
     if isinstance(bound, datetime):
@@ -133,6 +146,8 @@ def _step(attribute: Attribute, bottom: Fraction, top: Fraction) -> Fraction:
     step = Fraction(1)
     if attribute.type is Type.NUMBER:
         step = Fraction(1, 10**12)
+        while (top - bottom) / step < _FEW_STEPS and step > _FINEST_STEP:
+            step /= 10
     while (top - bottom) / step > MAX_STEPS or max(abs(bottom), abs(top)) / step > _MAX_POSITION:
         step *= 10
     return step

@@ -27,6 +27,9 @@ BLOCK = 1 << 15
 """Rows coded at once: 256 KiB of positions stay in a core's own cache."""
 
 
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
 def encode(
     column: pa.ChunkedArray, axis: Axis, missing_values: Sequence[str] = ()
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.bool_] | None]]:
@@ -58,6 +61,9 @@ def positions(
     return found, gaps
 
 
+_UNLISTED = -2
+
+
 class _LabelTable:
     """Labels to positions, for one axis: one look-up a distinct label, not a cell."""
 
@@ -69,9 +75,12 @@ class _LabelTable:
 
     def dictionary(self, chunk: pa.Array) -> pa.Array:
         """The chunk dictionary-encoded, with the codes of its dictionary looked up."""
-        if not pa.types.is_dictionary(chunk.type):
-            chunk = chunk.dictionary_encode()
-        labels = texts(chunk.dictionary)
+        try:
+            if not pa.types.is_dictionary(chunk.type):
+                chunk = chunk.dictionary_encode()
+            labels = texts(chunk.dictionary)
+        except pa.ArrowNotImplementedError:
+            raise unreadable(self.axis.name, self.axis.type, chunk.type) from None
         codes = [self._code(label) for label in labels]
         # One entry more, the last, for cells without a value.
         self.codes = np.array([*codes, -1], np.int64)
@@ -81,13 +90,8 @@ class _LabelTable:
         if label is None or (label in self.missing_values and label not in self.position):
             return -1
         code = self.position.get(label, self.axis.other)
-        if code is None:
-            raise TableError(
-                f"the attribute '{self.axis.name}' has labels that its schema does not list",
-                must="one of the listed values",
-                do="add them to `values`, name one as `other`, or set `outside: drop`",
-            )
-        return code
+        # A dictionary may hold labels that no cell has: only a cell's label is refused.
+        return _UNLISTED if code is None else code
 
     def positions(self, block: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
         indices = numpy_array(block.indices)
@@ -95,6 +99,12 @@ class _LabelTable:
             indices = np.where(nulls(block.indices), len(self.codes) - 1, indices)
         found = self.codes[indices]
         missing = found < 0
+        if missing.any() and (found == _UNLISTED).any():
+            raise TableError(
+                f"the attribute '{self.axis.name}' has labels that its schema does not list",
+                must="one of the listed values",
+                do="add them to `values`, name one as `other`, or set `outside: drop`",
+            )
         return found, (missing if missing.any() else None)
 
 
@@ -120,7 +130,7 @@ def texts(values: pa.Array) -> list[str | None]:
 
 
 def _measured(block: pa.Array, axis: Axis) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    numbers, missing = _numbers(block, axis)
+    numbers, missing = in_units(block, axis.name, axis.type)
     per_unit = 1 / axis.step
     if numbers.dtype == np.int64 and per_unit == 1:
         found = np.clip(numbers, axis.low, axis.high)
@@ -137,34 +147,47 @@ def _measured(block: pa.Array, axis: Axis) -> tuple[NDArray[np.int64], NDArray[n
     return scaled.astype(np.int64), missing
 
 
-def _numbers(block: pa.Array, axis: Axis) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """A block in the axis's unit (numbers, days, seconds), as int64 or float64."""
+def unreadable(name: str, declared: Type, kind: pa.DataType) -> TableError:
+    """The error of a column that its declared type does not fit; quotes no cell."""
+    return TableError(
+        f"the attribute '{name}' cannot be read as {declared}",
+        must=f"values of type {declared}",
+        got=f"a column of type {kind}",
+        do="correct the type in the schema, or convert the column",
+    )
+
+
+def in_units(
+    block: pa.Array, name: str, declared: Type
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """A block in its type's unit (numbers, days, seconds) as int64 or float64, and its gaps.
+
+    Where a cell is missing stands 0; not-a-number stays as it is.
+    """
     kind = block.type
     try:
-        block = _in_unit(block, axis)
+        if pa.types.is_dictionary(kind):
+            block = block.dictionary_decode()
+        block = _in_unit(block, declared)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        raise TableError(
-            f"the attribute '{axis.name}' cannot be read as {axis.type}",
-            must=f"values of type {axis.type}",
-            got=f"a column of type {kind}",
-            do="correct the type in the schema, or convert the column",
-        ) from None
+        # Arrow's own message quotes the cell it stumbled over.
+        raise unreadable(name, declared, kind) from None
     if block.null_count:
         missing = nulls(block)
         return np.where(missing, 0, numpy_array(block)), missing
     return numpy_array(block), None
 
 
-def _in_unit(block: pa.Array, axis: Axis) -> pa.Array:
+def _in_unit(block: pa.Array, declared: Type) -> pa.Array:
     kind = block.type
-    if axis.type is Type.BOOLEAN:
+    if declared is Type.BOOLEAN:
         return block.cast(pa.bool_()).cast(pa.int64())
-    if axis.type is Type.DATE:
+    if declared is Type.DATE:
         return block.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
-    if axis.type is Type.DATETIME:
+    if declared is Type.DATETIME:
         if not pa.types.is_timestamp(kind):
             block = block.cast(pa.timestamp("us"))
-        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[block.type.unit]
+        per_second = _PER_SECOND[block.type.unit]
         ticks = block.cast(pa.int64())
         return (
             ticks
@@ -197,15 +220,29 @@ def storage(
     whole = np.rint(places)
     if axis.type.labelled:
         return whole.astype(np.int32)
-    if axis.type is Type.DATETIME:
-        unit = kind.unit if pa.types.is_timestamp(kind) else "us"
-        ticks = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit] * step
-        if ticks.denominator == 1:
-            return whole.astype(np.int64) * int(ticks)
-        return np.rint(whole * float(ticks)).astype(np.int64)
+    if axis.type in (Type.DATE, Type.DATETIME):
+        return _ticks(axis, whole, kind)
     if step == 1:
         return whole.astype(np.int64)
     return np.rint(whole * float(step)).astype(np.int64)
+
+
+def _ticks(axis: Axis, whole: NDArray[np.float64], kind: pa.DataType) -> NDArray[np.int64]:
+    """Places on an axis of times in the column's own ticks (days for dates).
+
+    A column that counts nanoseconds ends in 2262, whatever the declared domain: places
+    beyond take the last one it can hold.
+    """
+    per_second = _PER_SECOND[kind.unit if pa.types.is_timestamp(kind) else "us"]
+    per_unit = 1 if axis.type is Type.DATE else per_second
+    ticks = axis.step * per_unit
+    most = (2**63 - 1) // (86_400 * per_second // per_unit if axis.type is Type.DATE else 1)
+    room = int(most / ticks)
+    if max(-axis.low, axis.high) > room:
+        whole = np.clip(whole, -room, room)
+    if ticks.denominator == 1:
+        return whole.astype(np.int64) * int(ticks)
+    return np.rint(whole * float(ticks)).astype(np.int64)
 
 
 def numpy_array(array: pa.Array) -> NDArray[Any]:
@@ -214,13 +251,11 @@ def numpy_array(array: pa.Array) -> NDArray[Any]:
     Where a cell is null anything may stand. ``Array.to_numpy`` would do, but imports pandas
     (half a second).
     """
-    data = array.buffers()[1]
+    data = array.buffers()[1] or b""
     if pa.types.is_boolean(array.type):
         bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
         return bits[array.offset : array.offset + len(array)].view(np.bool_)
-    kind = np.dtype(str(array.type).replace("halffloat", "float16").replace("double", "float64"))
-    if data is None:
-        return np.empty(0, kind)
+    kind = np.dtype(array.type.to_pandas_dtype())
     return np.frombuffer(data, kind, len(array), array.offset * kind.itemsize)
 
 
@@ -259,28 +294,43 @@ def text_array(texts: Sequence[str]) -> pa.Array:
 def wrap(
     axis: Axis, cells: NDArray[Any], missing: NDArray[np.bool_] | None, kind: pa.DataType
 ) -> pa.Array:
-    """Cells in storage form as an Arrow array of the column's own type."""
+    """Cells in storage form as an Arrow array of the column's own type.
+
+    Where the schema's domain is wider than that type, the next type that holds it is taken:
+    which one depends on the schema alone.
+    """
+    if pa.types.is_null(kind):
+        return pa.nulls(len(cells))  # a column without any value, so without any cluster
     if axis.labels is not None:
         return _labels(axis, cells, missing, kind)
+    if pa.types.is_dictionary(kind):
+        return _dictionary(wrap(axis, cells, missing, kind.value_type), kind)
     if axis.type is Type.BOOLEAN:
         return arrow_array(cells.astype(np.bool_), missing).cast(kind)
     if axis.type is Type.DATE:
         return arrow_array(cells.astype(np.int32), missing).cast(pa.date32()).cast(kind)
     if axis.type is Type.DATETIME:
         stamp = kind if pa.types.is_timestamp(kind) else pa.timestamp("us")
-        return arrow_array(cells, missing).cast(stamp).cast(kind)
-    return _numeric(cells, missing, kind)
+        return arrow_array(cells, missing).cast(stamp).cast(kind, safe=False)
+    return _numeric(axis, cells, missing, kind)
 
 
-def _numeric(cells: NDArray[Any], missing: NDArray[np.bool_] | None, kind: pa.DataType) -> pa.Array:
+def _numeric(
+    axis: Axis, cells: NDArray[Any], missing: NDArray[np.bool_] | None, kind: pa.DataType
+) -> pa.Array:
+    lowest, highest = axis.low * axis.step, axis.high * axis.step
     if pa.types.is_decimal(kind):
+        digits = len(str(int(max(-lowest, highest)))) + kind.scale
+        if digits > kind.precision:
+            wider = pa.decimal128 if digits <= 38 else pa.decimal256
+            kind = wider(digits, kind.scale)
         exact = pc.round(arrow_array(cells, missing).cast(pa.float64()), ndigits=kind.scale)
-        return exact.cast(kind, safe=False)
+        return exact.cast(kind)
     if pa.types.is_integer(kind):
         whole = cells if cells.dtype == np.int64 else np.rint(cells).astype(np.int64)
         bounds = np.iinfo(str(kind))
-        if whole.size and (whole.min() < bounds.min or whole.max() > bounds.max):
-            kind = pa.int64()  # the domain is wider than the column's type
+        if lowest < int(bounds.min) or highest > int(bounds.max):
+            kind = pa.int64()
         return arrow_array(whole, missing).cast(kind)
     plain = arrow_array(cells, missing)
     return plain if plain.type == kind else plain.cast(kind, safe=False)
@@ -289,18 +339,31 @@ def _numeric(cells: NDArray[Any], missing: NDArray[np.bool_] | None, kind: pa.Da
 def _labels(
     axis: Axis, cells: NDArray[Any], missing: NDArray[np.bool_] | None, kind: pa.DataType
 ) -> pa.Array:
-    labels = text_array(axis.labels or ())
     target = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_boolean(target):
-        labels = arrow_array(np.array([label == "true" for label in axis.labels or ()]))
     indices = arrow_array(cells.astype(np.int32), missing)
-    coded = pa.DictionaryArray.from_arrays(indices, labels.cast(target), ordered=False)
-    if pa.types.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(
-            indices.cast(kind.index_type)
-            if len(labels) <= np.iinfo(str(kind.index_type)).max
-            else indices,
-            labels.cast(target),
-            ordered=kind.ordered,
-        )
-    return coded.cast(target)
+    labels = text_array(axis.labels or ())
+    try:
+        if pa.types.is_dictionary(kind):
+            return _coded(indices, labels.cast(target), kind)
+        if str(target).endswith("_view"):  # Arrow takes views only by way of plain text
+            return labels.take(indices).cast(target)
+        return labels.cast(target).take(indices)
+    except pa.ArrowInvalid:
+        raise TableError(
+            f"the attribute '{axis.name}' has labels that its column cannot hold",
+            must=f"labels that can be read as {target}",
+            do="convert the column to text first",
+        ) from None
+
+
+def _dictionary(plain: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A masked column as a dictionary of the values it now has, in ascending order."""
+    values = pc.unique(plain.drop_null())
+    values = values.take(pc.sort_indices(values))
+    return _coded(pc.index_in(plain, value_set=values), values, kind)
+
+
+def _coded(indices: pa.Array, values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if len(values) <= np.iinfo(str(kind.index_type)).max:
+        indices = indices.cast(kind.index_type)
+    return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered)

@@ -17,7 +17,8 @@ import pyarrow.csv as pacsv
 
 from sherd.errors import FormatError, SherdError, TableError
 from sherd.tables.conform import kind_in_words
-from sherd.tables.csvfile import not_utf8, open_text, parsing
+from sherd.tables.csvfile import parsing
+from sherd.tables.textfile import not_utf8, open_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,8 +39,8 @@ def explain(
     ragged = _ragged(path, seen)
     if ragged is not None:
         return ragged
-    for name, kind in convert.column_types.items():
-        row = None
+    for name in seen.names:
+        kind, row = convert.column_types.get(name, pa.string()), None
         with contextlib.suppress(*_ARROW):
             row = _unparsable(path, seen, convert, name, kind)
         if row is not None:

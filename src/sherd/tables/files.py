@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def read_yaml(path: Path, *, typed: bool = True) -> Any:
     import yaml
 
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise UsageError("the file does not exist", got=str(path), do="check the path") from None
     except UnicodeDecodeError:
@@ -38,12 +39,14 @@ def read_yaml(path: Path, *, typed: bool = True) -> Any:
 
     def mapping(loader: Any, node: Any) -> dict[Any, Any]:
         keys = [loader.construct_object(key) for key, _ in node.value]
+        where = f"{path}, line {node.start_mark.line + 1}"
+        seen: set[Any] = set()
         for key in keys:
-            if keys.count(key) > 1 and len(keys) < 10_000:
-                raise FormatError(
-                    f"the key '{key}' is given twice",
-                    got=f"{path}, line {node.start_mark.line + 1}",
-                )
+            if not isinstance(key, Hashable):
+                raise FormatError("a key is itself a list or a mapping", must="text", got=where)
+            if key in seen:
+                raise FormatError(f"the key '{key}' is given twice", got=where)
+            seen.add(key)
         return {
             key: loader.construct_object(value, deep=True)
             for key, (_, value) in zip(keys, node.value, strict=True)
@@ -58,22 +61,38 @@ def read_yaml(path: Path, *, typed: bool = True) -> Any:
         raise FormatError("the file is not valid YAML", got=f"{path}{where}") from None
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is there completely or not at all, and survives a crash."""
+def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Write a file so that it is there completely or not at all, and survives a crash.
+
+    ``mode`` is what the file may be used for by whom, from its first byte on.
+    """
     path = Path(path)
+    name: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise StorageError("the file cannot be written", got=f"{path}: {error.strerror}") from None
-    try:
         with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)  # noqa: PTH101 - mkstemp's 0600 is for secrets, this is not one
         os.replace(name, path)  # noqa: PTH105 - pathlib's replace is this call
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(name)  # noqa: PTH108 - the same
-        raise StorageError("the file cannot be written", got=f"{path}: {error.strerror}") from None
+        sync_folder(path.parent)
+    except BaseException as error:
+        if name is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(name)  # noqa: PTH108 - the same
+        if isinstance(error, OSError):
+            raise StorageError(
+                "the file cannot be written", got=f"{path}: {error.strerror}"
+            ) from None
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Force a folder's list of files to disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

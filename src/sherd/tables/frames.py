@@ -95,14 +95,14 @@ def _from_polars(frame: Any) -> pa.Table:
     wide = [name for name, kind in frame.schema.items() if kind == pl.Int128]
     if wide:
         frame = frame.with_columns(pl.col(name).cast(pl.Decimal(38, 0)) for name in wide)
-    try:
-        return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-    except (pl.exceptions.PolarsError, pa.ArrowException):
+    held = [name for name, kind in frame.schema.items() if kind == pl.Object]
+    if held:  # which polars would hand over as bare addresses in memory
         raise TableError(
-            "the polars table has a column that Arrow cannot hold",
+            f"the column '{held[0]}' holds values Sherd cannot treat",
             must="numbers, dates, true or false, or text",
-            got=", ".join(sorted({str(kind.base_type()) for kind in frame.schema.values()})),
-        ) from None
+            got="Python objects",
+        )
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def like(original: Any, table: pa.Table) -> Any:
@@ -277,17 +277,23 @@ def _extension(column: pa.ChunkedArray, dtype: Any) -> Any:
 
 
 def _categories(column: pa.ChunkedArray, dtype: Any) -> Any:
+    import numpy as np
     import pandas as pd
 
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    chunks = column.unify_dictionaries().chunks
+    labels = chunks[0].dictionary.to_pylist() if chunks else []
     texts = {str(category): category for category in dtype.categories}
     known = set(dtype.categories)
-    # Categories that are not text come back as their text.
-    cells = [cell if cell in known else texts.get(cell, cell) for cell in column.to_pylist()]
-    fresh = {cell: None for cell in cells if cell is not None and cell not in known}
-    if fresh:
-        # New labels have no place in the old order.
-        try:
-            dtype = pd.CategoricalDtype([*dtype.categories, *fresh], ordered=False)
-        except (TypeError, ValueError):
-            return column.to_pandas()
-    return pd.Series(pd.Categorical(cells, dtype=dtype))
+    # Inside Sherd every label is text, also that of a category of numbers.
+    labels = [label if label in known else texts.get(label, label) for label in labels]
+    fresh = [label for label in labels if label is not None and label not in known]
+    if fresh:  # which have no place in the old order
+        dtype = pd.CategoricalDtype([*dtype.categories, *fresh], ordered=False)
+    places = {category: place for place, category in enumerate(dtype.categories)}
+    codes = np.array([places.get(label, -1) for label in labels] + [-1])
+    missing = len(labels)
+    rows = [codes[pc.fill_null(chunk.indices.cast(pa.int64()), missing)] for chunk in chunks]
+    joined = np.concatenate([np.empty(0, dtype=np.int64), *rows])
+    return pd.Series(pd.Categorical.from_codes(joined, dtype=dtype))

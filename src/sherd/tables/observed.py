@@ -12,12 +12,13 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sherd.errors import TableError
+from sherd.errors import PlanError, TableError
 from sherd.tables.axis import Axis
-from sherd.tables.coding import texts
+from sherd.tables.coding import in_units, texts
 from sherd.tables.schema import Attribute, Bound, Type
 
 if TYPE_CHECKING:
@@ -70,8 +71,16 @@ def _domain(attribute: Attribute, column: pa.ChunkedArray, factor: float) -> tup
     """[0, factor·max], with factor·min below where there are negative values."""
     low, high = _extremes(attribute, column)
     if attribute.type in (Type.DATE, Type.DATETIME):
-        margin = (high - low) * (factor - 1) or timedelta(days=1)
-        return low - margin, high + margin
+        try:
+            margin = (high - low) * (factor - 1) or timedelta(days=1)
+            return low - margin, high + margin
+        except OverflowError:
+            raise PlanError(
+                f"the domain of the attribute '{attribute.name}' would leave the calendar",
+                must="between the years 1 and 9999",
+                got=f"a factor of {factor:g}",
+                do="choose a smaller --domain-from-data, or declare `domain`",
+            ) from None
     bottom = min(0.0, float(low) * factor)
     top = max(0.0, float(high) * factor)
     if top <= bottom:
@@ -82,20 +91,23 @@ def _domain(attribute: Attribute, column: pa.ChunkedArray, factor: float) -> tup
 
 
 def _extremes(attribute: Attribute, column: pa.ChunkedArray) -> tuple[Any, Any]:
-    if attribute.type in (Type.NUMBER, Type.INTEGER) and not pa.types.is_integer(column.type):
-        column = column.cast(pa.float64(), safe=False)
-        column = column.filter(pc.is_finite(column))
-    found = pc.min_max(column)
-    low, high = found["min"].as_py(), found["max"].as_py()
-    if low is None:
+    """The least and the largest finite value, as what a domain is declared in."""
+    ends: list[Any] = []
+    for chunk in column.chunks:
+        values, missing = in_units(chunk, attribute.name, attribute.type)
+        usable = np.isfinite(values) if missing is None else np.isfinite(values) & ~missing
+        if usable.any():
+            ends += [values[usable].min().item(), values[usable].max().item()]
+    if not ends:
         raise TableError(
             f"the attribute '{attribute.name}' has no values to take its domain from",
             do="declare `domain` in the schema",
         )
-    if isinstance(low, datetime) and attribute.type is Type.DATE:
-        low, high = low.date(), high.date()
-    if isinstance(low, datetime):
-        low, high = (v if v.tzinfo else v.replace(tzinfo=UTC) for v in (low, high))
-    elif attribute.type is Type.DATETIME and isinstance(low, date):
-        low, high = (datetime(v.year, v.month, v.day, tzinfo=UTC) for v in (low, high))
+    low, high = min(ends), max(ends)
+    if attribute.type is Type.DATE:
+        day = date(1970, 1, 1)
+        return day + timedelta(days=low), day + timedelta(days=high)
+    if attribute.type is Type.DATETIME:
+        start = datetime(1970, 1, 1, tzinfo=UTC)
+        return start + timedelta(seconds=low), start + timedelta(seconds=high)
     return low, high

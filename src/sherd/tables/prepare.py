@@ -14,8 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.errors import TableError, did_you_mean
-from sherd.tables.axis import Axis
-from sherd.tables.coding import arrow_array, nulls, numpy_array, text_array, texts
+from sherd.tables.axis import measure
+from sherd.tables.coding import (
+    arrow_array,
+    in_units,
+    nulls,
+    numpy_array,
+    text_array,
+    texts,
+    unreadable,
+)
 from sherd.tables.schema import Attribute, Missing, Outside, Role, Schema, Type
 
 if TYPE_CHECKING:
@@ -56,7 +64,23 @@ def prepare(table: pa.Table, schema: Schema) -> Prepared:
             "no row is left after dropping those with missing or outlying cells",
             do="choose another policy for `missing` or `outside` in the schema",
         )
-    return Prepared(table=table.take(arrow_array(kept)), kept=kept)
+    left = table.take(arrow_array(kept))
+    for place, name in enumerate(left.column_names):
+        if pa.types.is_dictionary(left.column(name).type):
+            left = left.set_column(place, name, _without_unused(left.column(name)))
+    return Prepared(table=left, kept=kept)
+
+
+def _without_unused(column: pa.ChunkedArray) -> pa.Array:
+    """A dictionary column that does not list values which only dropped rows had."""
+    whole = column.combine_chunks()
+    coded = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+    gaps = nulls(coded.indices)
+    indices = np.where(gaps, 0, numpy_array(coded.indices)).astype(np.int64)
+    used = np.unique(indices[~gaps])
+    places = arrow_array(np.searchsorted(used, indices), gaps).cast(coded.indices.type)
+    values = coded.dictionary.take(arrow_array(used))
+    return pa.DictionaryArray.from_arrays(places, values, ordered=coded.type.ordered)
 
 
 def check_columns(table: pa.Table, schema: Schema) -> None:
@@ -196,7 +220,10 @@ def _unlisted(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> 
     unknown = np.zeros(len(column), np.bool_)
     start = 0
     for chunk in column.chunks:
-        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        try:
+            coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        except pa.ArrowNotImplementedError:
+            raise unreadable(attribute.name, attribute.type, chunk.type) from None
         odd = [t is not None and t not in known for t in texts(coded.dictionary)]
         if any(odd):
             indices = np.where(nulls(coded.indices), len(odd), numpy_array(coded.indices))
@@ -206,22 +233,15 @@ def _unlisted(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> 
 
 
 def _beyond(column: pa.ChunkedArray, attribute: Attribute) -> NDArray[np.bool_]:
-    axis = Axis.of(attribute)
     assert attribute.domain is not None
-    low, high = attribute.domain
-    if attribute.type in (Type.NUMBER, Type.INTEGER):
-        floats = column.cast(pa.float64(), safe=False).combine_chunks()
-        values = np.where(nulls(floats), np.nan, numpy_array(floats))
-        limits = float(low), float(high)  # type: ignore[arg-type]
-    else:
-        from sherd.tables.coding import _numbers
-
-        parts = [_numbers(chunk, axis) for chunk in column.chunks]
-        values = np.concatenate([part.astype(np.float64) for part, _ in parts])
-        limits = float(axis.low * axis.step), float(axis.high * axis.step)
-        gaps = np.concatenate([np.zeros(len(p), np.bool_) if m is None else m for p, m in parts])
-        values[gaps] = np.nan
-    found: NDArray[np.bool_] = (values < limits[0]) | (values > limits[1])
+    low, high = (float(measure(bound)) for bound in attribute.domain)
+    found = np.zeros(len(column), np.bool_)
+    start = 0
+    for chunk in column.chunks:
+        values, missing = in_units(chunk, attribute.name, attribute.type)
+        beyond = (values < low) | (values > high)
+        found[start : start + len(chunk)] = beyond if missing is None else beyond & ~missing
+        start += len(chunk)
     return found
 
 

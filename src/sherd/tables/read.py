@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from sherd.errors import FormatError, StorageError, UsageError
 from sherd.tables.address import Address, is_address, redact
-from sherd.tables.csvfile import COMPRESSIONS, Progress, read_csv
+from sherd.tables.csvfile import Progress, read_csv
+from sherd.tables.textfile import COMPRESSIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,7 +19,7 @@ __all__ = ["read", "redact"]
 
 _TEXT = (".csv", ".tsv", ".tab", ".txt")
 _PARQUET = (".parquet", ".pq")
-_ARROW = (".feather", ".arrow", ".ipc")
+_ARROW = (".feather", ".arrow", ".ipc", ".arrows")
 
 
 def read(

@@ -137,8 +137,16 @@ class Attribute:
     def _check_domain(self, low: Bound, high: Bound) -> None:
         if not self.type.measured:
             raise self._wrong(f"has a domain but is of type {self.type}", "number, integer or date")
-        if isinstance(low, Decimal) and not (low.is_finite() and Decimal(str(high)).is_finite()):
-            raise self._wrong("has a domain without end", "two finite numbers")
+        kind = {Type.DATE: date, Type.DATETIME: datetime}.get(self.type, Decimal)
+        for bound in (low, high):
+            aware = not isinstance(bound, datetime) or bound.tzinfo is not None
+            if not isinstance(bound, kind) or not aware:
+                raise self._wrong(
+                    "has a domain of another type than its own",
+                    f"two values of Python's {kind.__name__} (times with a zone)",
+                )
+            if isinstance(bound, Decimal) and not bound.is_finite():
+                raise self._wrong("has a domain without end", "two finite numbers")
         if low >= high:  # type: ignore[operator]
             raise self._wrong("has an empty domain", "[lowest, highest] with lowest below highest")
 
@@ -206,8 +214,20 @@ class Schema:
                 got=repr(self.unit),
                 do="list it as an attribute with the role identifier",
             )
+        if self.unit is not None and self.attributes[self.unit].role is not Role.IDENTIFIER:
+            raise SchemaError(
+                f"the schema's unit '{self.unit}' would be released",
+                must="an attribute with the role identifier",
+                got=f"the role {self.attributes[self.unit].role}",
+            )
         if self.rows_per_unit < 1:
             raise SchemaError("rows_per_unit is out of range", must="a whole number from 1")
+        if self.rows_per_unit > 1 and self.unit is None:
+            raise SchemaError(
+                "the schema has rows_per_unit but no unit",
+                must="the attribute that says whom a row belongs to",
+                do="declare `unit`: without it nobody can check how many rows a person has",
+            )
 
     def __getitem__(self, name: str) -> Attribute:
         if name not in self.attributes:
@@ -274,6 +294,14 @@ class Schema:
 
         path = Path(path)
         return cls.from_data(read_yaml(path, typed=False), folder=path.parent)
+
+    @staticmethod
+    def infer(table: Any) -> Schema:
+        """A draft of a table's schema: types, roles and values, never bounds."""
+        from sherd.tables.frames import to_arrow
+        from sherd.tables.infer import infer
+
+        return infer(to_arrow(table))
 
     @classmethod
     def from_data(cls, data: Any, *, folder: Path | None = None) -> Self:

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sherd.errors import FormatError, SchemaError
+from sherd.errors import FormatError, SchemaError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,6 +55,11 @@ class Taxonomy:
             if path[0] in leaves:
                 raise SchemaError(f"the taxonomy lists the value '{path[0]}' twice")
             leaves.add(path[0])
+            if len(set(path)) != len(path):
+                raise SchemaError(
+                    f"the taxonomy's line of '{path[0]}' comes back to a node it left",
+                    must="a tree: every node once on the way to the root",
+                )
             for child, parent in itertools.pairwise(path):
                 if parents.setdefault(child, parent) != parent:
                     raise SchemaError(
@@ -72,6 +77,8 @@ class Taxonomy:
         """A taxonomy from lines of leaf, group, …, root; equal neighbours are one node."""
         cleaned = []
         for path in paths:
+            if not path:
+                raise SchemaError("the taxonomy has an empty line", must="a value, …, the root")
             nodes = [path[0]] + [b for a, b in itertools.pairwise(path) if a != b]
             cleaned.append(tuple(nodes))
         return cls(paths=tuple(cleaned))
@@ -88,9 +95,16 @@ class Taxonomy:
             ) from None
         except UnicodeDecodeError:
             raise FormatError("the taxonomy file is not UTF-8", got=str(path)) from None
+        except OSError as error:
+            raise StorageError(
+                "the taxonomy file cannot be read", got=f"{path}: {error.strerror}"
+            ) from None
         first = text.splitlines()[0] if text.strip() else ""
         delimiter = ";" if ";" in first else ","
-        rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
+        try:
+            rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
+        except csv.Error:
+            raise FormatError("the taxonomy file is not CSV", got=str(path)) from None
         return cls.from_paths(rows)
 
     @cached_property
@@ -114,12 +128,10 @@ class Taxonomy:
 
     @cached_property
     def _children(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, list[str]] = {}
+        found: dict[str, dict[str, None]] = {}  # keys of a mapping: in order, and each once
         for path in self.paths:
             for child, parent in itertools.pairwise(path):
-                siblings = found.setdefault(parent, [])
-                if child not in siblings:
-                    siblings.append(child)
+                found.setdefault(parent, {})[child] = None
         return {node: tuple(children) for node, children in found.items()}
 
     def children(self, node: str) -> tuple[str, ...]:
@@ -136,6 +148,8 @@ class Taxonomy:
 
     def leaves_under(self, node: str) -> tuple[str, ...]:
         """The values at or below a node."""
+        if node not in self._leaves_under:
+            raise SchemaError("the taxonomy has no such node", got=repr(node))
         return self._leaves_under[node]
 
     def ancestors(self, node: str) -> tuple[str, ...]:
@@ -149,6 +163,8 @@ class Taxonomy:
         """The lowest node above (or equal to) all the values."""
         shared: tuple[str, ...] | None = None
         for value in set(values):
+            if value not in self._leaves_under:
+                raise SchemaError("the taxonomy does not list a value it should cover")
             line = self.ancestors(value)
             shared = line if shared is None else tuple(n for n in shared if n in line)
         if not shared:

@@ -46,6 +46,14 @@ def write(table: pa.Table, path: Path, *, spreadsheet_safe: bool = False) -> Non
 
             with path.open("wb") as file:
                 pq.write_table(table, file, compression="zstd")
+        elif name.endswith(".arrows"):
+            # A stream without compression, which a stranger can read without decompressing.
+            stream = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
+            with (
+                path.open("wb") as file,
+                pa.ipc.new_stream(file, table.schema, options=stream) as writer,
+            ):
+                writer.write_table(table.unify_dictionaries(), max_chunksize=_ROWS)
         elif name.endswith((".feather", ".arrow", ".ipc")):
             options = pa.ipc.IpcWriteOptions(compression="zstd", unify_dictionaries=True)
             with (
@@ -56,7 +64,7 @@ def write(table: pa.Table, path: Path, *, spreadsheet_safe: bool = False) -> Non
         else:
             raise UsageError(
                 "the output's format is unknown",
-                must="a name that ends in .csv, .csv.gz, .csv.zst, .parquet or .feather",
+                must="a name that ends in .csv, .csv.gz, .csv.zst, .parquet, .feather or .arrows",
                 got=path.name,
             )
     except OSError as error:

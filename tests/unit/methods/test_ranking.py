@@ -20,7 +20,7 @@ def _axis(high: int = 1000) -> Axis:
 
 def _rank(values: list[int | None], k: int, high: int = 1000):  # type: ignore[no-untyped-def]
     column = pa.chunked_array([pa.array(values, pa.int64())])
-    return rank(column, _axis(high), k, np.arange(len(values)))
+    return rank(column, _axis(high), k, np.arange(len(values), dtype=np.uint32))
 
 
 def test_102_records_at_5_make_20_clusters_the_last_with_7() -> None:
@@ -69,7 +69,7 @@ def test_every_row_gets_its_clusters_cell() -> None:
     """What is put back stands where the row stands in the release."""
     values = [30, 10, 20, 60, 50, 40]
     column = pa.chunked_array([pa.array(values)])
-    places = np.array([5, 4, 3, 2, 1, 0])
+    places = np.array([5, 4, 3, 2, 1, 0], np.uint32)
     ranking = rank(column, _axis(), 3, places)
     out = np.zeros(6)
     put_back(ranking, np.array([1.0, 2.0]), out)
@@ -89,7 +89,7 @@ def test_many_chunks_are_one_column() -> None:
     cut = pa.chunked_array(
         [pa.array(values[:17]), pa.array(values[17:70_000]), pa.array(values[70_000:])]
     )
-    places = np.arange(len(values))
+    places = np.arange(len(values), dtype=np.uint32)
     first, second = (rank(c, _axis(), 7, places) for c in (whole, cut))
     assert (first.words == second.words).all()
     assert (first.positions() == np.sort(values)).all()
@@ -100,7 +100,7 @@ def test_a_grid_too_fine_for_the_rows_is_refused() -> None:
     axis = Axis(name="x", type=Type.INTEGER, low=0, high=2**62, step=_axis().step)
     column = pa.chunked_array([pa.array([1, 2, 3, 4, 5])])
     with pytest.raises(TableError, match="too fine a grid"):
-        rank(column, axis, 1, np.arange(5))
+        rank(column, axis, 1, np.arange(5, dtype=np.uint32))
 
 
 def test_looking_deeper_than_a_cluster_is_a_bug() -> None:

@@ -141,3 +141,10 @@ def test_many_columns_are_not_all_listed() -> None:
     table = pa.table({"a": [1], **{f"x{i}": [1] for i in range(100)}})
     with pytest.raises(TableError, match="'x7' and 92 more"):
         conform(table, schema("integer"))
+
+
+def test_an_identifier_of_a_kind_without_a_text_is_refused() -> None:
+    """What cannot even be written as text is said by its type."""
+    column = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
+    with pytest.raises(TableError, match="must be text; got the type month_day_nano_interval"):
+        conform(pa.table({"a": column}), schema("integer", role="identifier"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import pytest
 from sherd.errors import FormatError, SherdError, StorageError, TableError, UsageError
 from sherd.tables.read import read
 from sherd.tables.schema import Schema
+from sherd.tables.textfile import Checked
 
-SECRET = "Zaphod"  # noqa: S105 - a cell, not a password
+SECRET = "Zaphod"
 
 
 def schema(**types: Any) -> Schema:
@@ -406,3 +408,16 @@ def test_progress_is_told_and_ends_at_the_whole(tmp_path: Path) -> None:
     assert len(done) > 1
     assert done == sorted(done)
     assert told[-1] == ("reading", path.stat().st_size, path.stat().st_size)
+
+
+def test_a_stream_that_comes_in_drops_is_read_whole() -> None:
+    """A short read in the middle is not taken for the end, where a line end is added."""
+
+    class Drops(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return super().read(min(size or 1, 1))
+
+    stream = Checked(Drops(b"a,b\n1,2"), "drops")
+    assert [stream.read(4), stream.read(3), stream.read(3), stream.read(3)] == [
+        b"a,b\n", b"1,2", b"\n", b"",
+    ]  # fmt: skip

@@ -174,3 +174,9 @@ def test_a_missing_driver_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingPartError, match=r"pip install 'sherd\[sql\]'"):
         read(address.format(path), query="SELECT 1")
+
+
+def test_a_query_without_an_answer_is_refused(duck: str) -> None:
+    """A query that is no query gives no table."""
+    with pytest.raises(UsageError, match="refused the query"):
+        read(duck, query=" ; ")

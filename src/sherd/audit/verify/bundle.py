@@ -7,6 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sherd.audit.verify.check import Check
+from sherd.errors import UsageError
+from sherd.release import digest, is_plain_name
+from sherd.tables.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +21,7 @@ if TYPE_CHECKING:
 def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
     """Names, presence and hashes of the files, and the hashes of plan and schema."""
     listed = manifest["files"]
-    strange = [name for name in listed if name != name.replace("\\", "/").rsplit("/", 1)[-1]]
-    if strange or any(name in ("", ".", "..") for name in listed):
+    if not all(map(is_plain_name, listed)):
         return [Check(name="file names", passed=False, detail="a file lies outside the folder")]
     checks = []
     for name, facts in listed.items():
@@ -27,7 +29,7 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
         if not path.is_file():
             checks.append(Check(name=f"file {name}", passed=False, detail="it is not there"))
             continue
-        same = hashlib.sha256(path.read_bytes()).hexdigest() == facts.get("sha256")
+        same = digest(path) == facts.get("sha256")
         detail = "unchanged" if same else "its sha256 is not the manifest's"
         checks.append(Check(name=f"file {name}", passed=same, detail=detail))
     extra = sorted(p.name for p in folder.iterdir() if p.name not in (*listed, "manifest.json"))
@@ -52,4 +54,22 @@ def read_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, pa.Table
     from sherd.tables.read import read
 
     data = [name for name in manifest["files"] if not name.endswith(".json")]
-    return {name.split(".", 1)[0]: read(folder / name) for name in data}
+    schema = _released(manifest)
+    tables = {}
+    for name in data:
+        stem, _, form = name.partition(".")
+        try:
+            # A CSV file does not say that 007 is a label: the schema does.
+            tables[stem] = read(folder / name, schema=schema if form.startswith("csv") else None)
+        except UsageError:
+            tables[stem] = read(folder / name)
+    return tables
+
+
+def _released(manifest: Mapping[str, Any]) -> Schema:
+    """The schema without what a release leaves out."""
+    given = manifest["schema"]
+    kept = {n: a for n, a in given["attributes"].items() if a.get("role") != "identifier"}
+    unit = ("unit", "rows_per_unit")
+    rest = {key: value for key, value in given.items() if key not in unit}
+    return Schema.from_data({**rest, "attributes": kept})

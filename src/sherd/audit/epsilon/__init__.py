@@ -1,0 +1,1 @@
+"""Whether a claimed epsilon holds: exact losses, and measured lower bounds."""

@@ -1,0 +1,1 @@
+"""What a release is worth: distributions, associations, queries and models, before and after."""

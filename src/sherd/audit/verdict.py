@@ -1,0 +1,282 @@
+"""The verdict: what a person must know first, in words, from the numbers.
+
+Thresholds, on the 95 % interval's cautious end: an attack is *serious* when it wins at least a
+fifth of what is possible above chance, *noticeable* from a twentieth; more than half of the
+cells unchanged is serious too. Usefulness is *high*
+where pairs of attributes are off by at most 0.10, *fair* up to 0.25, *poor* beyond (total
+variation, what honest sampling costs taken off).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sherd.audit.measure import Measure
+    from sherd.audit.verify.check import Check
+
+SERIOUS, NOTICEABLE = 0.2, 0.05
+GOOD, FAIR = 0.10, 0.25
+
+OUTSIDERS = (
+    "linkage",
+    "linkage-known",
+    "singling-out",
+    "linkability",
+    "inference",
+    "membership",
+    "insider",
+)
+"""Attacks that need no knowledge of all other records: those the verdict's risk rests on."""
+
+_SAID = {
+    "unchanged": "{value} of protected cells are unchanged originals",
+    "linkage": "somebody who knows a person's true values finds their record in {value} of cases",
+    "linkage-known": "knowing 5 % of the records, an attacker finds {value} of the others",
+    "singling-out": "{value} of the predicates made from the release isolate one real person",
+    "linkability": "the release joins two databases about a person in {value} of cases",
+    "inference": "a person's missing attribute is guessed right in {value} of cases",
+    "membership": "telling who is in the release succeeds with an advantage of {value}",
+    "insider": "a participating owner recovers {value} of the others' cells",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One line of the verdict: ``tone`` is good, bad or plain."""
+
+    tone: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What is protected and what not, how useful the release is, whether the promise holds.
+
+    ``risk`` is low, noticeable or serious; ``usefulness`` high, fair or poor; ``promise``
+    holds, fails, untested or none.
+    """
+
+    headline: str
+    risk: str
+    usefulness: str
+    promise: str
+    points: tuple[Point, ...]
+
+    def as_data(self) -> dict[str, Any]:
+        """The verdict as plain data."""
+        return {
+            "headline": self.headline,
+            "risk": self.risk,
+            "usefulness": self.usefulness,
+            "promise": self.promise,
+            "points": [{"tone": p.tone, "text": p.text} for p in self.points],
+        }
+
+
+def percent(share: float) -> str:
+    """A share as a person reads it.
+
+    >>> percent(0.8712), percent(0.00012), percent(0.0), percent(0.9999)
+    ('87 %', 'less than 0.1 %', '0 %', 'more than 99.9 %')
+    """
+    if share == 0 or share == 1:
+        return f"{share:.0%}".replace("%", " %")
+    if share < 0.001:
+        return "less than 0.1 %" if share > 0 else f"{share:.1%}".replace("%", " %")
+    if share > 0.999:
+        return "more than 99.9 %"
+    digits = 0 if 0.1 <= share <= 0.9 else 1
+    return f"{share:.{digits}%}".replace("%", " %")
+
+
+def worst_excess(measures: Mapping[str, Measure]) -> tuple[str, float] | None:
+    """The most successful attack and its success above chance, as a share of the possible."""
+    found = {code: max(0.0, measures[code].excess or 0.0) for code in OUTSIDERS if code in measures}
+    if not found:
+        return None
+    worst = max(found, key=lambda code: found[code])
+    return worst, found[worst]
+
+
+def decide(
+    measures: Mapping[str, Measure],
+    checks: Sequence[Check],
+    guarantee: Mapping[str, Any],
+    stamps: Sequence[str] = (),
+) -> Verdict:
+    """The verdict on a release."""
+    risk = _risk(measures)
+    usefulness = _usefulness(measures)
+    promise, promised = _promise(measures, checks, guarantee)
+    points = [*_attacks(measures), *promised, *_worth(measures)]
+    points += [Point(tone="bad", text=f"Stamped: {stamp}.") for stamp in stamps]
+    return Verdict(
+        headline=_headline(risk, usefulness),
+        risk=risk,
+        usefulness=usefulness,
+        promise=promise,
+        points=tuple(points),
+    )
+
+
+def _risk(measures: Mapping[str, Measure]) -> str:
+    level = "low" if any(code in measures for code in OUTSIDERS) else "unknown"
+    if "unchanged" in measures and _mostly_unchanged(measures["unchanged"]):
+        return "serious"
+    for code in OUTSIDERS:
+        if code not in measures:
+            continue
+        one = measures[code]
+        base = one.baseline or 0.0
+        cautious = ((one.low if one.low is not None else one.value) - base) / max(1e-9, 1 - base)
+        if cautious >= SERIOUS:
+            return "serious"
+        if cautious >= NOTICEABLE:
+            level = "noticeable"
+    return level
+
+
+def _mostly_unchanged(one: Measure) -> bool:
+    """Most cells are originals, and far more than shuffled rows would have in common."""
+    return one.value > 0.5 and (one.excess or 0.0) >= SERIOUS
+
+
+def _usefulness(measures: Mapping[str, Measure]) -> str:
+    one = measures.get("marginals-2") or measures.get("marginals-1")
+    if one is None:
+        return "unknown"
+    off = one.value - (one.baseline or 0.0)
+    return "high" if off <= GOOD else "fair" if off <= FAIR else "poor"
+
+
+def _headline(risk: str, usefulness: str) -> str:
+    first = {
+        "serious": "Not safe to publish: attacks on this release succeed",
+        "noticeable": "Some attacks on this release do better than chance",
+        "low": "The attacks we ran do no better than chance",
+        "unknown": "No attack could be run on this release",
+    }[risk]
+    second = {
+        "high": "it keeps most of what the data says",
+        "fair": "it keeps part of what the data says",
+        "poor": "it keeps little of what the data says",
+        "unknown": "how useful it is could not be measured",
+    }[usefulness]
+    joint = ", but " if risk == "low" and usefulness == "poor" else "; "
+    return f"{first}{joint}{second}."
+
+
+def _attacks(measures: Mapping[str, Measure]) -> list[Point]:
+    """The two attacks everybody understands, then the others that succeed."""
+    points = []
+    for code in ("unchanged", *OUTSIDERS):
+        if code not in measures:
+            continue
+        one = measures[code]
+        excess = one.excess or 0.0
+        first = code in ("unchanged", "linkage")
+        if not first and excess < NOTICEABLE:
+            continue
+        tone = "bad" if excess >= NOTICEABLE else "good"
+        if code == "unchanged" and tone == "bad" and not _mostly_unchanged(one):
+            tone = "plain"
+        said = _SAID[code].format(value=_most(one.value) if first else percent(one.value))
+        said = said[0].upper() + said[1:]
+        points.append(Point(tone=tone, text=f"{said} (by chance {percent(one.baseline or 0)})."))
+    return points
+
+
+def _most(share: float) -> str:
+    return f"most ({percent(share)})" if share > 0.5 else percent(share)
+
+
+def _promise(
+    measures: Mapping[str, Measure], checks: Sequence[Check], guarantee: Mapping[str, Any]
+) -> tuple[str, list[Point]]:
+    failed = [check for check in checks if check.passed is False]
+    points = [Point(tone="bad", text=f"Check failed: {c.name}: {c.detail}.") for c in failed]
+    notion = guarantee.get("notion")
+    if notion in (None, "no-guarantee"):
+        return ("fails" if failed else "none"), [
+            *points,
+            Point(tone="bad", text="The release promises nothing that could be tested."),
+        ]
+    claimed = guarantee.get("epsilon")
+    broken = bool(failed)
+    loss = measures.get("loss-factor")
+    if claimed is not None and loss is not None:
+        over = loss.value > float(claimed) * (1 + 1e-6)
+        broken = broken or over
+        points.append(_loss_point(loss.value, float(claimed), over))
+    frozen = measures.get("epsilon-frozen")
+    if frozen is not None and frozen.value > 1:
+        broken = True
+        points.append(
+            Point(
+                tone="bad",
+                text=f"Test runs refute the promise once clusters are made anew: at ε = 1 they "
+                f"show a loss of at least {frozen.value:.2f}.",
+            )
+        )
+    real = measures.get("epsilon-recomputed")
+    if real is not None and real.value > 1 and notion == "differential-privacy":
+        broken = True
+        points.append(
+            Point(
+                tone="bad",
+                text=f"Real runs refute the promise: at ε = 1 they show a loss of at least "
+                f"{real.value:.2f}.",
+            )
+        )
+    tested = bool(checks) or loss is not None or frozen is not None
+    if broken:
+        return "fails", points
+    passed = sum(check.passed is True for check in checks)
+    if passed:
+        text = f"All {passed} checks of what was promised pass on the released files."
+        points.append(Point(tone="good", text=text))
+    return ("holds" if tested else "untested"), points
+
+
+def _loss_point(loss: float, claimed: float, over: bool) -> Point:
+    if not over:
+        return Point(
+            tone="good", text=f"The claimed ε = {claimed:g} covers the centroids of this table."
+        )
+    shown = "without bound" if loss == float("inf") else f"{loss:.3g}"
+    return Point(
+        tone="bad",
+        text=f"The claimed ε = {claimed:g} does not hold once clusters are made anew: on this "
+        f"table the centroids spend {shown}.",
+    )
+
+
+def _worth(measures: Mapping[str, Measure]) -> list[Point]:
+    points = []
+    pairs = measures.get("marginals-2")
+    if pairs is not None:
+        off = pairs.value - (pairs.baseline or 0.0)
+        points.append(
+            Point(
+                tone="good" if off <= GOOD else "bad" if off > FAIR else "plain",
+                text=f"Pairs of attributes are off by {percent(pairs.value)} of the records "
+                f"(fresh data: {percent(pairs.baseline or 0)}).",
+            )
+        )
+    for code, noun in (("forest-accuracy", "is right"), ("forest-r2", "explains")):
+        model = measures.get(code)
+        if model is not None and model.baseline is not None:
+            lost = model.baseline - model.value
+            points.append(
+                Point(
+                    tone="good" if lost <= 0.03 else "bad" if lost > 0.1 else "plain",
+                    text=f"A model trained on the release {noun} {percent(max(0.0, model.value))} "
+                    f"of the time on real records (trained on originals: "
+                    f"{percent(max(0.0, model.baseline))}).",
+                )
+            )
+    return points

@@ -1,0 +1,123 @@
+"""``sherd audit``: what a release is worth, what it gives away, whether its promise holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sherd.cli.options import emit_json, json_option, load_schema, open_source, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sherd.audit.result import Audit
+
+_MARK = {"good": "+", "bad": "!", "plain": "-"}
+
+
+@click.command()
+@click.argument("original")
+@click.argument("release")
+@click.option("--row-map", metavar="FILE", help="Which original stands behind which released row.")
+@click.option("--holdout", metavar="TABLE", help="Records that took no part in the release.")
+@click.option("--target", metavar="COLUMN", help="The column that models predict.")
+@click.option("--schema", "schema_file", metavar="FILE", help="Where the manifest has none.")
+@click.option("--query", help="SQL to run, where ORIGINAL is a database.")
+@click.option(
+    "--owner",
+    "owners",
+    multiple=True,
+    metavar="NAME=COLUMN,…",
+    help="The columns of an owner of a vertical joint release.",
+)
+@click.option("--alternatives/--no-alternatives", default=True, help="Draw the map of methods.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the audit's samples.")
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report: .html, .json, .md or .pdf; may be repeated.",
+)
+@click.option("--force", is_flag=True, help="Overwrite reports that are there.")
+@json_option
+def audit(**given: Any) -> None:
+    """Audit RELEASE against the ORIGINAL table it was made from.
+
+    ORIGINAL is a file, a database address (with --query) or one of the tables that come with
+    sherd (:adult, :wine, :nursery). RELEASE is a release's folder, or any table with the same
+    columns (with --schema). Everything the report says is internal: it was computed from the
+    original, and no guarantee covers it.
+
+    \b
+    sherd audit adult.csv out/ --row-map map.csv --target income -o report.html
+    """
+    from sherd.audit.run import run_audit
+    from sherd.report import check_outputs
+
+    check_outputs(given["outputs"], force=given["force"])
+    schema = None
+    if given["schema_file"] is not None:
+        schema = load_schema(given["schema_file"], None, None)
+    original = source_of(given["original"], given["query"])
+    holdout = None if given["holdout"] is None else source_of(given["holdout"], None)
+    with progress("audit") as bar:
+        found = run_audit(
+            original,
+            Path(given["release"]),
+            schema=schema,
+            row_map=given["row_map"],
+            holdout=holdout,
+            target=given["target"],
+            owners=owners_of(given["owners"]),
+            alternatives=given["alternatives"],
+            seed=given["seed"],
+            progress=bar,
+        )
+    found.save(*given["outputs"])
+    if given["as_json"]:
+        emit_json(found.as_data())
+    else:
+        say(found, given["outputs"])
+
+
+def source_of(source: str, query: str | None) -> Any:
+    """A table to audit: a path for the audit to read, or what another source gave."""
+    from sherd.tables.address import is_address
+
+    if source.startswith(":") or is_address(source) or query is not None:
+        return open_source(source, None, query)()
+    return source
+
+
+def owners_of(given: Sequence[str]) -> dict[str, list[str]] | None:
+    """``NAME=COLUMN,COLUMN`` options as a mapping."""
+    found: dict[str, list[str]] = {}
+    for text in given:
+        name, equals, columns = text.partition("=")
+        if not (name and equals and columns):
+            raise click.UsageError("--owner must be NAME=COLUMN,COLUMN,…")
+        found[name] = [column.strip() for column in columns.split(",")]
+    return found or None
+
+
+def say(found: Audit, outputs: Sequence[Path]) -> None:
+    """The verdict on the terminal."""
+    verdict = found.verdict
+    click.echo(f"{found.title}: {verdict.headline}")
+    click.echo(
+        f"risk: {verdict.risk}   usefulness: {verdict.usefulness}   promise: {verdict.promise}"
+    )
+    for point in verdict.points:
+        click.echo(f"  {_MARK[point.tone]} {point.text}")
+    if found.skipped:
+        reasons = dict.fromkeys(skipped.reason for skipped in found.skipped)
+        for reason in reasons:
+            left = [s.spec.code for s in found.skipped if s.reason == reason]
+            click.echo(f"  left out: {', '.join(left)} ({reason})", err=True)
+    for path in outputs:
+        click.echo(f"report: {path}")
+    click.echo("For the owner only: these numbers were computed from the original.", err=True)

@@ -1,0 +1,112 @@
+"""``sherd compare``: several releases of one table on one risk-utility map."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sherd.cli.audit import source_of
+from sherd.cli.options import emit_json, json_option, load_schema, progress
+from sherd.errors import UsageError
+
+
+@click.command()
+@click.argument("releases", nargs=-1, required=True)
+@click.option("--original", required=True, metavar="TABLE", help="The table they were made from.")
+@click.option(
+    "--row-map",
+    "row_maps",
+    multiple=True,
+    metavar="RELEASE=FILE",
+    help="The row map of one of the releases; may be repeated.",
+)
+@click.option("--holdout", metavar="TABLE", help="Records that took no part in any release.")
+@click.option("--target", metavar="COLUMN", help="The column that models predict.")
+@click.option("--schema", "schema_file", metavar="FILE", help="Where a manifest has none.")
+@click.option("--query", help="SQL to run, where the original is a database.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the audit's samples.")
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report: .html, .json, .md or .pdf; may be repeated.",
+)
+@click.option("--force", is_flag=True, help="Overwrite reports that are there.")
+@json_option
+def compare(**given: Any) -> None:
+    """Audit RELEASES of one table and put them on one map, with a recommendation.
+
+    \b
+    sherd compare dp/ ls/ cbls/ --original wine.csv -o compare.html
+    """
+    from sherd.audit.comparison import compare as put_together
+    from sherd.audit.run import run_audit
+    from sherd.report import check_outputs
+
+    check_outputs(given["outputs"], force=given["force"])
+    names = _names(given["releases"])
+    maps = _maps(given["row_maps"], names)
+    schema = None
+    if given["schema_file"] is not None:
+        schema = load_schema(given["schema_file"], None, None)
+    original = source_of(given["original"], given["query"])
+    holdout = None if given["holdout"] is None else source_of(given["holdout"], None)
+    audits = {}
+    with progress("compare") as bar:
+        for done, (name, path) in enumerate(names.items()):
+            bar("auditing", done, len(names))
+            audits[name] = run_audit(
+                original,
+                Path(path),
+                schema=schema,
+                row_map=maps.get(name),
+                holdout=holdout,
+                target=given["target"],
+                alternatives=False,
+                seed=given["seed"],
+            )
+    found = put_together(audits)
+    found.save(*given["outputs"])
+    if given["as_json"]:
+        emit_json(found.as_data())
+        return
+    width = max(len(name) for name in names)
+    for place in found.places:
+        verdict = found.audits[place.name].verdict
+        click.echo(
+            f"{place.name:<{width}}  utility {place.utility:.3f}  worst attack {place.risk:.3f}  "
+            f"risk {verdict.risk}, promise {verdict.promise}"
+        )
+    click.echo(f"Recommended: {found.recommended or 'none'}. {found.reason}")
+    for path in given["outputs"]:
+        click.echo(f"report: {path}")
+
+
+def _names(releases: tuple[str, ...]) -> dict[str, str]:
+    """A short name for each release: its folder's, or its path where those are the same."""
+    short = [Path(path).name or path for path in releases]
+    found = dict(zip(short if len(set(short)) == len(short) else releases, releases, strict=True))
+    if len(found) != len(releases):
+        raise UsageError("a release is given twice", must="different releases")
+    return found
+
+
+def _maps(given: tuple[str, ...], names: dict[str, str]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        release, equals, path = text.partition("=")
+        name = next(
+            (n for n, p in names.items() if release.rstrip("/") in (n, p.rstrip("/"))), None
+        )
+        if not equals or name is None:
+            raise UsageError(
+                "--row-map cannot be read",
+                must="RELEASE=FILE with one of the releases given",
+                got=repr(text),
+            )
+        found[name] = path
+    return found

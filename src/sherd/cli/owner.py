@@ -1,0 +1,253 @@
+"""``sherd owner``: take part in joint releases without letting anybody in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sherd.cli.options import emit_json, json_option
+from sherd.errors import UsageError
+
+if TYPE_CHECKING:
+    from sherd.federation.home import Home
+    from sherd.federation.journal import Journal
+
+home_option = click.option(
+    "--home",
+    type=click.Path(path_type=Path),
+    default=Path("owner"),
+    show_default=True,
+    envvar="SHERD_OWNER",
+    help="The owner's folder.",
+)
+
+
+@click.group()
+def owner() -> None:
+    """Take part in joint releases. Only dials out; refuses what the policy does not allow.
+
+    \b
+    sherd owner init --name north --source patients.csv --schema patients.yaml --key ssn
+    sherd owner init --enrolment north.enrolment.json --fingerprint 1234-…
+    sherd owner run
+    sherd owner requests
+    sherd owner approve ROUND
+    """
+
+
+@owner.command()
+@home_option
+@click.option("--name", help="What the aggregator knows this owner by.")
+@click.option("--source", help="A table's file, or a database's address.")
+@click.option("--schema", "schema_file", type=click.Path(path_type=Path), help="Its schema (YAML).")
+@click.option("--query", help="SQL to run, where the source is a database.")
+@click.option("--key", "key_column", help="The column that tells people apart, to link them by.")
+@click.option("--population", help="Whose budget is charged. Default: the owner's name.")
+@click.option("--witness", help="A file elsewhere that keeps a copy of the ledger's head.")
+@click.option("--enrolment", type=click.Path(path_type=Path), help="The operator's answer.")
+@click.option("--fingerprint", "given", help="The aggregator's, as its operator told you.")
+@json_option
+def init(home: Path, as_json: bool, **given: Any) -> None:
+    """Set up the folder, or (--enrolment) take in the operator's answer."""
+    from sherd.federation.parts import OWNER, require
+
+    require(OWNER)
+    if given["enrolment"] is not None:
+        _join(home, given["enrolment"], given["given"], as_json)
+        return
+    for name in ("name", "source", "schema_file"):
+        if given[name] is None:
+            option = {"schema_file": "--schema"}.get(name, f"--{name}")
+            raise click.UsageError(f"Missing option '{option}'.")
+    from sherd.federation.home import Home, Settings
+    from sherd.federation.keys import fingerprint
+    from sherd.tables.address import is_address
+    from sherd.tables.schema import Schema
+
+    schema = Schema.load(given["schema_file"])
+    if given["key_column"] is not None:
+        schema[given["key_column"]]  # says which attributes there are
+    source: str = given["source"]
+    made = Home.make(
+        home,
+        Settings(
+            name=given["name"],
+            source=source if is_address(source) else str(Path(source).absolute()),
+            schema=str(given["schema_file"].absolute()),
+            query=given["query"],
+            key_column=given["key_column"],
+            population=given["population"] or schema.population or given["name"],
+            witness=given["witness"],
+        ),
+    )
+    shown = fingerprint(made.key.public)
+    if as_json:
+        emit_json({"home": str(home), "request": str(home / "request.json"), "fingerprint": shown})
+        return
+    click.echo(f"owner '{given['name']}' is set up in {home}")
+    click.echo(f"fingerprint of its key: {shown}")
+    click.echo(f"next: edit {made.policy_file} (it refuses everything now), send")
+    click.echo(f"  {home / 'request.json'} to the operator and tell the fingerprint by telephone")
+
+
+def _join(home: Path, answer_file: Path, given: str | None, as_json: bool) -> None:
+    from sherd.federation.enrolment import compare, read_answer
+    from sherd.federation.home import Home
+
+    answer = read_answer(answer_file)
+    compare(given, answer.key, "aggregator")
+    Home(home).join(answer)
+    if as_json:
+        emit_json({"aggregator": answer.aggregator, "url": answer.url})
+        return
+    click.echo(f"enrolled with '{answer.aggregator}' at {answer.url}")
+    click.echo(f"next: name it in {Home(home).policy_file}, then `sherd owner run`")
+
+
+def _open(home: Path) -> tuple[Home, Journal]:
+    from sherd.federation.parts import OWNER, require
+
+    require(OWNER)
+    from sherd.federation.home import Home
+    from sherd.federation.journal import Journal
+
+    found = Home(home)
+    assert found.settings
+    return found, Journal(found.journal)
+
+
+@owner.command()
+@home_option
+@click.option("--wait", default=20.0, show_default=True, help="Seconds to wait for messages.")
+@click.option("--until-ended", type=int, help="Stop when so many rounds have ended.")
+def run(home: Path, wait: float, until_ended: int | None) -> None:
+    """Run the agent: dial out, check, protect what is approved, deliver."""
+    from sherd.federation.parts import OWNER, require
+
+    require(OWNER)
+    from sherd.federation.agent import Agent
+    from sherd.federation.client import Client, tls_context
+    from sherd.federation.home import Home
+    from sherd.protocols.states import OWNER_ENDS
+
+    found = Home(home)
+    enrolled = found.enrolled
+    plain = enrolled["url"].startswith("http://")
+    with found.locked():
+        client = Client(
+            url=enrolled["url"],
+            name=found.settings.name,
+            aggregator=enrolled["aggregator"],
+            key=found.key,
+            context=None
+            if plain
+            else tls_context(found.authority, (found.certificate, found.channel_key)),
+        )
+        agent = Agent(found, client)
+
+        def enough() -> bool:
+            if until_ended is None:
+                return False
+            ended = [d for d in agent.journal.rounds(all=True) if d.state in OWNER_ENDS]
+            return len(ended) >= until_ended and not agent.journal.unsent()
+
+        click.echo(f"owner '{found.settings.name}' calls {enrolled['url']}", err=True)
+        agent.run(wait=min(wait, 25.0), until=enough)
+
+
+@owner.command()
+@home_option
+@click.option("--preview", is_flag=True, help="Show what each would cost, for your eyes only.")
+@json_option
+def requests(home: Path, preview: bool, as_json: bool) -> None:
+    """List the rounds that wait for a person's approval."""
+    from sherd.federation.reporting import owner_report
+    from sherd.protocols.states import OwnerState
+
+    found, journal = _open(home)
+    waiting = [d for d in journal.rounds() if d.state is OwnerState.AWAITING_APPROVAL]
+    waiting = [d for d in waiting if journal.decision(d.round) is None]
+    reports = []
+    for data in waiting:
+        report = owner_report(data)
+        if preview:
+            from sherd.federation.preview import preview as look
+
+            report["preview"] = look(found, data)
+        reports.append(report)
+    if as_json:
+        emit_json(reports)
+        return
+    for report in reports:
+        click.echo(f"round '{report['round']}' of {report['aggregator']}: {report['purpose']}")
+        for key in ("kind", "method", "own_epsilon", "parameters", "attributes", "deadline"):
+            click.echo(f"  {key}: {report[key]}")
+        for name, distance in report.get("preview", {}).get("distance", {}).items():
+            click.echo(f"  internal: {name}: {distance}")
+        for each in report.get("preview", {}).get("findings", []):
+            click.echo(f"  internal: {each['name']}: {each['value']} ({each['meaning']})")
+        click.echo(f"  `sherd owner approve {report['round']}` or `refuse`")
+    if not reports:
+        click.echo("nothing waits for approval")
+
+
+def _decide(home: Path, name: str, decision: str) -> None:
+    from sherd.protocols.states import OwnerState
+
+    _, journal = _open(home)
+    data = journal.round(name)
+    if data is None or data.state is not OwnerState.AWAITING_APPROVAL:
+        raise UsageError(
+            "the round does not wait for approval",
+            got="no such round" if data is None else f"state {data.state.value}",
+            do="see `sherd owner requests`",
+        )
+    journal.decide(name, decision)
+
+
+@owner.command()
+@home_option
+@click.argument("name")
+def approve(home: Path, name: str) -> None:
+    """Approve a round: the agent signs its plan, protects, charges and delivers."""
+    _decide(home, name, "approve")
+    click.echo(f"round '{name}' is approved; the agent goes on when it runs")
+
+
+@owner.command()
+@home_option
+@click.argument("name")
+def refuse(home: Path, name: str) -> None:
+    """Refuse a round; the aggregator is told that a person refused, not why."""
+    _decide(home, name, "refuse")
+    click.echo(f"round '{name}' is refused")
+
+
+@owner.command()
+@home_option
+@click.option("--audit", is_flag=True, help="Show the audit log, too.")
+@json_option
+def status(home: Path, audit: bool, as_json: bool) -> None:
+    """Show every round and what is spent."""
+    from sherd.budget.ledger import Ledger
+    from sherd.federation.reporting import owner_report
+
+    found, journal = _open(home)
+    reports = [owner_report(data) for data in journal.rounds(all=True)]
+    account = Ledger(found.ledger).account(found.settings.population)
+    if as_json:
+        data: dict[str, Any] = {"rounds": reports, "account": account.as_data()}
+        if audit:
+            data["audit"] = [list(line) for line in journal.audit()]
+        emit_json(data)
+        return
+    for report in reports:
+        why = f" ({report['reason']})" if report["reason"] else ""
+        click.echo(f"{report['round']}  {report['state']}{why}")
+    limit = "no limit" if account.limit is None else f"limit {account.limit}"
+    click.echo(f"spent {account.spent} of '{account.population}', {limit}")
+    if audit:
+        for line in journal.audit():
+            click.echo("  ".join(line))

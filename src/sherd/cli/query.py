@@ -1,0 +1,87 @@
+"""``sherd query``: SQL over released fragments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sherd.cli.options import json_option
+from sherd.errors import OutputExistsError, UsageError
+
+
+@click.command()
+@click.argument("release", type=click.Path(path_type=Path))
+@click.argument("sql")
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="A table of your own to join (CSV, Parquet, Feather).",
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write the answer (CSV, Parquet)."
+)
+@click.option("--force", is_flag=True, help="Overwrite the output.")
+@json_option
+def query(
+    release: Path,
+    sql: str,
+    tables: tuple[str, ...],
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Answer SQL over the view `release` of the RELEASE folder.
+
+    A query that needs one fragment is exact over the released tuples. One that needs several
+    gets expected values, each with a standard error; MIN and MAX become bounds.
+
+    \b
+    sherd query out/ "SELECT Race, AVG(Salary) FROM release GROUP BY Race"
+    """
+    from sherd.fragments.query import answer
+    from sherd.release import Release
+    from sherd.tables.read import read
+
+    own: dict[str, Any] = {}
+    for text in tables:
+        name, equals, path = text.partition("=")
+        if not equals or not name:
+            raise UsageError("--table cannot be read", must="NAME=FILE", got=repr(text))
+        own[name] = read(path)
+    if output is not None and output.exists() and not force:
+        raise OutputExistsError("the output is there already", got=str(output), do="use --force")
+    loaded = Release.load(release)
+    found = answer(loaded.tables, loaded.manifest, sql, own=own)
+    if output is not None:
+        from sherd.tables.write import write
+
+        write(found.table, output)
+    if as_json:
+        click.echo(json.dumps(found.as_data(), indent=2, ensure_ascii=False, default=str))
+        return
+    if output is not None:
+        click.echo(f"wrote {found.table.num_rows} rows to {output}")
+    else:
+        _print(found.table)
+    click.echo(found.words(), err=True)
+
+
+def _print(table: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(*table.column_names)
+    for row in table.to_pylist():
+        shown.add_row(*[_text(value) for value in row.values()])
+    Console().print(shown)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

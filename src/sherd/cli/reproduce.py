@@ -1,0 +1,81 @@
+"""``sherd reproduce``: the papers' experiments beside ours."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sherd.cli.options import emit_json, json_option, progress
+from sherd.errors import MissingPartError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+@click.command()
+@click.argument("paper", required=False)
+@click.option("--figure", metavar="N", help="Only this figure.")
+@click.option("--runs", type=click.IntRange(min=2), help="Another number of runs.")
+@click.option("--quick", is_flag=True, help="A short version of everything.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("out/reproduce"),
+    show_default=True,
+    help="The folder for tables, plots and pages.",
+)
+@json_option
+def reproduce(
+    paper: str | None,
+    figure: str | None,
+    runs: int | None,
+    quick: bool,
+    output: Path,
+    as_json: bool,
+) -> int:
+    """Run the experiments of PAPER (all of them by default) and judge the paper's claims.
+
+    Works from a checkout of the project. Exit code 4 where a verdict differs from the one
+    recorded beside the experiment.
+    """
+    frame = _framework()
+    known = frame.papers()
+    if paper is not None and paper not in known:
+        raise UsageError(
+            "there are no experiments of this paper",
+            must="one of " + ", ".join(known),
+            got=repr(paper),
+            do=did_you_mean(paper, known) or None,
+        )
+    lines: list[str] = []
+    say = lines.append if as_json else click.echo
+    with progress("reproduce") as bar:
+        setting = frame.Setting(quick=quick, runs=runs, progress=bar)
+        surprises = frame.run(output, setting, paper, figure, say)
+    if as_json:
+        emit_json({"output": str(output), "surprises": surprises, "log": lines})
+    elif surprises:
+        click.echo(f"error: {surprises} verdicts differ from their record", err=True)
+    return 4 if surprises else 0
+
+
+def _framework() -> ModuleType:
+    """The folder of experiments, which a checkout has and an installed package has not."""
+    own = Path(__file__).parents[3] / "benchmarks"
+    places = [os.environ.get("SHERD_BENCHMARKS"), Path.cwd() / "benchmarks", own]
+    for place in places:
+        if place and (Path(place) / "reproduction.py").is_file():
+            sys.path.insert(0, str(Path(place).resolve()))
+            found: Any = importlib.import_module("reproduction")
+            return found  # type: ignore[no-any-return]
+    raise MissingPartError(
+        "the papers' experiments are not part of the installed package",
+        must="run from a checkout of the project",
+        do="get the source and run `sherd reproduce` in it, or set SHERD_BENCHMARKS",
+    )

@@ -1,0 +1,1 @@
+"""Owners and an aggregator as processes: envelopes, storage, agents and the service."""

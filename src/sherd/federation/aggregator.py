@@ -1,0 +1,312 @@
+"""The aggregator's work, between the protocol machine, the storage and the release.
+
+Every call is safe to repeat: a message that is known is acknowledged again, a chunk that is
+there is there, linking and assembling begin anew after a crash and end in one release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import PeerError, SherdError, UsageError, VerificationError
+from sherd.federation.arrow import read_table
+from sherd.federation.assembly import assemble
+from sherd.federation.chunks import check_chunk, describe, gather
+from sherd.federation.envelope import open_envelope, seal
+from sherd.federation.failpoints import reach
+from sherd.federation.keys import SigningKey, verify_plan
+from sherd.federation.storage import RoundWork, Sent, Store
+from sherd.protocols.knowledge import RoundData
+from sherd.protocols.linkage import check_pseudonyms, intersection, overlap
+from sherd.protocols.messages import CHUNK, Delivery, Message, attachments
+from sherd.protocols.reasons import Reason
+from sherd.protocols.round import Round, RoundTask
+from sherd.protocols.states import RoundState
+from sherd.protocols.terms import Kind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sherd.protocols.messages import Attachment
+    from sherd.protocols.terms import Terms
+
+KEPT_SECONDS = 7 * 24 * 3600
+"""How long after its deadline a round's messages can still be fetched."""
+
+Listener = Callable[[frozenset[str]], None]
+
+
+class Aggregator:
+    """One aggregator: its name, its key, its storage and its folder of releases."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        key: SigningKey,
+        store: Store,
+        releases: Path,
+        clock: Callable[[], float] = time.time,
+        listener: Listener = lambda _recipients: None,
+    ) -> None:
+        self.name = name
+        self.key = key
+        self.store = store
+        self.releases = releases
+        self._clock = clock
+        self.listener = listener
+        """Told who got a message, or nobody where only a round's state may have changed."""
+
+    def now(self) -> int:
+        """The time in whole seconds."""
+        return int(self._clock())
+
+    def open_round(self, terms: Terms) -> None:
+        """Begin a round: invite every owner."""
+        if terms.aggregator != self.name:
+            raise UsageError("the terms are another aggregator's", got=repr(terms.aggregator))
+        if terms.deadline <= self.now():
+            raise UsageError("the deadline has passed already")
+        keys = {}
+        for owner in terms.owners:
+            member = self.store.member(owner)
+            if member is None or member.role != "owner" or member.key is None:
+                raise UsageError(
+                    "an owner is not enrolled",
+                    got=repr(owner),
+                    do="enrol it with `sherd aggregator enrol`",
+                )
+            keys[owner] = member.key
+        machine = self._machine(RoundData(terms=terms, aggregator_key=self.key.public, keys=keys))
+        sent = self._seal(machine, machine.open())
+        self.store.add_round(machine.data, now=self.now(), sent=sent)
+        self.listener(frozenset(terms.owners))
+
+    def _machine(self, data: RoundData) -> Round:
+        return Round(data, verify=verify_plan)
+
+    def _seal(self, machine: Round, messages: list[Message]) -> list[Sent]:
+        return [
+            Sent(
+                recipient=message.recipient,
+                sequence=message.sequence,
+                raw=seal(message, self.key, expires=machine.data.terms.deadline),
+                chunks=tuple(c for a in attachments(message.body).values() for c in a.chunks),
+            )
+            for message in messages
+        ]
+
+    def _keep(self, work: RoundWork, machine: Round, messages: list[Message]) -> frozenset[str]:
+        """Write down what the round knows and sends; who gets something."""
+        work.save(self._seal(machine, messages), now=self.now())
+        if machine.ended:
+            work.purge()
+        return frozenset(message.recipient for message in messages)
+
+    # what owners send
+
+    def receive(self, owner: str, round_id: str, raw: bytes) -> list[str]:
+        """Take an envelope of an owner; the chunks it announced that have not come."""
+        message = open_envelope(
+            raw, key_of=self._key_of(owner), recipient=self.name, now=self.now()
+        )
+        if message.sender != owner or message.round != round_id:
+            raise PeerError(Reason.WRONG_ROUND.words, reason=Reason.WRONG_ROUND)
+        self.tick(round_id)
+        with self.store.working(round_id) as work:
+            if work is None or owner not in work.data.keys:
+                raise _no_round()
+            # The key a round began with counts, while the owner is still enrolled with it.
+            member = self.store.member(owner)
+            if member is None or member.key != work.data.keys[owner]:
+                raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+            known = work.known_message(owner, message.sequence)
+            if known is not None:
+                if known != hashlib.sha256(raw).hexdigest():
+                    raise PeerError(Reason.SEQUENCE_REUSED.words, reason=Reason.SEQUENCE_REUSED)
+                return work.wanted(owner, message.sequence)
+            reach("aggregator.received")
+            told = self._accept(work, message, raw)
+            wanted = work.wanted(owner, message.sequence)
+        reach("aggregator.stored")
+        self.listener(told)
+        return wanted
+
+    def _accept(self, work: RoundWork, message: Message, raw: bytes) -> frozenset[str]:
+        machine = self._machine(work.data)
+        machine.data.heads = work.heads(machine.data.keys)
+        messages = machine.receive(message, now=self.now())
+        bulk = attachments(message.body).values()
+        chunks = [sha256 for each in bulk for sha256 in each.chunks]
+        work.add_message(message.sender, message.sequence, raw, chunks, now=self.now())
+        if isinstance(message.body, Delivery):
+            work.set_head(message.sender, message.body.head, now=self.now())
+        if bulk and not work.wanted(message.sender, message.sequence):
+            messages += machine.attached(message.sender, message.sequence)
+        return self._keep(work, machine, messages)
+
+    def _key_of(self, owner: str) -> Callable[[str], str | None]:
+        member = self.store.member(owner)
+        return lambda sender: member.key if member is not None and sender == owner else None
+
+    def put_chunk(self, owner: str, round_id: str, sha256: str, data: bytes) -> None:
+        """Take a chunk that the owner announced."""
+        check_chunk(sha256, data)
+        with self.store.working(round_id) as work:
+            if work is None or owner not in work.data.keys:
+                raise _no_round()
+            completed = work.put_chunk(owner, sha256, data)
+            if completed is None:
+                raise PeerError(Reason.UNKNOWN_CHUNK.words, reason=Reason.UNKNOWN_CHUNK)
+            machine = self._machine(work.data)
+            machine.data.heads = work.heads(machine.data.keys)
+            messages, told = [], frozenset[str]()
+            for sender, sequence in completed:
+                messages += machine.attached(sender, sequence)
+            if completed:
+                told = self._keep(work, machine, messages)
+            reach("aggregator.chunk")
+        self.listener(told)
+
+    # what the aggregator does by itself
+
+    def tick(self, round_id: str) -> None:
+        """Let a round notice its deadline."""
+        if not self.store.is_overdue(round_id, self.now()):
+            return
+        told: frozenset[str] = frozenset()
+        with self.store.working(round_id) as work:
+            assert work is not None
+            machine = self._machine(work.data)
+            before = machine.state
+            messages = machine.tick(self.now())
+            if messages or machine.state is not before:
+                told = self._keep(work, machine, messages)
+        self.listener(told)
+
+    def abort(self, round_id: str, reason: Reason = Reason.STOPPED, *details: str) -> None:
+        """End a round without a release."""
+        with self.store.working(round_id) as work:
+            if work is None:
+                raise _no_round()
+            machine = self._machine(work.data)
+            told = self._keep(work, machine, machine.fail(reason, details))
+        self.listener(told)
+
+    def work(self) -> list[str]:
+        """Do what waits to be done in any round: deadlines, linking, assembling."""
+        done = []
+        for round_id in self.store.open_rounds():
+            self.tick(round_id)
+            if not self.store.may_have_task(round_id):
+                continue
+            data = self.store.round(round_id)
+            task = None if data is None else self._machine(data).task
+            if data is None or task is None:
+                continue
+            if task is RoundTask.LINK:
+                self._link(round_id, data)
+            else:
+                self._assemble(round_id, data)
+            done.append(round_id)
+        return done
+
+    def _bulk(self, round_id: str, attachment: Attachment) -> bytes:
+        def chunk(sha256: str) -> bytes:
+            found = self.store.chunk(round_id, sha256)
+            if found is None:
+                raise VerificationError("a chunk that was received is gone")
+            return found
+
+        return gather(attachment, chunk)
+
+    def _link(self, round_id: str, data: RoundData) -> None:
+        lists = []
+        assert data.plan is not None
+        for owner, attachment in data.pseudonyms.items():
+            found = self._bulk(round_id, attachment)
+            try:
+                check_pseudonyms(found, attachment.size // 32)
+            except PeerError:
+                what = f"the pseudonyms of {owner} are not valid"
+                self.abort(round_id, Reason.VERIFICATION, what)
+                return
+            lists.append(found)
+        vertical = data.terms.kind is Kind.VERTICAL
+        common = intersection(lists) if vertical else b""
+        attachment = describe(common)
+        pieces = [common[start : start + CHUNK] for start in range(0, len(common), CHUNK)]
+        with self.store.working(round_id) as work:
+            assert work is not None
+            machine = self._machine(work.data)
+            if machine.task is not RoundTask.LINK:
+                return
+            machine.data.heads = work.heads(machine.data.keys)
+            messages = machine.linked(
+                overlap=0 if vertical else overlap(lists),
+                count=len(common) // 32,
+                common=attachment if vertical else None,
+            )
+            work.add_bulk(dict(zip(attachment.chunks, pieces, strict=True)))
+            told = self._keep(work, machine, messages)
+        reach("aggregator.linked")
+        self.listener(told)
+
+    def folder(self, round_id: str) -> Path:
+        """Where a round's release is."""
+        return self.releases / round_id
+
+    def _assemble(self, round_id: str, data: RoundData) -> None:
+        folder = self.folder(round_id)
+        try:
+            manifest = self._published(folder, data) or self._publish(round_id, folder, data)
+        except (PeerError, VerificationError) as error:
+            self.abort(round_id, Reason.VERIFICATION, error.what)
+            return
+        with self.store.working(round_id) as work:
+            assert work is not None
+            machine = self._machine(work.data)
+            if machine.state is not RoundState.ASSEMBLING:
+                return
+            told = self._keep(work, machine, machine.assembled(manifest))
+        reach("aggregator.released")
+        self.listener(told)
+
+    def _published(self, folder: Path, data: RoundData) -> str | None:
+        """The manifest's hash if an earlier run published this very release and then died."""
+        from sherd.release import MANIFEST, digest, read_manifest
+
+        if not folder.exists():
+            return None
+        found: dict[str, Any] = read_manifest(folder)
+        assert data.plan is not None
+        if found.get("joint", {}).get("plan_hash") != data.plan.hash:
+            raise VerificationError("another release is in the round's place")
+        return digest(folder / MANIFEST)
+
+    def _publish(self, round_id: str, folder: Path, data: RoundData) -> str:
+        deliveries = {}
+        for owner, delivery in data.deliveries.items():
+            deliveries[owner] = {
+                name.removesuffix(".arrows"): read_table(self._bulk(round_id, attachment))
+                for name, attachment in delivery.files.items()
+            }
+        try:
+            release = assemble(data, deliveries)
+        except (VerificationError, PeerError):
+            raise
+        except SherdError as error:
+            raise VerificationError(error.what) from None
+        self.releases.mkdir(parents=True, exist_ok=True)
+        staged = release.stage(folder)
+        reach("aggregator.staged")
+        staged.publish()
+        reach("aggregator.published")
+        return staged.artefact
+
+
+def _no_round() -> PeerError:
+    return PeerError("there is no such round for you", reason=Reason.WRONG_ROUND)

@@ -1,0 +1,49 @@
+"""Named places where a test can make a process die, to show that nothing is lost by it.
+
+``SHERD_FAILPOINT=owner.charged`` kills the process (as ``kill -9`` does) the first time it
+comes to that place; ``owner.charged:3`` the third time; ``full:owner.staging`` lets the disk
+be full there instead. Unset, as always outside tests, a place costs one look into a dict.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+
+PLACES = (
+    "owner.received",
+    "owner.stored",
+    "owner.protecting",
+    "owner.charged",
+    "owner.outbox",
+    "owner.sent",
+    "owner.uploaded",
+    "aggregator.received",
+    "aggregator.stored",
+    "aggregator.chunk",
+    "aggregator.linked",
+    "aggregator.staged",
+    "aggregator.published",
+    "aggregator.released",
+)
+"""Every place; a test goes through all of them."""
+
+_counts: dict[str, int] = {}
+
+
+def reach(place: str) -> None:
+    """Die here if the environment says so."""
+    wanted = os.environ.get("SHERD_FAILPOINT")
+    if not wanted:
+        return
+    assert place in PLACES
+    full = wanted.startswith("full:")
+    name, _, count = wanted.removeprefix("full:").partition(":")
+    if name != place:
+        return
+    _counts[place] = _counts.get(place, 0) + 1
+    if full:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if _counts[place] == int(count or 1):
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,206 @@
+"""What an owner's agent writes down: rounds, messages to send, decisions and the audit log.
+
+One SQLite file. A round's machine and the messages it sends are written in one transaction,
+before anything is sent. The audit log says what happened and never holds data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sherd.errors import StorageError
+from sherd.protocols.knowledge import OwnerData
+from sherd.protocols.states import OWNER_ENDS
+from sherd.protocols.values import canonical, from_data, to_data
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+VERSION = 1
+
+_TABLES = """
+CREATE TABLE rounds (
+    id TEXT PRIMARY KEY, state TEXT NOT NULL, data TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE outgoing (
+    round TEXT NOT NULL REFERENCES rounds (id), sequence INTEGER NOT NULL, raw BLOB NOT NULL,
+    files TEXT NOT NULL, acknowledged INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (round, sequence)
+) WITHOUT ROWID;
+CREATE TABLE decisions (round TEXT PRIMARY KEY, decision TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY, time TEXT NOT NULL, round TEXT NOT NULL, event TEXT NOT NULL,
+    detail TEXT NOT NULL
+);
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outgoing:
+    """A message to send; ``files`` says where what it announces lies, by name."""
+
+    round: str
+    sequence: int
+    raw: bytes
+    files: dict[str, str]
+
+
+class Journal:
+    """The journal of one owner's agent."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        with self._open() as db:
+            if db.execute("PRAGMA user_version").fetchone()[0] == 0:
+                version = f"PRAGMA user_version = {VERSION};"
+                db.executescript(f"BEGIN IMMEDIATE;{_TABLES}{version}COMMIT;")
+        path.chmod(0o600)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with self._lock:
+                if self._connection is None:
+                    db = sqlite3.connect(
+                        self.path, timeout=30.0, isolation_level=None, check_same_thread=False
+                    )
+                    self._connection = db
+                    db.execute("PRAGMA journal_mode = WAL")
+                    db.execute("PRAGMA synchronous = FULL")
+                    db.execute("PRAGMA foreign_keys = ON")
+                yield self._connection
+        except sqlite3.Error as error:
+            raise StorageError(
+                "the owner's journal cannot be read or written",
+                got=f"{self.path}: {error}",
+                do="check that the disk has room",
+            ) from None
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._open() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):  # the first error is the one to tell
+                    db.execute("ROLLBACK")
+                raise
+
+    def store(
+        self,
+        data: OwnerData,
+        outgoing: tuple[Outgoing, ...] = (),
+        note: tuple[str, str] | None = None,
+    ) -> None:
+        """Write a round down with what it sends."""
+        with self._writing() as db:
+            db.execute(
+                "INSERT INTO rounds VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+                " state = excluded.state, data = excluded.data",
+                (data.round, data.state.value, canonical(to_data(data)).decode()),
+            )
+            for each in outgoing:
+                db.execute(
+                    "INSERT INTO outgoing VALUES (?, ?, ?, ?, 0)",
+                    (each.round, each.sequence, each.raw, json.dumps(each.files)),
+                )
+            if note is not None:
+                _note(db, data.round, *note)
+
+    def round(self, id: str) -> OwnerData | None:  # noqa: A002
+        """What is known of a round."""
+        with self._open() as db:
+            row = db.execute("SELECT data FROM rounds WHERE id = ?", (id,)).fetchone()
+        return None if row is None else from_data(OwnerData, json.loads(row[0]))
+
+    def rounds(self, *, all: bool = False) -> list[OwnerData]:  # noqa: A002
+        """The rounds that have not ended, or all of them."""
+        ends = tuple(state.value for state in OWNER_ENDS)
+        marks = ",".join("?" * len(ends))
+        with self._open() as db:
+            rows = db.execute(
+                f"SELECT data FROM rounds WHERE ? OR state NOT IN ({marks}) ORDER BY id",  # noqa: S608
+                (all, *ends),
+            ).fetchall()
+        return [from_data(OwnerData, json.loads(row[0])) for row in rows]
+
+    def seen(self) -> dict[str, int]:
+        """The last message seen in each round."""
+        with self._open() as db:
+            rows = db.execute("SELECT id, json_extract(data, '$.received') FROM rounds")
+            return {row[0]: int(row[1]) for row in rows.fetchall()}
+
+    def unsent(self) -> list[Outgoing]:
+        """What was not acknowledged, in order."""
+        with self._open() as db:
+            rows = db.execute(
+                "SELECT round, sequence, raw, files FROM outgoing WHERE acknowledged = 0"
+                " ORDER BY round, sequence"
+            ).fetchall()
+        return [
+            Outgoing(round=r, sequence=s, raw=raw, files=json.loads(files))
+            for r, s, raw, files in rows
+        ]
+
+    def acknowledge(self, message: Outgoing) -> None:
+        """The aggregator has a message and everything it announced."""
+        with self._writing() as db:
+            db.execute(
+                "UPDATE outgoing SET acknowledged = 1 WHERE round = ? AND sequence = ?",
+                (message.round, message.sequence),
+            )
+
+    def decide(self, round_id: str, decision: str) -> None:
+        """Note a person's decision."""
+        with self._writing() as db:
+            db.execute(
+                "INSERT INTO decisions VALUES (?, ?) ON CONFLICT (round) DO UPDATE SET"
+                " decision = excluded.decision",
+                (round_id, decision),
+            )
+            _note(db, round_id, "decision", decision)
+
+    def decision(self, round_id: str) -> str | None:
+        """What a person decided."""
+        with self._open() as db:
+            row = db.execute("SELECT decision FROM decisions WHERE round = ?", (round_id,))
+            found = row.fetchone()
+        return None if found is None else str(found[0])
+
+    def note(self, round_id: str, event: str, detail: str = "") -> None:
+        """Write a line into the audit log."""
+        with self._writing() as db:
+            _note(db, round_id, event, detail)
+
+    def audit(self) -> list[tuple[str, str, str, str]]:
+        """The audit log: time, round, event, detail."""
+        with self._open() as db:
+            return db.execute(
+                "SELECT time, round, event, detail FROM audit ORDER BY number"
+            ).fetchall()
+
+
+def _note(db: sqlite3.Connection, round_id: str, event: str, detail: str) -> None:
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    db.execute(
+        "INSERT INTO audit (time, round, event, detail) VALUES (?, ?, ?, ?)",
+        (time, round_id, event, detail),
+    )

@@ -1,0 +1,191 @@
+"""The owner's outbox: protected artefacts that are paid for, found again and sent.
+
+An artefact is a release bundle as ``protect`` writes it, in a folder named after the plan.
+The ledger charges a plan once and knows where its artefact is, so that whatever happens
+afterwards sends the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sherd.budget.amount import Amount
+from sherd.errors import BudgetError, StorageError, VerificationError
+from sherd.federation import linking
+from sherd.federation.chunks import describe_file
+from sherd.federation.failpoints import reach
+from sherd.protocols.messages import CHUNK, Attachment, Delivery
+from sherd.protocols.terms import Kind
+from sherd.protocols.values import digest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sherd.budget.ledger import Ledger
+    from sherd.federation.client import Client
+    from sherd.federation.home import Home
+    from sherd.federation.journal import Outgoing
+    from sherd.federation.policy import Policy
+    from sherd.protocols.owner import Owner
+
+SUFFIX = ".arrows"
+
+
+def recover(ledger: Ledger) -> list[Path]:
+    """Put what a dead agent paid for and did not put in its place there."""
+    from sherd.release import MANIFEST
+    from sherd.release import digest as file_digest
+
+    return ledger.recover(lambda folder: file_digest(folder / MANIFEST))
+
+
+def occasion_hash(machine: Owner) -> str:
+    """What the ledger knows a delivery by: the joint plan, at this owner."""
+    plan = machine.data.plan
+    assert plan is not None
+    return digest(["sherd-occasion-1", plan.hash, machine.data.owner])
+
+
+def folder_of(home: Home, machine: Owner) -> Path:
+    """Where a plan's artefact lies."""
+    return home.outbox / occasion_hash(machine)
+
+
+def made(home: Home, ledger: Ledger, machine: Owner) -> bool:
+    """Whether the plan's artefact is there."""
+    folder = folder_of(home, machine)
+    charge = ledger.charge_of(occasion_hash(machine))
+    if charge is None:
+        plan = machine.data.plan
+        assert plan is not None
+        return folder.exists() and plan.share(machine.data.owner).epsilon is None
+    if not folder.exists():
+        raise StorageError(
+            "an artefact that was paid for is not in the outbox",
+            got=str(folder),
+            do="restore the folder from a backup; it will not be made or charged again",
+        )
+    return True
+
+
+def deliver(
+    home: Home, ledger: Ledger, machine: Owner, client: Client
+) -> tuple[Delivery, dict[str, Path]]:
+    """Protect (once) and describe what is to be delivered."""
+    recover(ledger)
+    if not made(home, ledger, machine):
+        try:
+            _protect(home, ledger, machine, client)
+        except BudgetError:
+            # Another process of ours may have been faster with this very plan.
+            if not made(home, ledger, machine):
+                raise
+    reach("owner.charged")
+    return _describe(home, ledger, machine)
+
+
+def _protect(home: Home, ledger: Ledger, machine: Owner, client: Client) -> None:
+    from sherd.protection import Occasion, Settings, protect_to
+
+    data = machine.data
+    plan = data.plan
+    assert plan is not None
+    vertical = plan.terms.kind is Kind.VERTICAL
+
+    def read() -> pa.Table:
+        loaded = linking.load(home, machine)
+        if not vertical:
+            return loaded.whole()
+        assert data.common is not None
+        common = linking.fetch(client, data.round, data.common)
+        return loaded.arranged(linking.pseudonyms(home, machine, loaded), common)
+
+    protect_to(
+        folder_of(home, machine),
+        read,
+        plan.schema(data.owner),
+        plan.local(data.owner),
+        ledger=ledger,
+        population=home.settings.population,
+        # In a vertical round the rows are in the order of the pseudonyms; the aggregator
+        # shuffles them after the join.
+        settings=Settings(keep_order=vertical),
+        format=SUFFIX.removeprefix("."),
+        occasion=Occasion(hash=occasion_hash(machine), note=f"round {data.round}"),
+    )
+
+
+def _describe(home: Home, ledger: Ledger, machine: Owner) -> tuple[Delivery, dict[str, Path]]:
+    from sherd.release import MANIFEST, read_manifest
+    from sherd.release import digest as file_digest
+
+    folder = folder_of(home, machine)
+    artefact = file_digest(folder / MANIFEST)
+    manifest = read_manifest(folder)
+    charge = ledger.charge_of(occasion_hash(machine))
+    if charge is not None and charge.artefact != artefact:
+        raise VerificationError("the artefact in the outbox is not the one that was paid for")
+    paths = {name: folder / name for name in manifest["files"] if name.endswith(SUFFIX)}
+    files: dict[str, Attachment] = {name: describe_file(path) for name, path in paths.items()}
+    for name, attachment in files.items():
+        if attachment.sha256 != manifest["files"][name]["sha256"]:
+            raise VerificationError("a file in the outbox is not the one that was paid for")
+    _, head = ledger.head()
+    write_witness(home, head)
+    delivery = Delivery(
+        artefact=artefact,
+        files=files,
+        rows=max(manifest["files"][name]["rows"] for name in paths),
+        facts=dict(manifest["facts"]),
+        head=head,
+        versions={name: str(text) for name, text in manifest["versions"].items()},
+    )
+    return delivery, paths
+
+
+def send(client: Client, message: Outgoing) -> None:
+    """Send a message and what it announced, as far as the aggregator lacks it."""
+    wanted = client.send(message.round, message.raw)
+    reach("owner.sent")
+    if not wanted:
+        return
+    announced = json.loads(message.raw)["body"]
+    listed = announced.get("files") or {"attachment": announced.get("attachment")}
+    missing = set(wanted)
+    for name, attachment in listed.items():
+        path = Path(message.files[name])
+        for place, sha256 in enumerate(attachment["chunks"]):
+            if sha256 in missing:
+                with path.open("rb") as file:
+                    file.seek(place * CHUNK)
+                    client.put_chunk(message.round, sha256, file.read(CHUNK))
+                reach("owner.uploaded")
+                missing.discard(sha256)
+
+
+def apply_lifetime(ledger: Ledger, population: str, policy: Policy) -> Amount:
+    """The most the population may ever spend: the policy's limit, or a lower one in force."""
+    most = Amount(policy.lifetime_epsilon)
+    limit = ledger.account(population).limit
+    if limit is None or most < limit:
+        ledger.set_limit(population, most)
+        return most
+    return limit
+
+
+def read_witness(home: Home) -> str | None:
+    """The ledger head that is kept elsewhere, if one is."""
+    place = home.settings.witness
+    if place is None or not Path(place).exists():
+        return None
+    return Path(place).read_text(encoding="ascii").strip() or None
+
+
+def write_witness(home: Home, head: str) -> None:
+    """Keep the ledger head elsewhere, if the owner wants to."""
+    from sherd.tables.files import write_whole
+
+    if home.settings.witness is not None:
+        write_whole(Path(home.settings.witness), (head + "\n").encode())

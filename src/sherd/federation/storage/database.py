@@ -1,0 +1,121 @@
+"""Opening the aggregator's database, and bringing its tables up to date.
+
+SQLite takes one writer at a time, so a transaction that will write says so at its beginning;
+PostgreSQL locks the round's row instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import create_engine, event, inspect, text
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from sherd.errors import StorageError, UsageError
+from sherd.tables.address import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection, Engine
+
+BUSY_SECONDS = 30.0
+
+REVISION = "0001"
+"""The revision of the tables this version works with: the last of the migrations."""
+
+
+def open_engine(address: str) -> Engine:
+    """An engine for ``sqlite:///file`` or ``postgresql://…``."""
+    if address.startswith("sqlite:///"):
+        Path(address.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        engine = create_engine(address, poolclass=NullPool, connect_args={"timeout": BUSY_SECONDS})
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    for scheme in ("postgresql://", "postgres://"):
+        if address.startswith(scheme):
+            return create_engine(
+                "postgresql+psycopg://" + address.removeprefix(scheme), pool_pre_ping=True
+            )
+    raise UsageError(
+        "the database's address is not valid",
+        must="sqlite:///FILE or postgresql://…",
+        got=redact(address),
+    )
+
+
+def _set_up_sqlite(connection: Any, _record: Any) -> None:
+    # The driver's own idea of transactions would begin them too late.
+    connection.isolation_level = None
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("sherd_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextlib.contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """One transaction that only reads."""
+    with _translated(), engine.connect() as connection, connection.begin():
+        yield connection
+
+
+@contextlib.contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """One transaction that writes; it commits at the end, or not at all."""
+    with (
+        _translated(),
+        engine.connect().execution_options(sherd_writes=True) as connection,
+        connection.begin(),
+    ):
+        yield connection
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except SQLAlchemyError as error:
+        # The driver's message may hold an address or a value; its kind is enough.
+        kind = "is not reachable or busy" if isinstance(error, OperationalError) else "failed"
+        raise StorageError(
+            f"the aggregator's database {kind}",
+            got=type(getattr(error, "orig", None) or error).__name__,
+            do="check that it runs, has room, and was made by `sherd aggregator init`",
+        ) from None
+
+
+def migrate(engine: Engine) -> None:
+    """Bring the tables up to date."""
+    from alembic import command
+
+    with writing(engine) as connection:
+        command.upgrade(_config(connection), "head")
+
+
+def current_revision(engine: Engine) -> str | None:
+    """The revision the tables are at; asked without Alembic, which takes long to import."""
+    with reading(engine) as connection:
+        if not inspect(connection).has_table("alembic_version"):
+            return None
+        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        return None if found is None else str(found)
+
+
+def _config(connection: Connection | None) -> Any:
+    from alembic.config import Config
+
+    config = Config()
+    folder = Path(__file__).parents[1] / "migrations"
+    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config

@@ -1,0 +1,153 @@
+"""One round inside one transaction, under its lock."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import delete, insert, select, update
+
+from sherd.federation.storage.tables import CHUNKS, GRANTS, HEADS, MESSAGES, ROUNDS, WANTED
+from sherd.protocols.values import canonical, to_data
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sqlalchemy import Connection
+
+    from sherd.protocols.knowledge import RoundData
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """An envelope to be sent and the chunks its reader may then fetch."""
+
+    recipient: str
+    sequence: int
+    raw: bytes
+    chunks: tuple[str, ...] = ()
+
+
+def write_sent(
+    db: Connection,
+    round: str,  # noqa: A002 - the column's name
+    sender: str,
+    sent: Iterable[Sent],
+    now: int,
+) -> None:
+    """Write envelopes that are sent, and who may read what they announce."""
+    for each in sent:
+        row = {
+            "round": round,
+            "sender": sender,
+            "recipient": each.recipient,
+            "sequence": each.sequence,
+            "sha256": hashlib.sha256(each.raw).hexdigest(),
+            "raw": each.raw,
+            "time": now,
+        }
+        db.execute(insert(MESSAGES).values(row))
+        for sha256 in dict.fromkeys(each.chunks):
+            grant = {"round": round, "reader": each.recipient, "sha256": sha256}
+            held = [getattr(GRANTS.c, name) == value for name, value in grant.items()]
+            if db.execute(select(GRANTS.c.sha256).where(*held)).first() is None:
+                db.execute(insert(GRANTS).values(grant))
+
+
+class RoundWork:
+    """One round inside one transaction, under its lock."""
+
+    def __init__(self, db: Connection, data: RoundData) -> None:
+        self._db = db
+        self.data = data
+        self._id = data.terms.round
+        self.saved: str | None = None
+
+    def save(self, sent: Iterable[Sent], *, now: int) -> None:
+        """Keep what the round knows now, and what it sends."""
+        self.saved = canonical(to_data(self.data)).decode()
+        row = {"state": self.data.state.value, "data": self.saved}
+        self._db.execute(update(ROUNDS).where(ROUNDS.c.id == self._id).values(row))
+        write_sent(self._db, self._id, self.data.terms.aggregator, sent, now)
+
+    def known_message(self, sender: str, sequence: int) -> str | None:
+        """The hash of the message of that number; None where it has not come."""
+        where = (
+            MESSAGES.c.round == self._id,
+            MESSAGES.c.sender == sender,
+            MESSAGES.c.recipient == self.data.terms.aggregator,
+            MESSAGES.c.sequence == sequence,
+        )
+        row = self._db.execute(select(MESSAGES.c.sha256).where(*where)).first()
+        return None if row is None else str(row[0])
+
+    def add_message(
+        self, sender: str, sequence: int, raw: bytes, chunks: Iterable[str], *, now: int
+    ) -> None:
+        """Keep a message that was accepted, and note which chunks it announces."""
+        row = {
+            "round": self._id,
+            "sender": sender,
+            "recipient": self.data.terms.aggregator,
+            "sequence": sequence,
+            "sha256": hashlib.sha256(raw).hexdigest(),
+            "raw": raw,
+            "time": now,
+        }
+        self._db.execute(insert(MESSAGES).values(row))
+        for sha256 in dict.fromkeys(chunks):
+            if not self._has_chunk(sha256):
+                wanted = {"sender": sender, "sequence": sequence, "sha256": sha256}
+                self._db.execute(insert(WANTED).values(round=self._id, **wanted))
+
+    def wanted(self, sender: str, sequence: int) -> list[str]:
+        """The chunks of a message that have not come."""
+        where = (
+            WANTED.c.round == self._id,
+            WANTED.c.sender == sender,
+            WANTED.c.sequence == sequence,
+        )
+        rows = self._db.execute(select(WANTED.c.sha256).where(*where).order_by(WANTED.c.sha256))
+        return [row[0] for row in rows]
+
+    def _has_chunk(self, sha256: str) -> bool:
+        where = (CHUNKS.c.round == self._id, CHUNKS.c.sha256 == sha256)
+        return self._db.execute(select(CHUNKS.c.sha256).where(*where)).first() is not None
+
+    def put_chunk(self, sender: str, sha256: str, data: bytes) -> list[tuple[str, int]] | None:
+        """Keep a chunk that its sender announced; the messages it completed, by sender and number.
+
+        None where that sender did not announce it.
+        """
+        mine = (WANTED.c.round == self._id, WANTED.c.sha256 == sha256)
+        rows = self._db.execute(select(WANTED.c.sender, WANTED.c.sequence).where(*mine)).all()
+        if sender not in {row[0] for row in rows}:
+            return [] if self._has_chunk(sha256) else None
+        if not self._has_chunk(sha256):
+            self._db.execute(insert(CHUNKS).values(round=self._id, sha256=sha256, data=data))
+        self._db.execute(delete(WANTED).where(*mine))
+        return [(who, number) for who, number in rows if not self.wanted(who, number)]
+
+    def add_bulk(self, chunks: Mapping[str, bytes]) -> None:
+        """Keep chunks of our own making."""
+        for sha256, data in chunks.items():
+            if not self._has_chunk(sha256):
+                self._db.execute(insert(CHUNKS).values(round=self._id, sha256=sha256, data=data))
+
+    def heads(self, owners: Iterable[str]) -> dict[str, str]:
+        """The last ledger heads seen from owners."""
+        found = select(HEADS.c.owner, HEADS.c.head).where(HEADS.c.owner.in_(list(owners)))
+        return {row[0]: row[1] for row in self._db.execute(found)}
+
+    def set_head(self, owner: str, head: str, *, now: int) -> None:
+        """Note a ledger head."""
+        row = {"head": head, "time": now}
+        done = self._db.execute(update(HEADS).where(HEADS.c.owner == owner).values(row))
+        if not done.rowcount:
+            self._db.execute(insert(HEADS).values(owner=owner, **row))
+
+    def purge(self) -> None:
+        """Throw the round's bulk away."""
+        for table in (WANTED, CHUNKS, GRANTS):
+            self._db.execute(delete(table).where(table.c.round == self._id))

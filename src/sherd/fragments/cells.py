@@ -1,0 +1,134 @@
+"""Cells of alike tuples, compiled: where our own placement strategy starts from.
+
+The published heuristic orders a fragment by the attributes to be kept similar and cuts the
+order into groups; ties are left as they fall. Here a fragment is split top-down at medians,
+always by the attribute that still varies most (weighted by how much it is asked about),
+as long as both halves stay large enough and *diverse*: no combination of a constraint's
+values may fill more than 1/k_i of a cell, or its tuples could not be spread over the
+cell's own groups. Within a cell the order is random, so tuples that may not meet are not
+neighbours, and every group of the cell is as good for utility as any other.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+
+@numba.njit(cache=True, nogil=True)
+def _varies(levels, score, nominal, order, low, high, counts):  # type: ignore[no-untyped-def]
+    """How much an attribute varies in a cell: its deviation, or Gini's index for labels."""
+    size = high - low
+    if nominal:
+        counts[: score.size] = 0
+        for i in range(low, high):
+            counts[levels[order[i]]] += 1
+        same = 0.0
+        for level in range(score.size):
+            same += (counts[level] / size) ** 2
+        return 1.0 - same
+    total = 0.0
+    squares = 0.0
+    for i in range(low, high):
+        x = score[levels[order[i]]]
+        total += x
+        squares += x * x
+    return np.sqrt(max(0.0, squares / size - (total / size) ** 2))
+
+
+@numba.njit(cache=True, nogil=True)
+def _cut(levels, distinct, order, low, high, counts):  # type: ignore[no-untyped-def]
+    """The last level of the lower half, cut as near to the middle as levels allow; or -1."""
+    counts[:distinct] = 0
+    for i in range(low, high):
+        counts[levels[order[i]]] += 1
+    half = (high - low) / 2
+    best, where, below = float(high - low), -1, 0
+    for level in range(distinct - 1):
+        if counts[level] == 0:
+            continue
+        below += counts[level]
+        if below < high - low and abs(below - half) < best:
+            best, where = abs(below - half), level
+    return where
+
+
+@numba.njit(cache=True, nogil=True)
+def _diverse(codes, order, low, high, limit, seen):  # type: ignore[no-untyped-def]
+    """Whether no combination of an aspect's values has more than 1/limit of the cell."""
+    most = (high - low) / limit
+    for a in range(codes.shape[0]):
+        worst = 0
+        for i in range(low, high):
+            code = codes[a, order[i]]
+            seen[code] += 1
+            worst = max(worst, seen[code])
+        for i in range(low, high):
+            seen[codes[a, order[i]]] = 0
+        if worst > most:
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _part(levels, where, order, spare, low, high):  # type: ignore[no-untyped-def]
+    """Put the lower half of a cell before the upper in ``spare``; where the upper begins."""
+    middle, end = low, high
+    for i in range(low, high):
+        if levels[order[i]] <= where:
+            spare[middle] = order[i]
+            middle += 1
+        else:
+            end -= 1
+            spare[end] = order[i]
+    return middle
+
+
+@numba.njit(cache=True, nogil=True)
+def split(order, levels, distinct, scores, nominal, weights, codes, limit, least):  # type: ignore[no-untyped-def]
+    """Reorder ``order`` (a random permutation) into cells; returns how many there are.
+
+    ``levels[a]`` are the attributes as small codes with ``distinct[a]`` levels, whose
+    places on a scale are ``scores[a]``; ``codes`` are the fragment's aspects.
+    """
+    attributes = levels.shape[0]
+    counts = np.zeros(scores.shape[1] if attributes else 1, np.int64)
+    seen = np.zeros(codes.max() + 1 if codes.size else 1, np.int64)
+    spare = np.empty_like(order)
+    whole = np.empty(attributes)
+    for a in range(attributes):
+        whole[a] = _varies(
+            levels[a], scores[a, : distinct[a]], nominal[a], order, 0, order.size, counts
+        )
+    stack = [(0, order.size)]
+    cells = 0
+    wish = np.empty(attributes)
+    while len(stack) > 0:
+        low, high = stack.pop()
+        done = False
+        if high - low >= 2 * least:
+            for a in range(attributes):
+                varies = _varies(
+                    levels[a], scores[a, : distinct[a]], nominal[a], order, low, high, counts
+                )
+                wish[a] = weights[a] * varies / whole[a] if whole[a] > 0 else 0.0
+            for a in np.argsort(-wish):
+                if wish[a] <= 0 or done:
+                    break
+                where = _cut(levels[a], distinct[a], order, low, high, counts)
+                if where < 0:
+                    continue
+                middle = _part(levels[a], where, order, spare, low, high)
+                if (
+                    min(middle - low, high - middle) < least
+                    or not _diverse(codes, spare, low, middle, limit, seen)
+                    or not _diverse(codes, spare, middle, high, limit, seen)
+                ):
+                    continue
+                order[low:high] = spare[low:high]
+                stack.append((middle, high))
+                stack.append((low, middle))
+                done = True
+        if not done:
+            cells += 1
+    return cells

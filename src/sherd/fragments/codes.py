@@ -1,0 +1,64 @@
+"""Columns as numbers: one code for each combination of values, one position for each value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from sherd.tables.schema import Attribute
+
+    Ints = npt.NDArray[np.int64]
+
+
+def combined(table: pa.Table, attributes: Sequence[str]) -> npt.NDArray[np.int32]:
+    """One code for every combination of values that occurs; a missing value is one too."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    total: Ints | None = None
+    for name in attributes:
+        column = table.column(name).combine_chunks()
+        if not pa.types.is_dictionary(column.type):
+            column = pc.dictionary_encode(column)
+        indices = pc.fill_null(column.indices.cast(pa.int64()), len(column.dictionary))
+        codes = indices.to_numpy(zero_copy_only=False)
+        if total is None:
+            total = codes
+            continue
+        total = total * (len(column.dictionary) + 1) + codes
+        total = pc.dictionary_encode(pa.array(total)).indices.to_numpy().astype(np.int64)
+    assert total is not None, "an aspect has at least one attribute"
+    return np.ascontiguousarray(total, dtype=np.int32)
+
+
+def positions(table: pa.Table, attribute: Attribute) -> Ints:
+    """The rank of every cell in the attribute's order, equal values alike, missing last.
+
+    Labels keep the order the schema lists them in; other text is ordered as text.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = table.column(attribute.name).combine_chunks()
+    encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+    values = encoded.dictionary
+    rank = np.empty(len(values) + 1, np.int64)
+    rank[len(values)] = len(values)
+    labels = attribute.labels
+    if labels is not None:
+        listed = {label: at for at, label in enumerate(labels)}
+        place = [listed.get(str(value), len(listed)) for value in values.to_pylist()]
+        order = np.argsort(np.asarray(place, np.int64), kind="stable")
+    else:
+        order = pc.sort_indices(values).to_numpy()
+    rank[order] = np.arange(len(values))
+    indices = pc.fill_null(encoded.indices.cast(pa.int64()), len(values))
+    found: Ints = rank[indices.to_numpy(zero_copy_only=False)]
+    return found

@@ -1,0 +1,346 @@
+"""``fragment``: true values in fragments, with a k-loose association between them.
+
+Implements Definition 4.3 and Theorem 4.7 of De Capitani di Vimercati et al. (2015): for
+every confidentiality constraint covered by the fragments, a part of it that lies in one
+fragment corresponds to at least k different values of the rest, equally likely from the
+release. See ``association`` for where the construction departs from the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sherd.errors import InfeasibleError, PlanError, SchemaError
+from sherd.fragments.association import STRATEGIES, Search, associate
+from sherd.fragments.constraints import Constraints
+from sherd.fragments.feasibility import (
+    check_feasible,
+    check_sizes,
+    excesses,
+    group_sizes,
+    relevant,
+)
+from sherd.fragments.fragmentation import OBJECTIVES, Fragmentation, check_given, find_minimal
+from sherd.guarantees import Adversary, Assumption, Guarantee, KLooseness, Proposition, Unit
+from sherd.method import Described, Finding, Outcome, Parameter
+
+if TYPE_CHECKING:
+    from sherd.fragments.association import Association
+    from sherd.fragments.feasibility import Excess
+    from sherd.method import Run
+    from sherd.plan import Plan
+    from sherd.tables.schema import Schema
+
+GROUP = "group_"
+"""How a fragment's column of group identifiers begins; its number follows."""
+
+NOT_COVERED = (
+    "that somebody is in the table, and every single released value",
+    "combinations of attributes that lie in one fragment, which are released as they are",
+    "combinations that no constraint names",
+    "how many tuples were left out",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragment:
+    """The method behind ``sherd fragment``."""
+
+    name: str = "fragment"
+    title: str = "Fragments with a loose association"
+    summary: str = (
+        "Splits the attributes into fragments that keep true values, so that no sensitive "
+        "combination lies in one of them, and says which groups of tuples belong together, "
+        "but not which tuples."
+    )
+    parameters: tuple[Parameter, ...] = (
+        Parameter(
+            name="constraints",
+            kind=dict,
+            required=True,
+            help="attributes that may not be seen together, dependencies and a workload",
+        ),
+        Parameter(
+            name="looseness",
+            kind=int,
+            required=True,
+            least=1,
+            help="k: how many associations each sensitive one is hidden among",
+        ),
+        Parameter(name="sizes", kind=list, help="least group size of each fragment"),
+        Parameter(name="fragments", kind=list, help="a fragmentation, as lists of attributes"),
+        Parameter(
+            name="similar", kind=list, help="attributes whose values are kept alike in groups"
+        ),
+        Parameter(
+            name="objective",
+            kind=str,
+            default="fewest",
+            choices=OBJECTIVES,
+            help="what the fragmentation is chosen for",
+        ),
+        Parameter(
+            name="projections",
+            kind=list,
+            help="release the association between these fragments only, as lists of numbers",
+        ),
+        Parameter(
+            name="suppress",
+            kind=float,
+            default=0.05,
+            least=0,
+            help="the largest share of tuples that may be left out",
+        ),
+        Parameter(
+            name="strategy",
+            kind=str,
+            default="cells",
+            choices=STRATEGIES,
+            help="how tuples are placed: cells, or the published nearest-group search",
+        ),
+        Parameter(name="window", kind=int, least=0, help="nearest groups tried for a tuple"),
+        Parameter(
+            name="probes", kind=int, default=160, least=0, help="random groups tried after that"
+        ),
+        Parameter(
+            name="budget", kind=int, default=2048, least=1, help="tries for one tuple in all"
+        ),
+        Parameter(
+            name="block",
+            kind=int,
+            least=2,
+            help="associate tuples in blocks of this size, so that later deletions withdraw "
+            "one block only",
+        ),
+        Parameter(
+            name="time_limit",
+            kind=float,
+            default=10.0,
+            above=0,
+            help="seconds for improving a fragmentation",
+        ),
+    )
+
+    def describe(self) -> tuple[Described, ...]:
+        """What the method promises in general."""
+        return (
+            Described(
+                name=None,
+                promise="k-looseness: every sensitive association between fragments corresponds "
+                "to at least k equally likely ones, so it can be guessed with probability at "
+                "most 1/k; it is not differential privacy",
+                covers="the associations between values that the constraints name",
+                not_covered=NOT_COVERED,
+                source="decapitani2015, Def. 4.3, Theorem 4.7",
+            ),
+        )
+
+    def check(self, plan: Plan, schema: Schema) -> None:
+        """Raise PlanError or SchemaError where plan and schema do not fit the method."""
+        layout(plan, schema)
+
+    def guarantee(self, plan: Plan, schema: Schema) -> Guarantee:
+        """What a release will promise; computed without seeing the table."""
+        found = layout(plan, schema)
+        constraints = Constraints.from_data(_plain(plan["constraints"]))
+        covered = relevant(constraints, found.fragments)
+        words = "; ".join("{" + ", ".join(sorted(c)) + "}" for c in covered)
+        return Guarantee(
+            notion=KLooseness(k=plan["looseness"]),
+            unit=Unit.ASSOCIATION,
+            covers=f"the associations between values of the constraints {words}"
+            if covered
+            else "no association: no constraint has all its attributes released",
+            adversary=Adversary.SEES_FRAGMENTS,
+            assumes=(
+                Assumption.CONSTRAINTS_COMPLETE,
+                Assumption.NO_CORRELATED_KNOWLEDGE,
+                Assumption.NO_OTHER_RELEASE,
+                Assumption.PARAMETERS_PUBLIC,
+            ),
+            source=Proposition(work="decapitani2015", place="Def. 4.3, Theorem 4.7"),
+            not_covered=NOT_COVERED,
+        )
+
+    def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
+        """Fragment a prepared table."""
+        constraints = Constraints.from_data(_plain(plan["constraints"]))
+        found = layout(plan, schema)
+        sizes = _sizes(plan, len(found.fragments))
+        forced = excesses(table, constraints, found.fragments, sizes)
+        check_feasible(forced, table.num_rows, plan["suppress"])
+        made = associate(
+            table,
+            schema,
+            constraints,
+            found.fragments,
+            sizes,
+            similar=plan["similar"] or (),
+            search=Search(
+                strategy=plan["strategy"],
+                window=plan["window"],
+                probes=plan["probes"],
+                budget=plan["budget"],
+            ),
+            block=plan["block"],
+            randomness=run.randomness,
+            progress=run.progress,
+        )
+        left_out = made.suppressed
+        if left_out > plan["suppress"] * table.num_rows or left_out == table.num_rows:
+            raise InfeasibleError(
+                "too many tuples would have to be left out",
+                must=f"at most {100 * plan['suppress']:g} % ('suppress')",
+                got=f"{100 * left_out / table.num_rows:.3g} %",
+                do="lower the looseness, raise 'suppress' or 'budget', or coarsen attributes",
+            )
+        tables = released_tables(table, found.fragments, made, run, plan["projections"])
+        facts: dict[str, object] = {
+            "fragments": [list(f) for f in found.fragments],
+            "sizes": list(sizes),
+            "withheld": list(found.withheld),
+            "constraints": [sorted(c) for c in relevant(constraints, found.fragments)],
+            "fragmentation_proved_best": found.proved,
+            "suppressed": left_out,
+        }
+        return Outcome(tables=tables, facts=facts, findings=_findings(made, forced, table.num_rows))
+
+
+def layout(plan: Plan, schema: Schema) -> Fragmentation:
+    """The fragmentation a plan leads to under a schema, checked."""
+    constraints = Constraints.from_data(_plain(plan["constraints"]))
+    constraints.check(schema.attributes)
+    released = schema.released
+    for name in plan["similar"] or ():
+        schema[name]  # raises where the schema lacks it
+    for name in released:
+        if name.startswith(GROUP) and name[len(GROUP) :].isdigit():
+            raise SchemaError(
+                f"the attribute '{name}' is called like a column of group identifiers",
+                do="rename it",
+            )
+    if plan["fragments"] is not None:
+        given = _lists(plan["fragments"], "fragments", str)
+        found = check_given(constraints, given, released)
+    else:
+        found = find_minimal(
+            constraints, released, objective=plan["objective"], time_limit=plan["time_limit"]
+        )
+    if len(found.fragments) < 2:
+        raise PlanError(
+            "the constraints need no fragmentation: one fragment fulfils them",
+            do="release the table without the withheld attributes, or add constraints",
+        )
+    check_sizes(_sizes(plan, len(found.fragments)), plan["looseness"], len(found.fragments))
+    for chosen in _lists(plan["projections"] or (), "projections", int):
+        if len(set(chosen)) < 2 or not set(chosen) <= set(range(1, len(found.fragments) + 1)):
+            raise PlanError(
+                "a projection is not valid",
+                must=f"two or more of the fragments 1 to {len(found.fragments)}",
+                got=repr(list(chosen)),
+            )
+    return found
+
+
+def _sizes(plan: Plan, fragments: int) -> tuple[int, ...]:
+    if plan["sizes"] is None:
+        return group_sizes(plan["looseness"], fragments)
+    return tuple(plan["sizes"])
+
+
+def _lists(given: Any, name: str, kind: type) -> list[tuple[Any, ...]]:
+    if not all(isinstance(f, tuple) and all(isinstance(a, kind) for a in f) for f in given):
+        what = "attributes" if kind is str else "numbers"
+        raise PlanError(f"the '{name}' parameter is not valid", must=f"lists of {what}")
+    return list(given)
+
+
+def _plain(value: Any) -> Any:
+    from collections.abc import Mapping
+
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def released_tables(
+    table: pa.Table,
+    fragments: tuple[tuple[str, ...], ...],
+    made: Association,
+    run: Run,
+    projections: Any = None,
+) -> dict[str, pa.Table]:
+    """Fragments with group identifiers, and the association or projections of it.
+
+    Identifiers are drawn at random, and every table has an order of its own, so that
+    neither says anything about the other fragments.
+    """
+    import numpy as np
+
+    kept = made.kept
+    names = [f"{GROUP}{f}" for f in range(1, len(fragments) + 1)]
+    columns = []
+    tables: dict[str, pa.Table] = {}
+    for f, attributes in enumerate(fragments):
+        used, dense = np.unique(made.place[f, kept], return_inverse=True)
+        opaque = run.randomness.permutation(len(used)).astype(np.int32)[dense]
+        columns.append(opaque)
+        order = _order(run, opaque)
+        part = table.select(list(attributes)).take(pa.array(kept[order]))
+        tables[f"fragment-{f + 1}"] = part.append_column(names[f], pa.array(opaque[order]))
+    wanted = [tuple(p) for p in projections] if projections else [tuple(range(1, len(names) + 1))]
+    for chosen in wanted:
+        order = _order(run, columns[chosen[0] - 1])
+        data = {names[f - 1]: pa.array(columns[f - 1][order]) for f in chosen}
+        label = "association" if not projections else "association-" + "-".join(map(str, chosen))
+        tables[label] = pa.table(data)
+    return tables
+
+
+def _order(run: Run, groups: Any) -> Any:
+    """By group identifier, at random within a group; as it came where order is kept."""
+    import numpy as np
+
+    if not run.shuffle:
+        return np.arange(len(groups))
+    order = run.randomness.permutation(len(groups))
+    return order[np.argsort(groups[order], kind="stable")]
+
+
+def _findings(made: Association, forced: tuple[Excess, ...], rows: int) -> tuple[Finding, ...]:
+    found = [
+        Finding(
+            name="suppressed",
+            value=made.suppressed,
+            meaning=f"tuples left out of {rows}, since no group could take them",
+        ),
+        Finding(
+            name="first unplaced",
+            value=made.unplaced,
+            meaning="tuples no group would take in the first two passes",
+        ),
+        Finding(
+            name="dissolved",
+            value=made.dissolved,
+            meaning="tuples taken out of groups that stayed too small",
+        ),
+    ]
+    found += [
+        Finding(
+            name="too frequent",
+            value=excess.forced,
+            attribute=", ".join(excess.attributes),
+            meaning=f"tuples that had to be left out: a combination occurs {excess.largest} "
+            f"times, more than 1/{excess.limit} of the tuples",
+        )
+        for excess in forced
+    ]
+    return tuple(found)
+
+
+METHOD = Fragment()

@@ -1,0 +1,1 @@
+"""The parts of slicing, bucketisation and generalisation that their methods share."""

@@ -1,0 +1,117 @@
+# ruff: noqa: E741 - l is the field's own name for it
+"""Generalising: rows into cells, cells into labels, and the book that explains the labels.
+
+Column generalisation makes every value of a column occur at least f times. It runs before
+the diversity check, so that what is checked is what is released. The boundaries published
+are those of the cells, not of the rows in them: a tight box would tell somebody outside
+the table from somebody in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sherd.methods.slicing.coding import Coded
+
+Book = dict[str, dict[str, object]]
+"""For every label what it stands for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """A partition of rows into boxes: the cell of every row and the boxes' codes."""
+
+    names: tuple[str, ...]
+    of_row: NDArray[np.int32]
+    low: NDArray[np.int32]
+    high: NDArray[np.int32]
+    tight: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many cells there are."""
+        return len(self.low)
+
+
+def into_cells(
+    coded: Sequence[Coded],
+    *,
+    k: int,
+    tight: bool,
+    order: NDArray[np.int64],
+    l: int = 1,
+    pairs: Sequence[NDArray[np.int32]] = (),
+    n_pairs: int = 0,
+) -> Cells:
+    """Rows into cells of at least k rows and, for l above 1, diverse in every pair column."""
+    from sherd.methods.slicing.cells import cells, tight_boxes
+
+    n = len(order)
+    q = np.zeros(n, dtype=np.int32)
+    columns = [c.codes for c in coded] + ([q, *pairs] if l > 1 else [])
+    rows = np.empty((n, len(columns)), dtype=np.int32)
+    for place, column in enumerate(columns):
+        rows[:, place] = column[order]
+    ids = order.copy()
+    sizes = np.array([c.size for c in coded], dtype=np.int32)
+    depths = np.concatenate([c.depth for c in coded]).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum([len(c.depth) for c in coded])]).astype(np.int64)
+    starts, low, high = cells(
+        rows,
+        ids,
+        len(coded),
+        sizes,
+        1.0 / np.maximum(sizes - 1, 1),
+        depths,
+        offsets,
+        1,
+        max(n_pairs, 1),
+        k,
+        l,
+        tight,
+    )
+    if tight:
+        low, high = tight_boxes(rows, len(coded), starts)
+    of_row = np.empty(n, dtype=np.int32)
+    lengths = np.diff(np.append(starts, n))
+    of_row[ids] = np.repeat(np.arange(len(starts), dtype=np.int32), lengths)
+    return Cells(names=tuple(c.name for c in coded), of_row=of_row, low=low, high=high, tight=tight)
+
+
+def labelled(coded: Coded, cells: Cells, place: int) -> tuple[pa.Array, Book]:
+    """One attribute's released labels and their book."""
+    ranges = cells.low[:, place].astype(np.int64) << 32 | cells.high[:, place]
+    distinct, of_cell = np.unique(ranges, return_inverse=True)
+    labels: list[str | None] = []
+    book: Book = {}
+    for both in distinct.tolist():
+        low, high = both >> 32, both & 0xFFFFFFFF
+        label = coded.label(low, high, tight=cells.tight)
+        labels.append(label)
+        if label is not None:
+            said = coded.describe(low, high, tight=cells.tight)
+            # The root of a taxonomy may stand for a range with and for one without missing.
+            missing = said.get("missing") or book.get(label, {}).get("missing")
+            book[label] = said | ({"missing": True} if missing else {})
+    explained = {k: v for k, v in book.items() if "missing" in v or v.get("values") != [k]}
+    codes = pa.array(of_cell[cells.of_row].astype(np.int32))
+    found = pa.DictionaryArray.from_arrays(codes, pa.array(labels, pa.string()))
+    return found.cast(pa.string()), explained
+
+
+def described(coded: Sequence[Coded], cells: Cells) -> tuple[dict[str, pa.Array], dict[str, Book]]:
+    """The released labels and books of all attributes of a partition."""
+    arrays: dict[str, Any] = {}
+    books: dict[str, Book] = {}
+    for place, one in enumerate(coded):
+        arrays[one.name], books[one.name] = labelled(one, cells, place)
+    return arrays, books

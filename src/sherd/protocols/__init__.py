@@ -1,0 +1,1 @@
+"""Who says what to whom in a joint release, without sockets, files or clocks."""

@@ -1,0 +1,136 @@
+"""Frozen values to plain data and back, strictly.
+
+Everything that travels between owners and aggregator, or is kept between two starts of a
+process, is a dataclass of plain fields. Reading one back accepts exactly what writing gives:
+no unknown key, no missing key, no other type. Messages of errors name fields, never contents.
+
+>>> @dataclasses.dataclass(frozen=True, kw_only=True)
+... class Point:
+...     x: int
+...     tags: tuple[str, ...] = ()
+>>> to_data(Point(x=1, tags=("a",)))
+{'x': 1, 'tags': ['a']}
+>>> from_data(Point, {"x": 1, "tags": ["a"]}) == Point(x=1, tags=("a",))
+True
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import types
+import typing
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from sherd.errors import PeerError, UsageError
+
+T = TypeVar("T")
+
+MOST_ITEMS = 1_000_000
+"""The most items a list or mapping may have."""
+
+
+def canonical(data: Any) -> bytes:
+    """The one way a value is written as JSON: sorted keys, no spaces, ASCII.
+
+    >>> canonical({"b": 1, "a": 2})
+    b'{"a":2,"b":1}'
+    """
+    return json.dumps(
+        data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    ).encode("ascii")
+
+
+def digest(data: Any) -> str:
+    """The sha256 of a value's canonical form."""
+    return hashlib.sha256(canonical(data)).hexdigest()
+
+
+def to_data(value: Any) -> Any:
+    """A value as plain data that JSON can hold."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_data(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, (tuple, list)):
+        return [to_data(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): to_data(item) for key, item in value.items()}
+    return value
+
+
+def from_data(cls: type[T], data: Any) -> T:
+    """The value that ``to_data`` wrote; PeerError where the data is anything else."""
+    value = _read(cls, data, cls.__name__)
+    assert isinstance(value, cls)
+    return value
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _wrong(where: str, must: str) -> PeerError:
+    return PeerError(f"the field '{where}' is not valid", must=must)
+
+
+def _read(kind: Any, data: Any, where: str) -> Any:
+    if kind is Any:
+        return data
+    origin = typing.get_origin(kind)
+    if origin in (types.UnionType, typing.Union):
+        return _read_optional(kind, data, where)
+    if origin is tuple:
+        item = typing.get_args(kind)[0]
+        if not isinstance(data, list) or len(data) > MOST_ITEMS:
+            raise _wrong(where, "a list")
+        return tuple(_read(item, each, f"{where}[]") for each in data)
+    if origin is dict:
+        _, item = typing.get_args(kind)
+        if not isinstance(data, dict) or len(data) > MOST_ITEMS:
+            raise _wrong(where, "a mapping")
+        if not all(isinstance(key, str) for key in data):
+            raise _wrong(where, "a mapping of texts")
+        return {key: _read(item, each, f"{where}.*") for key, each in data.items()}
+    if dataclasses.is_dataclass(kind):
+        return _read_dataclass(kind, data, where)
+    return _read_plain(kind, data, where)
+
+
+def _read_optional(kind: Any, data: Any, where: str) -> Any:
+    if data is None:
+        return None
+    (inner,) = [each for each in typing.get_args(kind) if each is not type(None)]
+    return _read(inner, data, where)
+
+
+def _read_plain(kind: Any, data: Any, where: str) -> Any:
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        known = [member.value for member in kind]
+        if not isinstance(data, str) or data not in known:
+            raise _wrong(where, "one of " + ", ".join(known))
+        return kind(data)
+    if type(data) is not kind:  # a bool is no whole number here
+        raise _wrong(where, {int: "a whole number", str: "text", bool: "true or false"}[kind])
+    return data
+
+
+def _read_dataclass(kind: Any, data: Any, where: str) -> Any:
+    if not isinstance(data, dict):
+        raise _wrong(where, "a mapping")
+    hints = _hints(kind)
+    names = [f.name for f in dataclasses.fields(kind)]
+    if set(data) != set(names):
+        raise _wrong(where, "a mapping of exactly " + ", ".join(names))
+    fields = {name: _read(hints[name], data[name], f"{where}.{name}") for name in names}
+    try:
+        return kind(**fields)
+    except PeerError:
+        raise
+    except UsageError as error:
+        # A value's own checks speak of parameters only, so their words may travel on.
+        raise PeerError(error.what, must=error.must) from None

@@ -1,0 +1,65 @@
+"""The report a person reads: one page that opens offline, and the same as JSON, Markdown, PDF.
+
+The HTML page is self-contained: no script, no external load, plots as inline SVG in the page's
+own colours, so that it follows light and dark and prints. The PDF is drawn by matplotlib alone
+and needs neither a browser nor the network.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import OutputExistsError, UsageError
+from sherd.tables.files import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from sherd.audit.comparison import Comparison
+    from sherd.audit.result import Audit
+
+SUFFIXES = (".html", ".json", ".md", ".pdf")
+
+
+def check_outputs(paths: Sequence[Path], *, force: bool) -> None:
+    """Refuse, before anything is computed, a report that could not be written."""
+    for path in paths:
+        if path.suffix.lower() not in SUFFIXES:
+            raise UsageError(
+                "the report's format is unknown",
+                must="a name that ends in " + ", ".join(SUFFIXES),
+                got=repr(path.name),
+            )
+        if path.exists() and not force:
+            raise OutputExistsError(
+                "the report is there already", got=str(path), do="choose another, or add --force"
+            )
+
+
+def write(found: Audit | Comparison, path: Path) -> Path:
+    """Write an audit or a comparison in the form that the path's suffix names."""
+    check_outputs([path], force=True)
+    write_whole(path, _bytes(found, path.suffix.lower()))
+    return path
+
+
+def _bytes(found: Any, suffix: str) -> bytes:
+    from sherd.audit.comparison import Comparison
+
+    if suffix == ".json":
+        return (json.dumps(found.as_data(), indent=2, ensure_ascii=False) + "\n").encode()
+    single = not isinstance(found, Comparison)
+    if suffix == ".md":
+        from sherd.report import markdown
+
+        text = markdown.audit(found) if single else markdown.comparison(found)
+        return text.encode()
+    if suffix == ".pdf":
+        from sherd.report import pdf
+
+        return pdf.audit(found) if single else pdf.comparison(found)
+    from sherd.report import page
+
+    return (page.audit(found) if single else page.comparison(found)).encode()

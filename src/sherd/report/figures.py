@@ -1,0 +1,315 @@
+"""The report's pictures: map, attacks, worth, promise, distributions, associations."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from sherd.audit.verdict import OUTSIDERS, percent
+from sherd.report.plots import Palette, Plot, new_figure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sherd.audit.measure import Measure
+    from sherd.audit.result import Audit, Distribution, Place
+
+SHARES = ("unchanged", *OUTSIDERS, "reconstruction", "co-cluster", "interval")
+"""Attacks whose success is a share, drawn in one picture."""
+
+DISTANCES = ("marginals-1", "marginals-2", "marginals-3", "associations", "pmse")
+_MOST = 12
+
+
+def figures(audit: Audit) -> list[Plot]:
+    """Every picture that the audit has the numbers for."""
+    found = []
+    pictures = audit.pictures
+    if len(pictures.places) > 1:
+        found.append(risk_map(pictures.places, pictures.places_note))
+    attacks = [m for m in audit.measures if m.code in SHARES]
+    if attacks:
+        found.append(_attacks(attacks))
+    claimed = audit.guarantee.get("epsilon")
+    if "epsilon-frozen" in audit:
+        found.append(_promise(audit, claimed))
+    distances = [m for m in audit.measures if m.code in DISTANCES and m.baseline is not None]
+    if distances:
+        found.append(_distances(distances))
+    if pictures.distributions:
+        found.append(_distributions(pictures.distributions))
+    if pictures.associations is not None and len(pictures.names) > 1:
+        found.append(_associations(audit))
+    return found
+
+
+def risk_map(places: Sequence[Place], note: str, title: str = "Risk and usefulness") -> Plot:
+    """Points by utility and risk; the lower right is where one wants to be."""
+
+    def draw(c: Palette) -> Any:
+        figure, axes = new_figure(7.4, 4.4)
+        ax = axes[0][0]
+        ax.axhspan(0.2, 1.06, color=c.bad, alpha=0.09, lw=0)
+        ax.axhspan(-0.06, 0.05, color=c.good, alpha=0.09, lw=0)
+        ax.text(0.5, 1.03, "attacks succeed", color=c.bad, fontsize=9, va="top", ha="center")
+        ax.text(
+            0.99, -0.045, "attacks do no better than chance", color=c.good, fontsize=9, ha="right"
+        )
+        for place, (dx, dy) in zip(places, _apart(places), strict=True):
+            marker, size = ("D", 95) if place.this else ("o", 55)
+            ax.annotate(
+                place.name,
+                (place.utility, place.risk),
+                xytext=(dx, dy),
+                textcoords="offset points",
+                fontweight="bold" if place.this else "normal",
+                va="center",
+                ha="left" if dx > 0 else "right",
+                arrowprops={"arrowstyle": "-", "color": c.muted, "lw": 0.7} if dy else None,
+            )
+            ax.scatter(
+                [place.utility],
+                [place.risk],
+                s=size,
+                marker=marker,
+                color=c.after if place.this else c.before,
+                zorder=3,
+                edgecolor=c.paper,
+                linewidth=1,
+            )
+        ax.set(xlim=(-0.03, 1.03), ylim=(-0.06, 1.06))
+        ax.set_xlabel("joint distribution of pairs kept  →  more useful")
+        ax.set_ylabel("best attack, above chance  →  riskier")
+        ax.grid(visible=True, lw=0.5)
+        return figure
+
+    listed = "; ".join(
+        f"{p.name}: usefulness {p.utility:.2f}, risk {p.risk:.2f}"
+        + (" (this one)" if p.this else "")
+        for p in places
+    )
+    tail = f" Measured on: {note}." if note else ""
+    return Plot(
+        name="map", title=title, alt=f"A map of risk against usefulness. {listed}.{tail}", draw=draw
+    )
+
+
+def _apart(places: Sequence[Place]) -> list[tuple[float, float]]:
+    """Where each name goes beside its point, in points of length, so that none overlap.
+
+    Names go up from the lowest: there is room above, and the floor has words of its own.
+    """
+    found: dict[int, tuple[float, float]] = {}
+    taken: list[tuple[float, float, int]] = []
+    points = [(place.utility * 400, place.risk * 200) for place in places]
+    order = sorted(range(len(places)), key=lambda i: (places[i].risk, places[i].utility))
+    for i in order:
+        side = -1 if places[i].utility > 0.75 else 1
+        x, y = points[i]
+        dy = 0.0
+        while any(
+            abs(y + dy - ty) < 14 and abs(x - tx) < 90 and s == side for tx, ty, s in taken
+        ) or any(
+            abs(y + dy - py) < 10 and 0 < side * (px - x) < 70
+            for place, (px, py) in enumerate(points)
+            if place != i
+        ):
+            dy += 7
+        taken.append((x, y + dy, side))
+        found[i] = ((16.0 if dy else 10.0) * side, dy)
+    return [found[i] for i in range(len(places))]
+
+
+def _attacks(attacks: Sequence[Measure]) -> Plot:
+    def draw(c: Palette) -> Any:
+        figure, axes = new_figure(7.4, 0.42 * len(attacks) + 1.1)
+        ax = axes[0][0]
+        for row, one in enumerate(reversed(attacks)):
+            excess = one.excess or 0.0
+            colour = c.bad if excess >= 0.05 else c.good
+            ax.barh(row, max(0.0, one.value), height=0.56, color=colour, alpha=0.85)
+            if one.low is not None and one.high is not None:
+                ax.plot([max(0, one.low), min(1, one.high)], [row, row], color=c.ink, lw=1.4)
+            if one.baseline is not None:
+                ax.plot([one.baseline] * 2, [row - 0.4, row + 0.4], color=c.ink, lw=2.2)
+            ax.text(
+                min(1.0, max(0.0, one.value, one.high or 0)) + 0.012,
+                row,
+                percent(max(0, one.value)),
+                va="center",
+                fontsize=9,
+            )
+        ax.set_yticks(range(len(attacks)), [one.spec.title for one in reversed(attacks)])
+        ax.set(xlim=(0, 1.12), xlabel="success; upright stroke: by chance or on people not in it")
+        ax.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+        ax.tick_params(axis="y", length=0)
+        ax.grid(visible=True, axis="x", lw=0.5)
+        ax.set_axisbelow(True)
+        return figure
+
+    listed = "; ".join(
+        f"{one.spec.title}: {percent(max(0, one.value))}, baseline {percent(one.baseline or 0)}"
+        for one in attacks
+    )
+    return Plot(
+        name="attacks",
+        title="What attackers achieve",
+        alt=f"Success of attacks. {listed}.",
+        draw=draw,
+    )
+
+
+def _promise(audit: Audit, claimed: Any) -> Plot:
+    rows = [("claimed in the experiment", 1.0, "before")]
+    for code, words in (
+        ("epsilon-frozen", "shown by test runs, noise of the table"),
+        ("epsilon-recomputed", "shown by real runs, all made anew"),
+    ):
+        if code in audit:
+            value = audit[code].value
+            rows.append((words, value, "bad" if value > 1 else "good"))
+    if "loss-factor" in audit and claimed:
+        factor = audit["loss-factor"].value / float(claimed)
+        bad = factor > 1 + 1e-6
+        rows.append(("exact, on this table (ε / claimed ε)", factor, "bad" if bad else "good"))
+    finite = [value for _, value, _ in rows if math.isfinite(value)]
+    most = max(finite)
+
+    def draw(c: Palette) -> Any:
+        figure, axes = new_figure(7.4, 0.5 * len(rows) + 0.9)
+        ax = axes[0][0]
+        wide = most > 20
+        for row, (_, value, tone) in enumerate(reversed(rows)):
+            shown = value if math.isfinite(value) else most * 3
+            ax.barh(
+                row, shown, height=0.5, color=getattr(c, tone), alpha=0.85, left=0.1 if wide else 0
+            )
+            text = f"{value:.3g}" if math.isfinite(value) else "without bound"
+            beside = shown * 1.08 if wide else shown + 0.015 * most
+            ax.text(beside, row, text, va="center", fontsize=9)
+        ax.axvline(1, color=c.ink, lw=1.4, ls=(0, (4, 3)))
+        ax.set_yticks(range(len(rows)), [words for words, _, _ in reversed(rows)])
+        if wide:
+            ax.set_xscale("log")
+            ax.xaxis.set_major_formatter("{x:g}")
+        ax.set_xlim(0.1 if wide else 0, most * (6 if wide else 1.18))
+        ax.set_xlabel("privacy loss, in units of the claimed ε (dashed: the claim)")
+        ax.tick_params(axis="y", length=0)
+        return figure
+
+    listed = "; ".join(f"{words}: {value:.3g}" for words, value, _ in rows)
+    return Plot(
+        name="promise", title="Does the claimed ε hold?", alt=f"Privacy loss. {listed}.", draw=draw
+    )
+
+
+def _distances(measures: Sequence[Measure]) -> Plot:
+    def draw(c: Palette) -> Any:
+        figure, axes = new_figure(7.4, 0.45 * len(measures) + 1.1)
+        ax = axes[0][0]
+        for row, one in enumerate(reversed(measures)):
+            base = one.baseline or 0.0
+            ax.plot([base, one.value], [row, row], color=c.rule, lw=3, zorder=1)
+            ax.scatter([base], [row], color=c.before, s=60, zorder=2, marker="|", linewidth=3)
+            ax.scatter([one.value], [row], color=c.after, s=60, zorder=3)
+            ax.text(max(base, one.value) + 0.015, row, f"{one.value:.3f}", va="center", fontsize=9)
+        ax.set_yticks(range(len(measures)), [one.spec.title for one in reversed(measures)])
+        ax.set_xlim(0, max(0.3, *(max(m.value, m.baseline or 0) for m in measures)) * 1.15)
+        ax.set_xlabel("distance from the original   (dot: the release, stroke: its yardstick)")
+        ax.tick_params(axis="y", length=0)
+        ax.grid(visible=True, axis="x", lw=0.5)
+        return figure
+
+    listed = "; ".join(
+        f"{m.spec.title}: {m.value:.3f}, yardstick {m.baseline:.3f} ({m.against})" for m in measures
+    )
+    return Plot(
+        name="distances",
+        title="How far the release is from the data",
+        alt=f"Distances of the release from the original. {listed}.",
+        draw=draw,
+    )
+
+
+def _distributions(every: Sequence[Distribution]) -> Plot:
+    shown = every[:_MOST]
+
+    def draw(c: Palette) -> Any:
+        columns = min(3, len(shown))
+        rows = -(-len(shown) // columns)
+        figure, axes = new_figure(7.4, 1.9 * rows + 0.3, rows, columns)
+        flat = [ax for line in axes for ax in line]
+        for ax, one in zip(flat, shown, strict=False):
+            at = range(len(one.classes))
+            ax.bar(at, one.before, width=0.95, color=c.before, alpha=0.35)
+            ax.step(at, one.after, where="mid", color=c.after, lw=1.8)
+            ax.set_title(_short(one.name, 24), fontsize=10, loc="left")
+            ends = [0, len(one.classes) - 1]
+            ax.set_xticks(ends, [_short(one.classes[i], 12) for i in ends], fontsize=8)
+            labels = ax.get_xticklabels()
+            labels[0].set_ha("left")
+            labels[-1].set_ha("right")
+            ax.set_yticks([])
+            ax.spines["left"].set_visible(False)
+        for ax in flat[len(shown) :]:
+            ax.set_visible(False)
+        return figure
+
+    more = f" {len(every) - _MOST} more are in the JSON file." if len(every) > _MOST else ""
+    off = ", ".join(
+        f"{d.name} {sum(abs(b - a) for b, a in zip(d.before, d.after, strict=True)) / 2:.2f}"
+        for d in shown
+    )
+    return Plot(
+        name="distributions",
+        title="Distributions: original (bars) and release (line)",
+        alt=f"Distributions before and after; share of records that differ: {off}.{more}",
+        draw=draw,
+    )
+
+
+def _short(text: str, most: int) -> str:
+    # matplotlib would take dollar signs for formulas.
+    text = text.replace("$", r"\$")
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _associations(audit: Audit) -> Plot:
+    names = audit.pictures.names
+    assert audit.pictures.associations is not None
+    before, after = audit.pictures.associations
+
+    def draw(c: Palette) -> Any:
+        figure, axes = new_figure(7.4, 3.1, 1, 3)
+        panels = ((before, "original"), (after, "release"), (after - before, "difference"))
+        mesh = None
+        for ax, (matrix, title) in zip(axes[0], panels, strict=True):
+            mesh = ax.pcolormesh(
+                matrix[::-1], cmap="RdBu_r", vmin=-1, vmax=1, edgecolors="face", lw=0.3
+            )
+            ax.set_title(title, fontsize=10, loc="left")
+            ax.set_aspect("equal")
+            ax.set_xticks([])
+            ax.set_yticks([])
+            for spine in ax.spines.values():
+                spine.set_visible(False)
+        small = 8 if len(names) <= 14 else 6
+        axes[0][0].set_yticks(
+            [len(names) - i - 0.5 for i in range(len(names))],
+            [_short(name, 16) for name in names],
+            fontsize=small,
+        )
+        axes[0][0].tick_params(length=0)
+        bar = figure.colorbar(mesh, ax=list(axes[0]), shrink=0.75, ticks=[-1, 0, 1])
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(color=c.rule)
+        return figure
+
+    change = audit["associations"].value if "associations" in audit else 0.0
+    return Plot(
+        name="associations",
+        title="Correlations and associations",
+        alt="Heat maps of the association of every pair of attributes in the original and in the "
+        f"release, and their difference; the mean absolute change is {change:.3f}.",
+        draw=draw,
+    )

@@ -1,0 +1,82 @@
+"""The report as Markdown: the same words and numbers, for a repository or a ticket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sherd.report import words
+
+if TYPE_CHECKING:
+    from sherd.audit.comparison import Comparison
+    from sherd.audit.result import Audit
+
+_MARKS = {"good": "✓", "bad": "✗", "plain": "•"}
+
+
+def _cell(text: object) -> str:
+    """A text that cannot break out of a table's cell, nor become markup."""
+    plain = str(text).replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+    return plain.replace("<", "&lt;").replace("`", "\\`")
+
+
+def audit(found: Audit) -> str:
+    """The Markdown text of one audit."""
+    verdict = found.verdict
+    lines = [
+        f"# {verdict.headline}",
+        "",
+        f"**Internal: not for publication.** Audit of a release by {_cell(found.title)}: "
+        f"{found.rows:,} records, {len(found.attributes)} attributes.",
+        "",
+        f"Risk: **{verdict.risk}**. Usefulness: **{verdict.usefulness}**. "
+        f"Promise: **{verdict.promise}**.",
+        "",
+        *(f"- {_MARKS[point.tone]} {_cell(point.text)}" for point in verdict.points),
+    ]
+    for heading, items in words.promise(found.guarantee):
+        if items:
+            lines += ["", f"## {heading}", "", *(f"- {_cell(item)}" for item in items)]
+    for side, title in words.SIDES.items():
+        measures = found.on(side)
+        if not measures:
+            continue
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            "| measure | value | 95 % interval | yardstick | rests on | label |",
+            "|---|---:|---:|---:|---|---|",
+        ]
+        for m in measures:
+            against = f" ({_cell(m.against)})" if m.against else ""
+            lines.append(
+                f"| {m.spec.title} | {words.number(m.value)} | {words.interval(m)} | "
+                f"{words.number(m.baseline)}{against} | {_cell(m.basis)} | {m.spec.label} |"
+            )
+    if found.checks:
+        lines += ["", "## Checks of the released files", ""]
+        outcome = {True: "✓", False: "✗", None: "–"}
+        lines += [f"- {outcome[c.passed]} {_cell(c.name)}: {_cell(c.detail)}" for c in found.checks]
+    if found.skipped:
+        lines += ["", "## Left out", ""]
+        lines += [f"- {s.spec.title}: {_cell(s.reason)}" for s in found.skipped]
+    return "\n".join([*lines, "", words.INTERNAL, ""])
+
+
+def comparison(found: Comparison) -> str:
+    """The Markdown text of a comparison."""
+    lines = [
+        f"# {'Recommended: ' + _cell(found.recommended) if found.recommended else 'None can be recommended'}",  # noqa: E501 - one heading
+        "",
+        _cell(found.reason),
+        "",
+        "| release | usefulness | worst attack | risk | promise |",
+        "|---|---:|---:|---|---|",
+    ]
+    for place in found.places:
+        verdict = found.audits[place.name].verdict
+        lines.append(
+            f"| {_cell(place.name)} | {words.number(place.utility)} | {words.number(place.risk)} | "
+            f"{verdict.risk} | {verdict.promise} |"
+        )
+    return "\n".join([*lines, "", words.INTERNAL, ""])

@@ -1,0 +1,109 @@
+"""The HTML page: verdict first, then pictures, then every number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sherd.audit.attacks import ATTACKS
+from sherd.report import words
+from sherd.report.figures import figures, risk_map
+
+if TYPE_CHECKING:
+    from sherd.audit.comparison import Comparison
+    from sherd.audit.result import Audit
+    from sherd.report.plots import Plot
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+_INTRODUCTIONS = {
+    "map": "Each point is a method with the same parameters. Right is more useful, up is riskier; "
+    "the diamond is this release's plan.",
+    "attacks": "Bars: how often each attack succeeds. Upright strokes: how often it would by "
+    "chance, or on people who took no part. Only the difference is the release's doing.",
+    "promise": "A worst-case table and its neighbour are protected many times over; an attacker's "
+    "best test then shows at least this much privacy loss.",
+    "distances": "The nearer the dot lies to zero, or to its yardstick, the better.",
+    "distributions": "Where the line follows the bars, single attributes survived.",
+    "associations": "Where the third panel is pale, dependencies between attributes survived.",
+}
+
+
+def _environment() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = words.number
+    environment.filters["interval"] = words.interval
+    return environment
+
+
+def _picture(plot: Plot) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    # Our own drawing; every text in it was escaped when it was drawn.
+    svg = Markup(plot.svg())  # noqa: S704
+    return {
+        "name": plot.name,
+        "title": plot.title,
+        "alt": plot.alt,
+        "svg": svg,
+        "introduction": _INTRODUCTIONS.get(plot.name, ""),
+    }
+
+
+def _lights(audit: Audit) -> list[dict[str, str]]:
+    found = []
+    for part, title in (("risk", "Risk"), ("usefulness", "Usefulness"), ("promise", "Promise")):
+        tone, word, explained = words.LIGHTS[part][getattr(audit.verdict, part)]
+        found.append({"title": title, "tone": tone, "word": word, "explained": explained})
+    return found
+
+
+def audit(found: Audit) -> str:
+    """The page of one audit."""
+    text: str = (
+        _environment()
+        .get_template("audit.html")
+        .render(
+            audit=found,
+            lights=_lights(found),
+            promise=words.promise(found.guarantee),
+            pictures=[_picture(plot) for plot in figures(found)],
+            sides=[(title, found.on(side)) for side, title in words.SIDES.items()],
+            attacks=ATTACKS,
+            internal=words.INTERNAL,
+        )
+    )
+    return text
+
+
+def comparison(found: Comparison) -> str:
+    """The page of a comparison."""
+    codes = list(
+        dict.fromkeys(m.code for audit in found.audits.values() for m in audit.measures if m.code)
+    )
+    picture = risk_map(found.places, "", title="Releases by risk and usefulness")
+    rows = []
+    for code in codes:
+        having = [audit.by_code.get(code) for audit in found.audits.values()]
+        spec = next(one.spec for one in having if one is not None)
+        rows.append({"spec": spec, "values": having})
+    text: str = (
+        _environment()
+        .get_template("compare.html")
+        .render(
+            found=found,
+            picture=_picture(picture),
+            lights={name: _lights(audit) for name, audit in found.audits.items()},
+            rows=rows,
+            internal=words.INTERNAL,
+        )
+    )
+    return text

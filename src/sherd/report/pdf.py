@@ -1,0 +1,115 @@
+"""The report as PDF, by matplotlib alone: no browser and no network are needed.
+
+It holds the verdict, the promise, every picture and the table of numbers. For a printed copy
+of the page itself, print the HTML file: it has a style for paper.
+"""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from sherd.report import words
+from sherd.report.figures import figures, risk_map
+from sherd.report.plots import LIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sherd.audit.comparison import Comparison
+    from sherd.audit.result import Audit
+    from sherd.report.plots import Plot
+
+_PAGE = (8.27, 11.69)  # A4, in inches
+_WIDTH = 96
+
+Line = tuple[str, int, bool, str]
+"""Text, size, bold, colour."""
+
+
+def audit(found: Audit) -> bytes:
+    """The PDF of one audit."""
+    verdict = found.verdict
+    lines: list[Line] = [
+        ("INTERNAL: NOT FOR PUBLICATION", 8, True, LIGHT.bad),
+        (f"Audit of a release by {found.title}: {found.rows:,} records", 9, False, LIGHT.muted),
+        (verdict.headline, 15, True, LIGHT.ink),
+        (
+            f"Risk: {verdict.risk}. Usefulness: {verdict.usefulness}. Promise: {verdict.promise}.",
+            11,
+            True,
+            LIGHT.ink,
+        ),
+    ]
+    tones = {"good": ("✓", LIGHT.good), "bad": ("✗", LIGHT.bad), "plain": ("•", LIGHT.ink)}
+    for point in verdict.points:
+        mark, colour = tones[point.tone]
+        lines.append((f"{mark} {point.text}", 9, False, colour))
+    for heading, items in words.promise(found.guarantee):
+        if items:
+            lines.append((heading, 11, True, LIGHT.ink))
+            lines += [(f"• {item}", 9, False, LIGHT.ink) for item in items]
+    numbers: list[Line] = []
+    for side, title in words.SIDES.items():
+        numbers.append((title, 12, True, LIGHT.ink))
+        for m in found.on(side):
+            yardstick = "" if m.baseline is None else f"; yardstick {words.number(m.baseline)}"
+            said = f"{m.spec.title}: {words.number(m.value)} ({words.interval(m)}{yardstick}; "
+            numbers.append((f"{said}{m.spec.label})", 9, False, LIGHT.ink))
+            numbers.append((f"    {m.basis}", 7, False, LIGHT.muted))
+    numbers += [
+        (f"Left out: {s.spec.title}: {s.reason}", 8, False, LIGHT.muted) for s in found.skipped
+    ]
+    return _book(lines, figures(found), numbers)
+
+
+def comparison(found: Comparison) -> bytes:
+    """The PDF of a comparison."""
+    lines: list[Line] = [
+        ("INTERNAL: NOT FOR PUBLICATION", 8, True, LIGHT.bad),
+        (f"Recommended: {found.recommended or 'none of these'}", 15, True, LIGHT.ink),
+        (found.reason, 10, False, LIGHT.ink),
+    ]
+    for name, one in found.audits.items():
+        lines.append((name, 12, True, LIGHT.ink))
+        lines.append((one.verdict.headline, 9, False, LIGHT.ink))
+    return _book(lines, [risk_map(found.places, "", "Releases by risk and usefulness")], [])
+
+
+def _book(first: list[Line], plots: Iterable[Plot], last: list[Line]) -> bytes:
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    out = io.BytesIO()
+    information = {"Title": "Audit of a release", "Creator": "sherd", "CreationDate": None}
+    with PdfPages(out, metadata=information) as book:
+        _pages(book, first)
+        for plot in plots:
+            plot.save(book.savefig)
+        _pages(book, last)
+    return out.getvalue()
+
+
+def _pages(book: Any, lines: list[Line]) -> None:
+    """Lines of text, wrapped, on as many pages as they need."""
+    from matplotlib.figure import Figure
+
+    wrapped: list[Line] = []
+    for text, size, bold, colour in lines:
+        room = int(_WIDTH * 9 / size)
+        parts = textwrap.wrap(text, room, subsequent_indent="  ") or [""]
+        wrapped += [(part, size, bold, colour) for part in parts]
+    figure, place = None, 0.0
+    for text, size, bold, colour in wrapped:
+        step = size * 1.55 / 72 / _PAGE[1] + (0.008 if bold else 0)
+        if figure is None or place - step < 0.05:
+            if figure is not None:
+                book.savefig(figure)
+            figure, place = Figure(figsize=_PAGE, facecolor=LIGHT.paper), 0.95
+        place -= step
+        figure.text(
+            0.08, place, text, fontsize=size, color=colour, parse_math=False,
+            fontweight="bold" if bold else "normal",
+        )  # fmt: skip
+    if figure is not None:
+        book.savefig(figure)

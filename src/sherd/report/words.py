@@ -1,0 +1,110 @@
+"""Numbers and guarantees in the words of the report, shared by all its forms."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from sherd.audit.measure import Side
+from sherd.guarantees import Adversary, Assumption, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from enum import Enum
+
+    from sherd.audit.measure import Measure
+
+INTERNAL = (
+    "Internal: not for publication. These numbers were computed from the original data, and no "
+    "guarantee covers them. Those marked publishable were computed from the release alone."
+)
+SIDES = {
+    Side.UTILITY: "What the release is worth",
+    Side.RISK: "What the release gives away",
+    Side.PROMISE: "Whether the promise holds",
+}
+LIGHTS = {
+    "risk": {
+        "low": ("good", "Low", "attacks do no better than chance"),
+        "noticeable": ("plain", "Noticeable", "some attacks beat chance"),
+        "serious": ("bad", "Serious", "attacks succeed"),
+        "unknown": ("plain", "Unknown", "no attack could be run"),
+    },
+    "usefulness": {
+        "high": ("good", "High", "most structure is kept"),
+        "fair": ("plain", "Fair", "part of the structure is kept"),
+        "poor": ("bad", "Poor", "little structure is kept"),
+        "unknown": ("plain", "Unknown", "could not be measured"),
+    },
+    "promise": {
+        "holds": ("good", "Holds", "as far as it can be tested"),
+        "fails": ("bad", "Does not hold", "as claimed"),
+        "untested": ("plain", "Untested", "nothing to test it by"),
+        "none": ("bad", "None", "nothing is promised"),
+    },
+}
+"""For each part of the verdict and each level: tone, word, explanation."""
+
+
+def number(value: float | None) -> str:
+    """A number with as many digits as it deserves.
+
+    >>> number(0.01234), number(1234.5), number(None), number(math.inf), number(0.0)
+    ('0.0123', '1,234', '–', 'unbounded', '0')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "unbounded"
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) >= 1e-4 else f"{value:.1e}"
+
+
+def interval(measure: Measure) -> str:
+    """The 95 % interval, or how the number is exact."""
+    if measure.low is None and measure.high is None:
+        return "exact"
+    if measure.high is None:
+        return f"at least {number(measure.low)}"
+    return f"{number(measure.low)} to {number(measure.high)}"
+
+
+def promise(guarantee: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """The guarantee as headed lists: what is protected, against whom, if what, what not."""
+    if not guarantee or "notion" not in guarantee:
+        return [("What is promised", ["Nothing: this table came without a guarantee."])]
+    said = [line for line in str(guarantee.get("words", "")).splitlines() if line]
+    first = next((line[9:] for line in said if line.startswith("Promise: ")), "")
+    assumed = [_member(Assumption, value) for value in guarantee.get("assumes", ())]
+    conditions = [a.words for a in assumed if a is not None and not a.leaks]
+    leaks = [a.words for a in assumed if a is not None and a.leaks]
+    unit = _member(Unit, guarantee.get("unit"))
+    adversary = _member(Adversary, guarantee.get("adversary"))
+    covered = [f"{first}" if first else str(guarantee["notion"])]
+    if unit is not None:
+        covered.append(f"For {unit.words}.")
+    if guarantee.get("covers"):
+        covered.append(f"Covered: {guarantee['covers']}.")
+    return [
+        ("What is promised", covered),
+        ("Against whom", [_sentence(adversary.words)] if adversary is not None else []),
+        ("Only if", _sentences(conditions)),
+        ("What is not protected", _sentences([*leaks, *guarantee.get("not_covered", ())])),
+    ]
+
+
+def _member(kind: Any, value: object) -> Any:
+    """A member by its value; None for one that a newer release invented."""
+    known: dict[object, Enum] = {member.value: member for member in kind}
+    return known.get(value)
+
+
+def _sentences(texts: Iterable[str]) -> list[str]:
+    return [_sentence(text) for text in texts]
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "."

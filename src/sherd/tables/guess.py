@@ -1,0 +1,166 @@
+"""What a column seems to be: its type, whether it tells people apart, its labels.
+
+A guess looks at the data, so nothing of it may be taken for public: bounds are never
+guessed at all, and labels are marked as taken from the data.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sherd.tables.conform import is_text
+from sherd.tables.schema import Role, Type
+
+MARKS = ("?", "-", ".", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None")
+"""Texts that often stand for a missing cell."""
+
+LISTED = 200
+"""Up to so many different labels are listed."""
+
+_SMALL = 10
+_ID_NAME = re.compile(r"(?i)(^|[_\W])(id|uuid|guid|ssn|key|index|rowid|nr)$|^(id|uuid|guid)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guess:
+    """What a column seems to be, and why."""
+
+    name: str
+    type: Type
+    role: Role = Role.QUASI_IDENTIFIER
+    values: tuple[str, ...] | None = None
+    marks: tuple[str, ...] = ()
+    why: str = ""
+
+
+def guess(name: str, column: pa.ChunkedArray) -> Guess:
+    """What a column seems to be."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.cast(column.type.storage_type)
+    kind = column.type
+    if column.null_count == len(column):
+        return _apart(name, "every cell is missing")
+    if is_text(kind):
+        return _guess_text(name, column)
+    if pa.types.is_dictionary(kind):
+        try:
+            return _guess_text(name, column.cast(kind.value_type).cast(pa.string()))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return _apart(name, f"values of the type {kind.value_type} cannot be treated")
+    return _guess_typed(name, column)
+
+
+def _apart(name: str, why: str) -> Guess:
+    return Guess(name=name, type=Type.TEXT, role=Role.IDENTIFIER, why=why)
+
+
+def _guess_typed(name: str, column: pa.ChunkedArray) -> Guess:
+    test, kind = pa.types, column.type
+    if test.is_boolean(kind):
+        return Guess(name=name, type=Type.BOOLEAN)
+    if test.is_date(kind):
+        return Guess(name=name, type=Type.DATE)
+    if test.is_timestamp(kind):
+        return Guess(name=name, type=Type.DATETIME)
+    if test.is_integer(kind) or (test.is_decimal(kind) and kind.scale == 0):
+        return _guess_whole(name, column)
+    if test.is_floating(kind) and _all_whole(column):
+        return _guess_whole(name, column)
+    if test.is_floating(kind) or test.is_decimal(kind):
+        return Guess(name=name, type=Type.NUMBER)
+    return _apart(name, f"values of the type {kind} cannot be treated")
+
+
+def _all_whole(column: pa.ChunkedArray) -> bool:
+    finite = pc.is_finite(column)
+    whole = pc.equal(pc.floor(column), column)
+    small = pc.less(pc.abs(column), 2.0**53)
+    return pc.all(pc.and_(finite, pc.and_(whole, small))).as_py() is True
+
+
+def _guess_whole(name: str, column: pa.ChunkedArray) -> Guess:
+    present = column.drop_null()
+    different = pc.count_distinct(present).as_py()
+    if different == len(present) >= _SMALL:
+        bounds = pc.min_max(present)
+        counted = bounds["max"].as_py() - bounds["min"].as_py() == len(present) - 1
+        if counted or _ID_NAME.search(name):
+            return Guess(
+                name=name,
+                type=Type.INTEGER,
+                role=Role.IDENTIFIER,
+                why="no two rows have the same number: it counts or names them",
+            )
+    why = "few different numbers: if they are codes, make it a category" if different <= 5 else ""
+    return Guess(name=name, type=Type.INTEGER, why=why)
+
+
+def _guess_text(name: str, column: pa.ChunkedArray) -> Guess:
+    ordered = pa.types.is_dictionary(column.type) and column.type.ordered
+    order = _dictionary(column) if ordered else None
+    plain = column.cast(pa.string()).drop_null()
+    distinct = pc.unique(plain)
+    found = tuple(mark for mark in MARKS if mark in set(distinct.to_pylist()))
+    marks = pa.array(found, pa.string())
+    rest = distinct.filter(pc.invert(pc.is_in(distinct, value_set=marks)))
+    if not len(rest):  # nothing but marks: then they are labels
+        rest, found, marks = distinct, (), pa.array([], pa.string())
+    parsed = None if ordered else _parsed(rest)
+    if parsed is not None:
+        return Guess(name=name, type=parsed, marks=found)
+    rows = len(plain) - pc.sum(pc.is_in(plain, value_set=marks)).as_py()
+    apart = _tells_apart(rest, rows)
+    if apart and not ordered:
+        return Guess(name=name, type=Type.TEXT, role=Role.IDENTIFIER, marks=found, why=apart)
+    labels = [label for label in order if label not in found] if order else sorted(rest.to_pylist())
+    values = tuple(labels) if len(labels) <= LISTED else None
+    kind = Type.ORDINAL if ordered else Type.CATEGORY
+    return Guess(name=name, type=kind, values=values, marks=found)
+
+
+def _dictionary(column: pa.ChunkedArray) -> list[str]:
+    labels = column.unify_dictionaries().chunk(0).dictionary.to_pylist()
+    return [label for label in labels if label is not None]
+
+
+def _tells_apart(distinct: pa.Array, rows: int) -> str:
+    """Why a column of text seems to name people; empty where it does not."""
+    if len(distinct) == rows >= _SMALL:
+        return "no two rows have the same text: it may name people"
+    if len(distinct) > LISTED and len(distinct) * 2 > rows:
+        return "most rows have a text of their own: it may name people"
+    if pc.mean(pc.utf8_length(distinct)).as_py() > 60:
+        return "long texts may name people"
+    return ""
+
+
+def _parsed(distinct: pa.Array) -> Type | None:
+    """The type all texts can be read as, if it is not text."""
+    # 007 is a code: a number would lose its zeros.
+    if pc.any(pc.match_substring_regex(distinct, r"^[+-]?0\d")).as_py():
+        return None
+    shapes = (
+        (Type.INTEGER, r"^[+-]?\d{1,18}$", pa.int64()),
+        (Type.NUMBER, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$", pa.float64()),
+        (Type.BOOLEAN, r"^(true|false|True|False|TRUE|FALSE)$", pa.bool_()),
+        (Type.DATE, r"^\d{4}-\d\d-\d\d$", pa.date32()),
+        (Type.DATETIME, r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$", pa.timestamp("ns")),
+        (
+            Type.DATETIME,
+            r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:?\d\d)?)$",
+            pa.timestamp("ns", "UTC"),
+        ),
+    )
+    for kind, shape, arrow in shapes:
+        if not pc.all(pc.match_substring_regex(distinct, shape)).as_py():
+            continue
+        try:
+            distinct.cast(arrow)
+        except pa.ArrowInvalid:  # the 31st of February
+            return None
+        return kind
+    return None

