@@ -36,6 +36,7 @@ DIRECTORY: dict[str, str] = {
     "anatomy": "sherd.methods.anatomy:METHOD",
     "fragment": "sherd.fragments.method:METHOD",
     "diffgen": "sherd.methods.diffgen:METHOD",
+    "arbdistdp": "sherd.methods.arbdistdp:METHOD",
 }
 """Every method's public name and where it lives."""
 

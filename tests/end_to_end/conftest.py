@@ -86,8 +86,9 @@ class Desk:
 
     def rows(self, lines: Sequence[str] = (), n: int = 30) -> None:
         """The table, with more lines at its end."""
+        cities = ("Oslo", "Rome", "Lima")
         good = [
-            f"{MARKER}-{i},{20 + i},{('Oslo', 'Rome', 'Lima')[i % 3]},{'true' if i % 4 else 'false'}"
+            f"{MARKER}-{i},{20 + i},{cities[i % 3]},{'true' if i % 4 else 'false'}"
             for i in range(n)
         ]
         self.write("people.csv", "name,age,city,ill\n" + "\n".join([*good, *lines]) + "\n")
@@ -117,9 +118,7 @@ def desk(tmp_path: Path) -> Desk:
     return made
 
 
-def assert_refused(
-    result: subprocess.CompletedProcess[str], code: int, *texts: str
-) -> None:
+def assert_refused(result: subprocess.CompletedProcess[str], code: int, *texts: str) -> None:
     """The exit code, the reason on standard error, and no cell in either stream."""
     assert result.returncode == code, result.stderr
     for text in texts:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -19,6 +18,9 @@ from sherd.guarantees import Adversary, Guarantee, NoGuarantee, Proposition, Uni
 from sherd.method import DIRECTORY, Outcome
 from sherd.protection import PAID, Settings, cores, population_of, protect, protect_to
 from sherd.release import Release, Staged, read_manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MARKER = 8_675_309.25
 SCHEMA = sherd.Schema.from_data(
@@ -87,10 +89,10 @@ class Copying:
     summary = "Copies."
     parameters = ()
 
-    def check(self, plan: Any, schema: Any) -> None:
+    def check(self, _plan: Any, _schema: Any) -> None:
         """Everything is fine."""
 
-    def guarantee(self, plan: Any, schema: Any) -> Guarantee:
+    def guarantee(self, _plan: Any, _schema: Any) -> Guarantee:
         """None."""
         return Guarantee(
             notion=NoGuarantee(reason="it copies"),
@@ -101,7 +103,7 @@ class Copying:
             source=Proposition(work="none", place="none"),
         )
 
-    def run(self, table: pa.Table, schema: Any, plan: Any, run: Any) -> Outcome:
+    def run(self, table: pa.Table, *_given: Any) -> Outcome:
         """The same table."""
         return Outcome(tables={"data": table})
 
@@ -110,7 +112,7 @@ def test_a_method_without_epsilon_spends_nothing(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is no account for it; without an order of rows it has none to tell."""
-    monkeypatch.setitem(sys.modules, "copying", SimpleNamespace(METHOD=Copying()))  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "copying", SimpleNamespace(METHOD=Copying()))
     monkeypatch.setitem(DIRECTORY, "copying", "copying:METHOD")
     release = protect(TABLE, SCHEMA, sherd.Plan(method="copying"), ledger=ledger)
     assert release.manifest["budget"] == {"recorded": False}

@@ -25,13 +25,17 @@ Columns = dict[str, "NDArray[np.float64]"]
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much is computed before the audit turns to samples; every sample is said."""
+    """How much is computed before the audit turns to samples; every sample is said.
+
+    ``runs`` is how often a method is run on each of two small tables to measure epsilon.
+    """
 
     attacked: int = 2_000
     modelled: int = 30_000
     compared: int = 20_000
     queries: int = 300
     triples: int = 60
+    runs: int = 3_000
 
 
 @dataclass(frozen=True, kw_only=True)

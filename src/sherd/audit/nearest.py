@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 
     from sherd.audit.case import Columns, Space
 
-BLOCK = 1 << 13
-"""Candidates compared at once."""
+CELLS = 1 << 21
+"""Distances held at once: 16 MB, however many points and candidates there are."""
 
 TIE = 1e-9
 """Squared distances that differ by less are the same: above the rounding of the product."""
 
 
 def _blocks(
-    points: NDArray[np.float64], columns: Columns, space: Space
+    points: NDArray[np.float64],
+    columns: Columns,
+    space: Space,
+    barred: NDArray[np.bool_] | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Squared distances less the points' own squares, block by block of candidates.
 
@@ -34,9 +37,12 @@ def _blocks(
     """
     n = len(columns[space.names[0]])
     left = np.hstack([-2 * points, np.ones((len(points), 1))])
-    for start in range(0, n, BLOCK):
-        block = space.points(columns, slice(start, start + BLOCK))
+    step = max(64, CELLS // max(1, len(points)))
+    for start in range(0, n, step):
+        block = space.points(columns, slice(start, start + step))
         squares = np.einsum("ij,ij->i", block, block)[:, None]
+        if barred is not None:
+            squares[barred[start : start + step]] = np.inf
         yield start, left @ np.hstack([block, squares]).T
 
 
@@ -80,9 +86,7 @@ def linked(
     own = (own - np.einsum("ij,ij->i", points, points))[:, None]
     nearer = np.zeros(len(points), np.int64)
     within = np.zeros(len(points), np.int64)
-    for start, squared in _blocks(points, columns, space):
-        if barred is not None:
-            squared = squared[:, ~barred[start : start + squared.shape[1]]]  # noqa: PLW2901
+    for _, squared in _blocks(points, columns, space, barred):
         nearer += np.count_nonzero(squared < own - TIE, axis=1)
         within += np.count_nonzero(squared <= own + TIE, axis=1)
     return np.where(nearer == 0, 1 / np.maximum(within, 1), 0.0)

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
 
-REAL_RUNS = 3_000
-"""Runs of the method on each of two small tables, to measure epsilon."""
-
 SAMPLE = 40_000
 """Records that shadow releases and alternatives are made of."""
 
@@ -75,6 +72,10 @@ def run_audit(
     """
     tell = progress or (lambda _step, _done, _total: None)
     tell("opening", 0, 1)
+    from sherd.audit.promise import verified
+
+    opening.full_schema(opening.manifest_of(release, schema), schema)  # is it a release at all
+    checks = tuple(verified(release))  # before the tables are coded: it reads the files once more
     opened = _open(original, release, schema, row_map, holdout, target, seed, limits or Limits())
     tell("opening", 1, 1)
     case, manifest = opened.case, opened.manifest
@@ -100,10 +101,8 @@ def run_audit(
             measures += job()
     tell("measuring", len(jobs), len(jobs))
     from sherd import __version__
-    from sherd.audit.promise import verified
     from sherd.audit.verdict import decide
 
-    checks = tuple(verified(release))
     guarantee = manifest.get("guarantee", {})
     stamps = tuple(str(stamp) for stamp in manifest.get("stamps", ()))
     order = {code: place for place, code in enumerate(CATALOGUE)}
@@ -159,6 +158,7 @@ def _open(
     sample = table.take(pa.array(np.random.default_rng(seed).permutation(len(table))[:SAMPLE]))
     n = len(table)
     del table, original  # before the release is read: a million rows matter
+    pa.default_memory_pool().release_unused()
     source = opening.drawable_of(opening.tables_of(given), manifest)
     rows = isinstance(source, MaskedRelease)
     columns = opening.columns_of(opening.records(source, schema, seed), scales, schema)
@@ -183,6 +183,7 @@ def _open(
         limits=limits,
     )
     del source
+    pa.default_memory_pool().release_unused()
     case, reason = _with_control(case, sample, manifest)
     return _Opened(case=case, sample=sample, manifest=manifest, no_control=reason)
 
@@ -280,7 +281,7 @@ def _jobs(
         (("loss-factor",), lambda: table_loss(case, plan)),
         (
             ("epsilon-frozen", "epsilon-recomputed"),
-            lambda: measured_epsilon(plan, seed=seed, runs=REAL_RUNS),
+            lambda: measured_epsilon(plan, seed=seed, runs=case.limits.runs),
         ),
     ]
     return jobs, matrices

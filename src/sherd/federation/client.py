@@ -106,7 +106,16 @@ class Client:
         nonce = _field(asked, "nonce")
         signature = self._key.sign(session_text(self._aggregator, self._name, nonce))
         body = {"name": self._name, "nonce": nonce, "signature": signature}
-        return _field(_checked(self._raw("POST", "/v1/session", json=body)), "token")
+        try:
+            answer = _checked(self._raw("POST", "/v1/session", json=body))
+        except PeerError as error:
+            raise ConnectionFailedError(
+                "the aggregator does not let this owner in",
+                got=error.what,
+                do="it will be tried again; ask the operator whether the owner is enrolled with "
+                "this key and certificate",
+            ) from None
+        return _field(answer, "token")
 
     def inbox(self, seen: Mapping[str, int], *, wait: float = 0.0) -> list[bytes]:
         """Envelopes we have not seen; waits up to so many seconds for the first."""

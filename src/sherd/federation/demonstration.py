@@ -285,9 +285,7 @@ def demonstrate(folder: Path, epsilon: str, tell: Tell) -> dict[str, Any]:
                 each.owner: _set_up_owner(premises, folder / "owners" / each.owner, each, epsilon)
                 for each in fragments
             }
-        tell(
-            f"[{time.monotonic() - began:5.1f} s] an aggregator and 7 owners are set up and enrolled"
-        )
+        tell(f"[{time.monotonic() - began:5.1f} s] aggregator and 7 owners are set up, enrolled")
         for each in [home for group in homes.values() for home in group.values()]:
             run = ["owner", "run", "--home", str(each.folder), "--until-ended", "1"]
             start(run, logs / f"{each.settings.name}.log")

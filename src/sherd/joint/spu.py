@@ -60,7 +60,9 @@ class SpuEngine:
     """
 
     def __init__(self, link: Any, randomness: Randomness) -> None:
-        spu, jax = _import()
+        spu = load_spu()
+        import jax
+
         if link.world_size not in PROTOCOLS:
             raise PolicyError(
                 "the number of computing parties does not fit",
@@ -347,9 +349,9 @@ def _lost(error: Exception) -> ConnectionFailedError:
     )
 
 
-def _import() -> tuple[Any, Any]:
+def load_spu() -> Any:
+    """The package, or an error that says how to get it."""
     try:
-        import jax
         import spu
         import spu.libspu
     except ImportError:
@@ -358,4 +360,4 @@ def _import() -> tuple[Any, Any]:
             must="the package spu, on Python 3.11",
             do="install sherd[joint] into an environment of its own",
         ) from None
-    return spu, jax
+    return spu

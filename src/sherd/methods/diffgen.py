@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from sherd.plan import Plan
 
-PARAMETERS = (
+PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         name="epsilon",
         kind=float,
@@ -241,22 +241,23 @@ class DiffGen:
         rows = table.num_rows
         return Outcome(
             tables={"data": partition.weighted(), "records": partition.expanded(rows)},
-            facts={
-                "rows": rows,
-                "leaves": partition.leaves,
-                "specialisations": [
-                    {
-                        "attribute": partition.hierarchies[step.attribute].name,
-                        "value": partition.hierarchies[step.attribute].label(
-                            step.edges[0], step.edges[-1]
-                        ),
-                        "edges": list(step.edges),
-                    }
-                    for step in partition.specialised.steps
-                ],
-                "left_out": [n for n in schema.untouched if n != plan["class_attribute"]],
-            },
+            facts=facts(partition, schema, plan, rows),
         )
+
+
+def facts(partition: Partition, schema: Schema, plan: Plan, rows: int) -> dict[str, object]:
+    """What a manifest says of a partition: the steps that led to it, all of them released."""
+    steps = []
+    for step in partition.specialised.steps:
+        one = partition.hierarchies[step.attribute]
+        value = one.label(step.edges[0], step.edges[-1])
+        steps.append({"attribute": one.name, "value": value, "edges": list(step.edges)})
+    return {
+        "rows": rows,
+        "leaves": partition.leaves,
+        "specialisations": steps,
+        "left_out": [name for name in schema.untouched if name != plan["class_attribute"]],
+    }
 
 
 def partition_of(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Partition:

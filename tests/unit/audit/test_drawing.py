@@ -129,7 +129,8 @@ def test_a_missing_cell_satisfies_no_range() -> None:
         ("date", {"x": {"low": "2020-01-01", "high": "2020-01-03"}}, ["x", "2021-05-05", None],
          lambda a, b, c: a.year == 2020 and b == dt.date(2021, 5, 5) and c is None),
         ("datetime", {"x": {"low": "2020-01-01T00:00:00", "high": "2020-01-03T00:00:00"}},
-         ["x", "2021-05-05T01:00:00", None], lambda a, b, c: a.year == 2020 and b.hour == 1 and c is None),
+         ["x", "2021-05-05T01:00:00", None],
+         lambda a, b, c: a.year == 2020 and b.hour == 1 and c is None),
         ("boolean", {"*": {"values": ["true", "false"]}}, ["*", "true", None],
          lambda a, b, c: a in (True, False) and b is True and c is None),
     ],
@@ -141,3 +142,12 @@ def test_samples_have_the_attributes_own_type(
     column = pa.chunked_array([pa.array(labels, pa.string())])
     found = Labelled.of(column, book, kind).sample(Randomness.seeded(4)).to_pylist()
     assert holds(*found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells"), [("boolean", [True, False]), ("integer", [18, 20]), ("number", [0.5, 2.0])]
+)
+def test_labels_that_a_reader_took_for_values_are_understood(kind: str, cells: list[Any]) -> None:
+    """A CSV of plain labels comes back typed; the labels mean the same."""
+    column = pa.chunked_array([pa.array(cells)])
+    assert Labelled.of(column, {}, kind).sample(Randomness.seeded(1)).to_pylist() == cells

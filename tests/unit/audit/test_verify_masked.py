@@ -6,8 +6,7 @@ import datetime as dt
 import hashlib
 import json
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +14,13 @@ import pytest
 
 import sherd
 from sherd.audit.verify import verify_release
-from sherd.audit.verify.check import Check
 from sherd.protection import Settings
 from sherd.release import FORMATS, Release
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sherd.audit.verify.check import Check
 
 N = 40
 RNG = np.random.default_rng(4)

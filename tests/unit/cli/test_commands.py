@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
+import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -228,7 +228,7 @@ def test_a_method_that_does_not_describe_itself_is_listed(
 ) -> None:
     """By its summary."""
     bare = SimpleNamespace(name="bare", title="Bare", summary="Does little.", parameters=())
-    monkeypatch.setitem(sys.modules, "bare", SimpleNamespace(METHOD=bare))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "bare", SimpleNamespace(METHOD=bare))
     monkeypatch.setitem(DIRECTORY, "bare", "bare:METHOD")
     assert cli.run(["methods", "bare"]) == 0
     assert capsys.readouterr().out == "bare: Bare\n  Does little.\n  parameters:\n\n"
@@ -323,7 +323,9 @@ def test_tune_needs_matplotlib_for_pictures_only(
     """It says so before the work, not after it."""
     real = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *a: None if name == "matplotlib" else real(name, *a)
+        importlib.util,
+        "find_spec",
+        lambda name, *a: None if name == "matplotlib" else real(name, *a),
     )
     assert cli.run([*TUNE, "-o", "map.png"]) == 5
     assert "sherd[report]" in capsys.readouterr().err
@@ -404,14 +406,15 @@ def test_a_bug_can_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_reader_that_went_away_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """``sherd methods | head`` ends quietly."""
+    moved: list[int] = []
 
-    def fail(*_given: Any, **_named: Any) -> None:
+    def fail(_data: Any) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr(cli.cli, "main", fail)
-    monkeypatch.setattr(os, "dup2", lambda *_: None)
-    monkeypatch.setattr(sys, "stdout", SimpleNamespace(fileno=lambda: 1))
-    assert cli.run(["methods"]) == 0
+    monkeypatch.setattr("sherd.cli.methods.emit_json", fail)
+    monkeypatch.setattr("os.dup2", lambda _from, to: moved.append(to))
+    assert cli.run(["methods", "--json"]) == 0
+    assert moved == [1]
 
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -427,9 +430,14 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_main_ends_with_the_code() -> None:
-    """Of the arguments it is given."""
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["methods", "nothing-like-it"])
+    """Of the arguments it is given; a polite end is then taken like Ctrl-C."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as caught:
+            cli.main(["methods", "nothing-like-it"])
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
     assert caught.value.code == 2
 
 

@@ -54,7 +54,7 @@ def _masked(job: ColumnJob) -> tuple[list[Any], dict[str, Finding]]:
 
 def _scales(job: ColumnJob) -> list[float]:
     ranking = rank(job.column, job.axis, job.k, _places(len(job.column)))
-    return scales_of(job, reduce(ranking, job.masking.depth)).values().tolist()  # type: ignore[no-any-return]
+    return scales_of(job, reduce(ranking, job.masking.depth)).values().tolist()
 
 
 VALUES = [0, 0, 0, 50, 50, 50]

@@ -62,7 +62,7 @@ def test_a_strict_release_refuses_what_no_epsilon_covers(
 def test_a_floor_stands_in_for_scales_that_are_0() -> None:
     """By default a thousandth of the range for enlarged noise, none for the paper's."""
     table = pa.table({"x": [50.0] * 300})
-    plan = {"method": "idp-cbls", "epsilon": 1, "k": 3}
+    plan: dict[str, Any] = {"method": "idp-cbls", "epsilon": 1, "k": 3}
     still = _run(table, _schema(), Plan(**plan, guarantee="paper"))
     assert set(still.tables["data"]["x"].to_pylist()) == {50.0}
     floored = _run(table, _schema(), Plan(**plan, guarantee="paper", min_scale=0.01))
@@ -106,15 +106,15 @@ def test_the_share_without_noise_counts_cells() -> None:
 
 def test_progress_is_told_attribute_by_attribute() -> None:
     """In rows and in strict releases."""
-    for more in ({"guarantee": "paper"}, {"guarantee": "strict"}):
-        seen: list[tuple[str, int, int]] = []
+    seen: list[tuple[str, int, int]] = []
+    for promise in ("paper", "strict"):
         _run(
             pa.table({"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0]}),
             _schema({"x": NUMBER, "y": NUMBER}, missing="refuse"),
-            Plan(**{**STRICT, **more}),
+            Plan(**{**STRICT, "guarantee": promise}),
             progress=lambda *step: seen.append(step),
         )
-        assert seen == [("masking", 1, 2), ("masking", 2, 2)]
+    assert seen == [("masking", 1, 2), ("masking", 2, 2)] * 2
 
 
 def test_ties_fall_at_random() -> None:

@@ -97,7 +97,8 @@ def _errors(name: str, epsilon: float, k: int) -> tuple[list[float], list[float]
     schema = sherd.Schema.from_data({**given, "missing": "drop"})
     table = prepare(sherd.datasets.load(name), schema).table
     plan = sherd.Plan(method="dp-um", epsilon=epsilon, k=k)
-    before, after = [], []
+    before: list[float] = []
+    after: list[float] = []
     for job in METHOD._jobs(table, schema, plan, Run(randomness=Randomness.seeded(1))):
         places = np.arange(len(job.column), dtype=np.uint32)
         clusters = reduce(rank(job.column, job.axis, job.k, places, job.missing_values))

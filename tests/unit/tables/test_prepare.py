@@ -146,7 +146,7 @@ def test_values_outside_the_domain(column: pa.Array, attribute: Any) -> None:
     found = _prepare(chunked, {"x": attribute}, outside="drop")
     assert found.kept is not None
     assert found.kept.tolist() == [0, 3]
-    with pytest.raises(TableError, match="has 3 (labels|values)"):
+    with pytest.raises(TableError, match=r"has 3 (labels|values)"):
         _prepare(chunked, {"x": attribute}, outside="refuse")
 
 

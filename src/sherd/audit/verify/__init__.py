@@ -30,6 +30,7 @@ VERIFIERS: dict[str, str] = {
     "anatomy": "sherd.audit.verify.slicing",
     "fragment": "sherd.audit.verify.fragments",
     "diffgen": "sherd.audit.verify.generalised",
+    "arbdistdp": "sherd.audit.verify.generalised",
 }
 """The module that re-checks what a method's releases promise."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import sherd.audit.tuples
-import sherd.audit.verify.slicing
 from sherd.audit.verify import VERIFIERS
 from sherd.audit.verify.slicing import verify
 
@@ -29,10 +28,10 @@ def changed(table: pa.Table, name: str, values: Any) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, pa.array(values))
 
 
-@pytest.mark.parametrize("module", [sherd.audit.verify.slicing, sherd.audit.tuples])
-def test_the_verifier_shares_no_code_with_the_methods(module: Any) -> None:
+@pytest.mark.parametrize("module", ["sherd.audit.verify.slicing", "sherd.audit.tuples"])
+def test_the_verifier_shares_no_code_with_the_methods(module: str) -> None:
     """It imports nothing of sherd.methods: a mistake there is not repeated here."""
-    tree = ast.parse(inspect.getsource(module))
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
     names = [n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
     names += [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
     assert names
@@ -83,7 +82,7 @@ def test_more_tuples_than_can_be_asked_are_not_called_fine(
     make: Any, people: Any, people_schema: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the budget ends without a violation the answer is open, not passed."""
-    monkeypatch.setattr(sherd.audit.verify.slicing, "BUDGET", 0)
+    monkeypatch.setattr("sherd.audit.verify.slicing.BUDGET", 0)
     made = make(people(40), people_schema, method="slice", l=2, columns=2)
     bad = changed(made.data, "ill", ["flu"] * 40)
     assert outcome_of(verify({"data": bad}, made.manifest), "ill: 2-diversity") is None
