@@ -45,7 +45,13 @@ class Answer:
             text = (
                 f"Estimated over fragments {several}: counts, sums and averages are expected values"
             )
-            text += "; columns called …_error are their standard errors." if self.errors else "."
+            text += (
+                "; columns called …_error are their standard errors if all pairings within "
+                "groups are equally likely. A dependence that shows only within groups is "
+                "averaged out, and no error column knows of it."
+                if self.errors
+                else "."
+            )
             if self.bounds:
                 text += (
                     " MIN and MAX are the least and greatest that could be; …_at_most and "

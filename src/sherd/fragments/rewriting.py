@@ -10,10 +10,13 @@ w·x² of one row:
     SUM(x)     Σs            variance Σ (q − s²)
     AVG(x)     Σs / Σp = m   variance Σ (q − 2ms + m²p − (s − mp)²) / (Σp)²
 
-Variances take association rows as independent, which slightly overstates them: within a
-group no member is taken twice. MIN and MAX become bounds: what could be, and what must be
-by the rows that certainly belong there. Errors and second bounds are left out where the
-query joins other tables.
+Variances take association rows as independent and all pairings within groups as equally
+likely. The first mostly overstates them, since no member of a group is taken twice; the
+second leaves out what cannot be known from a release: attributes of different fragments that
+depend on each other within groups, whose estimates are pulled towards the group's average.
+
+MIN and MAX become bounds: what could be, and what must be by the rows that certainly belong
+there. Errors and second bounds are left out where the query joins other tables.
 """
 
 from __future__ import annotations
