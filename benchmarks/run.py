@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SCRIPTS = ("noise.py", "ranking.py")
+SCRIPTS = ("noise.py", "ranking.py", "003-slicing/speed.py")
 
 
 def machine() -> str:

@@ -13,8 +13,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sherd import audit as audit
     from sherd import datasets as datasets
+    from sherd.audit.run import run_audit as audit
     from sherd.budget.amount import Amount as Amount
     from sherd.budget.ledger import Ledger as Ledger
     from sherd.errors import SherdError as SherdError

@@ -35,6 +35,8 @@ DIRECTORY: dict[str, str] = {
     "mondrian": "sherd.methods.mondrian:METHOD",
     "anatomy": "sherd.methods.anatomy:METHOD",
     "fragment": "sherd.fragments.method:METHOD",
+    "diffgen": "sherd.methods.diffgen:METHOD",
+    "arbdistdp": "sherd.methods.arbdistdp:METHOD",
 }
 """Every method's public name and where it lives."""
 

@@ -214,7 +214,7 @@ def _make(
     order = outcome.order
     if order is not None and prepared.kept is not None:
         order = prepared.kept[order]
-    manifest = _manifest(schema, plan, guarantee, settings, reservation)
+    manifest = manifest_of(schema, plan, guarantee, settings, reservation)
     return Release(
         tables=outcome.tables,
         manifest={**manifest, "facts": dict(outcome.facts)},
@@ -223,13 +223,14 @@ def _make(
     )
 
 
-def _manifest(
+def manifest_of(
     schema: Schema,
     plan: Plan,
     guarantee: Guarantee,
     settings: Settings,
     reservation: Reservation | None,
 ) -> dict[str, Any]:
+    """What a release says of itself; nothing computed from raw data."""
     import numpy as np
     import pyarrow as pa
 

@@ -28,7 +28,8 @@ def test_the_examples_of_a_page_run(page: Path, run_page: Callable[[Path], dict[
 def test_there_are_examples() -> None:
     """The method pages carry numeric checks, so that an empty collection is noticed."""
     named = {str(page.relative_to(DOCS)) for page in PAGES}
-    for method in ("dp", "idp", "dp-um", "idp-ls", "idp-cbls"):
+    ranking = ("dp", "idp", "dp-um", "idp-ls", "idp-cbls")
+    for method in (*ranking, "slice", "mondrian", "anatomy"):
         assert f"methods/{method}.md" in named
 
 

@@ -165,7 +165,7 @@ def test_booleans_and_labels(data: st.DataObject, coded: bool) -> None:
 )
 def test_any_float_lands_on_the_axis(values: list[float], kind: pa.DataType) -> None:
     """Whatever it is: clamped, rounded to the nearest place, or missing."""
-    axis = Axis.of(Attribute(name="x", type=Type.NUMBER, domain=(Decimal("-1"), Decimal("1"))))
+    axis = Axis.of(Attribute(name="x", type=Type.NUMBER, domain=(Decimal(-1), Decimal(1))))
     with np.errstate(over="ignore"):
         column = pa.chunked_array([pa.array(np.array(values).astype(kind.to_pandas_dtype()))])
     back = _back(column, axis)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sherd.errors import FormatError, PlanError, SchemaError, UsageError
 from sherd.plan import Plan
 from sherd.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA = Schema.from_data(
     {"attributes": {"x": {"type": "boolean"}, "id": {"role": "identifier"}}, "missing": "refuse"}

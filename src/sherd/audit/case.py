@@ -25,13 +25,17 @@ Columns = dict[str, "NDArray[np.float64]"]
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much is computed before the audit turns to samples; every sample is said."""
+    """How much is computed before the audit turns to samples; every sample is said.
+
+    ``runs`` is how often a method is run on each of two small tables to measure epsilon.
+    """
 
     attacked: int = 2_000
     modelled: int = 30_000
     compared: int = 20_000
     queries: int = 300
     triples: int = 60
+    runs: int = 3_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +65,15 @@ class Case:
 
     ``order[i]`` is the original row behind released row i, None where nobody said.
     ``released`` holds records drawn from the release, ``rows`` whether they are the
-    release's own rows (and not drawn out of slices, fragments or centroids).
+    release's own rows; where they were drawn out of slices, fragments or centroids,
+    ``drawable`` is what they were drawn from.
     """
 
     schema: Schema
     scales: Mapping[str, Scale]
     original: Columns
     released: Columns
-    drawable: Drawable
+    drawable: Drawable | None = None
     rows: bool = True
     order: NDArray[np.int64] | None = None
     holdout: Columns | None = None

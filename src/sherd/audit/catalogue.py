@@ -265,7 +265,6 @@ _RISK = (
         range="0 to 1",
         meaning="records that stand alone; dangerous where released values are true",
         label=_PUBLIC,
-        needs=("rows",),
     ),
     Spec(
         code="prosecutor",
@@ -276,7 +275,6 @@ _RISK = (
         meaning="worst chance of re-identifying somebody known to be in the release, if released "
         "values were true",
         label=_PUBLIC,
-        needs=("rows",),
     ),
     Spec(
         code="marketer",
@@ -286,7 +284,6 @@ _RISK = (
         range="1/n to 1",
         meaning="average share of records re-identified by matching on released values",
         label=_PUBLIC,
-        needs=("rows",),
     ),
     Spec(
         code="journalist",

@@ -7,11 +7,13 @@ ties attributes together, so a draw shuffles each.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from sherd.audit.labels import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
     from sherd.audit.drawing import CountQuery
     from sherd.randomness import Randomness
     from sherd.tables.schema import Schema
+
+
+def _value(cell: Any, kind: str) -> Any:
+    """A cell in the attribute's own kind: texts stand for truth values, dates and times."""
+    return parsed(cell, kind) if isinstance(cell, str) else cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +61,10 @@ class CentroidRelease:
         rows = len(next(iter(columns.values())))
         share = 1.0
         for name, condition in query.where.items():
-            held = sum(condition.holds(value) for value in columns[name].to_pylist())
-            share *= held / rows
+            kind = self.schema[name].type.value
+            listed = columns[name].value_counts().to_pylist()
+            share *= sum(
+                one["counts"] for one in listed if condition.holds(_value(one["values"], kind))
+            )
+            share /= rows
         return share * rows

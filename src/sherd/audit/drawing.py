@@ -110,11 +110,15 @@ class MaskedRelease:
         for _ in range(n_draws):
             yield self.table
 
-    def count(self, query: CountQuery) -> float:
-        """The number of rows that satisfy the query."""
+    def satisfied(self, query: CountQuery) -> NDArray[np.float64]:
+        """1 for every row that satisfies the query, 0 for the others."""
         _require_known(query, self.table.column_names)
         fields = {name: name for name in self.table.column_names}
-        return float(_satisfied(self.table, fields, query, {}, {}).sum())
+        return _satisfied(self.table, fields, query, {}, {})
+
+    def count(self, query: CountQuery) -> float:
+        """The number of rows that satisfy the query."""
+        return float(self.satisfied(query).sum())
 
 
 @dataclass(frozen=True, kw_only=True)

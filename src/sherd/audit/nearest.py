@@ -17,26 +17,33 @@ if TYPE_CHECKING:
 
     from sherd.audit.case import Columns, Space
 
-BLOCK = 1 << 13
-"""Candidates compared at once."""
+CELLS = 1 << 21
+"""Distances held at once: 16 MB, however many points and candidates there are."""
 
 TIE = 1e-9
 """Squared distances that differ by less are the same: above the rounding of the product."""
 
 
 def _blocks(
-    points: NDArray[np.float64], columns: Columns, space: Space
+    points: NDArray[np.float64],
+    columns: Columns,
+    space: Space,
+    barred: NDArray[np.bool_] | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Squared distances of all points to blocks of candidates, each with its first row."""
+    """Squared distances less the points' own squares, block by block of candidates.
+
+    |p − c|² − |p|² = |c|² − 2 p·c is one matrix product with a column more: no pass over the
+    block besides it.
+    """
     n = len(columns[space.names[0]])
-    own = np.einsum("ij,ij->i", points, points)[:, None]
-    for start in range(0, n, BLOCK):
-        block = space.points(columns, slice(start, start + BLOCK))
-        squared = points @ block.T
-        squared *= -2
-        squared += own
-        squared += np.einsum("ij,ij->i", block, block)[None, :]
-        yield start, np.maximum(squared, 0, out=squared)
+    left = np.hstack([-2 * points, np.ones((len(points), 1))])
+    step = max(64, CELLS // max(1, len(points)))
+    for start in range(0, n, step):
+        block = space.points(columns, slice(start, start + step))
+        squares = np.einsum("ij,ij->i", block, block)[:, None]
+        if barred is not None:
+            squares[barred[start : start + step]] = np.inf
+        yield start, left @ np.hstack([block, squares]).T
 
 
 def nearest(
@@ -57,7 +64,9 @@ def nearest(
         places = np.hstack([where, local + start])
         keep = np.argsort(merged, axis=1, kind="stable")[:, :k]
         best, where = merged[rows, keep], places[rows, keep]
-    return np.sqrt(best), where
+    best += np.einsum("ij,ij->i", points, points)[:, None]
+    # What is smaller than the product's rounding is the same point.
+    return np.sqrt(np.where(best < TIE, 0.0, best)), where
 
 
 def linked(
@@ -74,11 +83,10 @@ def linked(
     """
     target = space.points(columns, truth)
     own = np.einsum("ij,ij->i", points - target, points - target)
+    own = (own - np.einsum("ij,ij->i", points, points))[:, None]
     nearer = np.zeros(len(points), np.int64)
-    equal = np.zeros(len(points), np.int64)
-    for start, squared in _blocks(points, columns, space):
-        if barred is not None:
-            squared[:, barred[start : start + squared.shape[1]]] = np.inf
-        nearer += np.count_nonzero(squared < own[:, None] - TIE, axis=1)
-        equal += np.count_nonzero(np.abs(squared - own[:, None]) <= TIE, axis=1)
-    return np.where(nearer == 0, 1 / np.maximum(equal, 1), 0.0)
+    within = np.zeros(len(points), np.int64)
+    for _, squared in _blocks(points, columns, space, barred):
+        nearer += np.count_nonzero(squared < own - TIE, axis=1)
+        within += np.count_nonzero(squared <= own + TIE, axis=1)
+    return np.where(nearer == 0, 1 / np.maximum(within, 1), 0.0)

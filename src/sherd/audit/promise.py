@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,16 +15,15 @@ from sherd.audit.epsilon.mechanism import RANKING, SINGLE, Mechanism, exact_loss
 from sherd.audit.epsilon.runs import centroids_of
 from sherd.audit.measure import Measure
 from sherd.errors import SherdError
+from sherd.release import Release
 from sherd.tables.axis import Axis
 from sherd.tables.schema import Type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from sherd.audit.case import Case
     from sherd.audit.verify.check import Check
-    from sherd.release import Release
 
 ALPHA = 0.05
 """The rate of false alarms of the two measured bounds together."""
@@ -31,17 +31,19 @@ ALPHA = 0.05
 _FLOOR = 0.001  # of the promise `centroids`, unless the plan says otherwise
 
 
-def verified(release: Release, folder: Path | None) -> list[Check]:
-    """The checks of ``sherd verify``, on a bundle or on tables in memory."""
+def verified(given: Any) -> list[Check]:
+    """The checks of ``sherd verify``, on a bundle's folder or on a release in memory."""
     from sherd.audit.verify import VERIFIERS, verify_release
 
-    if folder is not None:
-        return verify_release(folder)
-    method = str(release.manifest.get("plan", {}).get("method"))
+    if isinstance(given, (str, Path)):
+        return verify_release(given) if Path(given).is_dir() else []
+    if not isinstance(given, Release):
+        return []
+    method = str(given.manifest.get("plan", {}).get("method"))
     if method not in VERIFIERS:
         return []
     found: list[Check] = importlib.import_module(VERIFIERS[method]).verify(
-        release.tables, release.manifest
+        given.tables, given.manifest
     )
     return found
 

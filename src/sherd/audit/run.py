@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
 from sherd.audit import opening
 from sherd.audit.attacks import ATTACKS
 from sherd.audit.case import Case, Limits
@@ -20,15 +23,12 @@ from sherd.errors import SherdError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import pyarrow as pa
-
-    from sherd.release import Release
     from sherd.tables.schema import Schema
 
     Progress = Callable[[str, int, int], None]
 
-REAL_RUNS = 3_000
-"""Runs of the method on each of two small tables, to measure epsilon."""
+SAMPLE = 40_000
+"""Records that shadow releases and alternatives are made of."""
 
 _REASONS = {
     "pairs": "needs --row-map (or a release that was just made): which original stands behind "
@@ -42,12 +42,11 @@ _REASONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Opened:
-    """A case with what only the start of an audit needs."""
+    """A case with what only the start of an audit needs: a sample of the table to run on."""
 
     case: Case
-    table: pa.Table
-    release: Release
-    folder: Path | None
+    sample: pa.Table
+    manifest: Mapping[str, Any]
     no_control: str
 
 
@@ -73,10 +72,13 @@ def run_audit(
     """
     tell = progress or (lambda _step, _done, _total: None)
     tell("opening", 0, 1)
+    from sherd.audit.promise import verified
+
+    opening.full_schema(opening.manifest_of(release, schema), schema)  # is it a release at all
+    checks = tuple(verified(release))  # before the tables are coded: it reads the files once more
     opened = _open(original, release, schema, row_map, holdout, target, seed, limits or Limits())
-    del original, holdout
     tell("opening", 1, 1)
-    case, manifest = opened.case, opened.release.manifest
+    case, manifest = opened.case, opened.manifest
     plan: Mapping[str, Any] = manifest.get("plan", {})
     places: tuple[Any, ...] = ()
     note = ""
@@ -84,10 +86,9 @@ def run_audit(
         from sherd.audit.alternatives import places as map_places
 
         tell("alternatives", 0, 1)
-        places, note = map_places(opened.table, case.schema, case.scales, manifest, seed)
+        places, note = map_places(opened.sample, case.schema, case.scales, manifest, seed)
         tell("alternatives", 1, 1)
-    release_, folder, no_control = opened.release, opened.folder, opened.no_control
-    del opened  # the tables are not needed any more; a million rows matter
+    no_control = opened.no_control
     jobs, matrices = _jobs(case, plan, owners, seed)
     measures: list[Measure] = []
     skipped: list[Skipped] = []
@@ -100,10 +101,8 @@ def run_audit(
             measures += job()
     tell("measuring", len(jobs), len(jobs))
     from sherd import __version__
-    from sherd.audit.promise import verified
     from sherd.audit.verdict import decide
 
-    checks = tuple(verified(release_, folder))
     guarantee = manifest.get("guarantee", {})
     stamps = tuple(str(stamp) for stamp in manifest.get("stamps", ()))
     order = {code: place for place, code in enumerate(CATALOGUE)}
@@ -149,44 +148,54 @@ def _open(
     seed: int,
     limits: Limits,
 ) -> _Opened:
-    release = opening.open_release(given, schema)
-    full = opening.full_schema(release, schema)
+    manifest = opening.manifest_of(given, schema)
+    full = opening.full_schema(manifest, schema)
     schema = opening.released_part(full)
-    folder = Path(given) if isinstance(given, (str, Path)) and Path(given).is_dir() else None
-    source = opening.drawable_of(release.tables, release.manifest)
-    rows = isinstance(source, MaskedRelease)
     table, kept = opening.prepared(_table(original, full), schema, "the original")
-    released = opening.records(source, schema, seed)
-    if rows:
-        opening.check_rows(table, released, schema)
-    plan = release.manifest.get("plan", {})
+    plan = manifest.get("plan", {})
     scales = opening.scales_of(table, schema, plan.get("category_order") == "frequency")
-    order = release.order if row_map is None else opening.read_row_map(row_map)
-    if order is not None and not rows:
-        if row_map is not None:
-            raise UsageError("this release has no rows that a row map could speak of")
-        order = None
-    columns = opening.columns_of(released, scales, schema)
+    before = opening.columns_of(table, scales, schema)
+    sample = table.take(pa.array(np.random.default_rng(seed).permutation(len(table))[:SAMPLE]))
+    n = len(table)
+    del table, original  # before the release is read: a million rows matter
+    pa.default_memory_pool().release_unused()
+    source = opening.drawable_of(opening.tables_of(given), manifest)
+    rows = isinstance(source, MaskedRelease)
+    columns = opening.columns_of(opening.records(source, schema, seed), scales, schema)
+    before = {name: before[name] for name in columns}
+    if rows:
+        opening.check_rows(before, columns, schema)
     held = None
     if holdout is not None:
         other, _ = opening.prepared(_table(holdout, full), schema, "the hold-out")
         held = {n: c for n, c in opening.columns_of(other, scales, schema).items() if n in columns}
-    before = opening.columns_of(table, scales, schema)
     case = Case(
         schema=schema,
         scales=scales,
-        original={name: before[name] for name in columns},
+        original=before,
         released=columns,
-        drawable=source,
+        drawable=None if rows else source,
         rows=rows,
-        order=None if order is None else opening.check_order(order, kept, table.num_rows),
+        order=_order(given, row_map, kept, n, rows),
         holdout=held,
         target=opening.check_target(target, schema, tuple(columns)),
         seed=seed,
         limits=limits,
     )
-    case, reason = _with_control(case, table, release.manifest)
-    return _Opened(case=case, table=table, release=release, folder=folder, no_control=reason)
+    del source
+    pa.default_memory_pool().release_unused()
+    case, reason = _with_control(case, sample, manifest)
+    return _Opened(case=case, sample=sample, manifest=manifest, no_control=reason)
+
+
+def _order(given: Any, row_map: str | Path | None, kept: Any, n: int, rows: bool) -> Any:
+    """Which record stands behind each released row, as the row map or the release says."""
+    if not rows:
+        if row_map is not None:
+            raise UsageError("this release has no rows that a row map could speak of")
+        return None
+    order = getattr(given, "order", None) if row_map is None else opening.read_row_map(row_map)
+    return None if order is None else opening.check_order(order, kept, n)
 
 
 def _table(given: Any, schema: Schema) -> pa.Table:
@@ -272,7 +281,7 @@ def _jobs(
         (("loss-factor",), lambda: table_loss(case, plan)),
         (
             ("epsilon-frozen", "epsilon-recomputed"),
-            lambda: measured_epsilon(plan, seed=seed, runs=REAL_RUNS),
+            lambda: measured_epsilon(plan, seed=seed, runs=case.limits.runs),
         ),
     ]
     return jobs, matrices

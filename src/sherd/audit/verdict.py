@@ -1,7 +1,8 @@
 """The verdict: what a person must know first, in words, from the numbers.
 
 Thresholds, on the 95 % interval's cautious end: an attack is *serious* when it wins at least a
-fifth of what is possible above chance, *noticeable* from a twentieth. Usefulness is *high*
+fifth of what is possible above chance, *noticeable* from a twentieth; more than half of the
+cells unchanged is serious too. Usefulness is *high*
 where pairs of attributes are off by at most 0.10, *fair* up to 0.25, *poor* beyond (total
 variation, what honest sampling costs taken off).
 """
@@ -21,7 +22,6 @@ SERIOUS, NOTICEABLE = 0.2, 0.05
 GOOD, FAIR = 0.10, 0.25
 
 OUTSIDERS = (
-    "unchanged",
     "linkage",
     "linkage-known",
     "singling-out",
@@ -125,6 +125,8 @@ def decide(
 
 def _risk(measures: Mapping[str, Measure]) -> str:
     level = "low" if any(code in measures for code in OUTSIDERS) else "unknown"
+    if "unchanged" in measures and _mostly_unchanged(measures["unchanged"]):
+        return "serious"
     for code in OUTSIDERS:
         if code not in measures:
             continue
@@ -136,6 +138,11 @@ def _risk(measures: Mapping[str, Measure]) -> str:
         if cautious >= NOTICEABLE:
             level = "noticeable"
     return level
+
+
+def _mostly_unchanged(one: Measure) -> bool:
+    """Most cells are originals, and far more than shuffled rows would have in common."""
+    return one.value > 0.5 and (one.excess or 0.0) >= SERIOUS
 
 
 def _usefulness(measures: Mapping[str, Measure]) -> str:
@@ -166,7 +173,7 @@ def _headline(risk: str, usefulness: str) -> str:
 def _attacks(measures: Mapping[str, Measure]) -> list[Point]:
     """The two attacks everybody understands, then the others that succeed."""
     points = []
-    for code in OUTSIDERS:
+    for code in ("unchanged", *OUTSIDERS):
         if code not in measures:
             continue
         one = measures[code]
@@ -175,6 +182,8 @@ def _attacks(measures: Mapping[str, Measure]) -> list[Point]:
         if not first and excess < NOTICEABLE:
             continue
         tone = "bad" if excess >= NOTICEABLE else "good"
+        if code == "unchanged" and tone == "bad" and not _mostly_unchanged(one):
+            tone = "plain"
         said = _SAID[code].format(value=_most(one.value) if first else percent(one.value))
         said = said[0].upper() + said[1:]
         points.append(Point(tone=tone, text=f"{said} (by chance {percent(one.baseline or 0)})."))

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 import click
 
@@ -29,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
     "aggregator": ("sherd.cli.aggregator:aggregator", "Run joint releases of several owners."),
     "owner": ("sherd.cli.owner:owner", "Take part in joint releases of several owners."),
+    "party": ("sherd.cli.party:party", "Take part in a joint release without an aggregator."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),
     "reproduce": ("sherd.cli.reproduce:reproduce", "The papers' experiments beside ours."),
     "demo": ("sherd.cli.demo:demo", "A joint release by several owners on this machine."),
@@ -36,8 +38,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Every command, where it lives, and its line of help."""
 
 
+class ReaderGoneError(Exception):
+    """Whoever read our output has gone; click would end with a 1, which is our bugs' code."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a command when it is called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does, but tell a closed pipe apart."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ReaderGoneError from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command's name, in the order of a usual day."""
@@ -104,12 +117,14 @@ def run(args: list[str]) -> int:
     except click.ClickException as error:
         return _report_usage(error, as_json)
     except (click.exceptions.Abort, KeyboardInterrupt) as stop:
-        said = getattr(stop, "__notes__", None) or ["nothing was written"]
+        # click raises an error of its own from Ctrl-C.
+        notes = getattr(stop.__cause__ or stop, "__notes__", None)
+        said = notes or ["nothing was written"]
         click.echo(f"interrupted: {'; '.join(said)}", err=True)
         return 130
-    except BrokenPipeError:
-        # The reader went away (`sherd methods | head`): nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ReaderGoneError:
+        # `sherd methods | head`: nobody is left to tell, and that is no error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except OSError as error:
         wrapped = StorageError("the disk or the system refused", got=error.strerror or "no reason")

@@ -43,10 +43,24 @@ def demo(output: Path, epsilon: float, methods: bool, as_json: bool) -> None:
         click.echo(line, err=as_json)
 
     result = demonstrate(output, f"{epsilon:g}", tell)
+    tell("auditing the joint release of Adult against the pooled records")
+    result["report"] = str(_report(output, Path(result["adult"]["folder"])))
     if as_json:
         emit_json(result)
         return
     _print(result)
+
+
+def _report(output: Path, release: Path) -> Path:
+    """The page about Adult's joint release; only a demonstration has the pooled table."""
+    from sherd import datasets
+    from sherd.audit.run import run_audit
+    from sherd.federation.demonstration import ADULT
+
+    table = datasets.load("adult", complete=True).select(list(ADULT))
+    page = output / "report.html"
+    run_audit(table, release, alternatives=False).save(page)
+    return page
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -69,3 +83,4 @@ def _print(result: dict[str, Any]) -> None:
     times = result["seconds"]
     click.echo(f"\n{times['total']:.1f} s in all, {times['rounds']:.1f} s of it both rounds.")
     click.echo(f"next: sherd verify {result['adult']['folder']}")
+    click.echo(f"report: {result['report']}")

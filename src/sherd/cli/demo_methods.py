@@ -25,28 +25,43 @@ PLANS: tuple[dict[str, Any], ...] = (
     {"method": "idp-cbls", "k": 100, "guarantee": "paper"},
 )
 
+AUDITED = "dp-um"
+"""The release that the report is about."""
+
 
 def compare_methods(epsilon: float, output: Path, as_json: bool) -> None:
     """Protect the public Adult table with several methods and compare them."""
     from dataclasses import replace
 
     from sherd import datasets
+    from sherd.audit.run import run_audit
     from sherd.tables.schema import Missing
 
     table = datasets.load("adult", complete=True)
     schema = replace(datasets.schema("adult"), missing=Missing.REFUSE)
     rows = []
+    audited: Release | None = None
+    page = output / "report.html"
     with progress("demo") as bar:
         for done, chosen in enumerate(PLANS, 1):
-            rows.append(_one(table, schema, {**chosen, "epsilon": epsilon}, output))
+            release, row = _one(table, schema, {**chosen, "epsilon": epsilon}, output)
+            rows.append(row)
+            audited = release if row["name"] == AUDITED else audited
             bar("protecting", done, len(PLANS))
+        found = run_audit(table, audited, target="income", progress=bar)
+        found.save(page)
     if as_json:
-        emit_json({"rows": table.num_rows, "releases": rows})
+        emit_json({"rows": table.num_rows, "releases": rows, "report": str(page)})
         return
-    _print(table.num_rows, epsilon, rows, output)
+    _print(table.num_rows, epsilon, rows)
+    click.echo(f"Audit of {found.title}: {found.verdict.headline}")
+    click.echo(f"releases: {output}/   next: sherd verify {rows[1]['folder']}")
+    click.echo(f"report: {page}")
 
 
-def _one(table: pa.Table, schema: Schema, chosen: dict[str, Any], output: Path) -> dict[str, Any]:
+def _one(
+    table: pa.Table, schema: Schema, chosen: dict[str, Any], output: Path
+) -> tuple[Release, dict[str, Any]]:
     from sherd.plan import Plan
     from sherd.protection import protect
 
@@ -55,7 +70,7 @@ def _one(table: pa.Table, schema: Schema, chosen: dict[str, Any], output: Path) 
     name = "-".join([plan.method, *([plan["guarantee"]] if len(chosen) > 3 else [])])
     folder = release.save(output / name, force=True)
     guarantee = plan.guarantee(schema)
-    return {
+    return release, {
         "name": name,
         "folder": str(folder),
         "is_differential_privacy": guarantee.notion.is_differential_privacy,
@@ -94,7 +109,7 @@ def _plain(column: Any) -> Any:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def _print(count: int, epsilon: float, rows: list[dict[str, Any]], output: Path) -> None:
+def _print(count: int, epsilon: float, rows: list[dict[str, Any]]) -> None:
     click.echo(f"Adult, {count} people, 15 attributes, each release with epsilon = {epsilon:g}.\n")
     click.echo(f"{'release':<18} {'loss':>8} {'unchanged':>10} {'really spent':>13}   promise")
     for row in rows:
@@ -114,4 +129,3 @@ def _print(count: int, epsilon: float, rows: list[dict[str, Any]], output: Path)
         "\nprivacy in all it releases, and releases no rows."
         "\nThese numbers use the raw data: internal, not for publication.\n"
     )
-    click.echo(f"releases: {output}/   next: sherd verify {rows[1]['folder']}")

@@ -26,10 +26,14 @@ LABEL = "internal: not for publication"
 @click.option("-m", "--method", "methods", multiple=True, help="A method; may be repeated.")
 @click.option("-e", "--epsilon", "epsilons", multiple=True, type=float, help="May be repeated.")
 @click.option("-k", "--k", "ks", multiple=True, type=int, help="May be repeated.")
-@click.option("--runs", default=10, show_default=True, type=click.IntRange(min=2))
+@click.option(
+    "--runs", default=10, show_default=True, type=click.IntRange(min=2), help="Runs a plan."
+)
 @click.option("--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any other parameter.")
 @click.option("--query", help="SQL to run, where TABLE is a database.")
-@click.option("--missing", type=click.Choice(["keep", "drop", "recode", "refuse"]))
+@click.option(
+    "--missing", type=click.Choice(["keep", "drop", "recode", "refuse"]), help="As in the schema."
+)
 @click.option("--threads", type=click.IntRange(min=1), help="How many cores to use.")
 @click.option(
     "-o",

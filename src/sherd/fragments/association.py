@@ -8,7 +8,8 @@ heterogeneity induces a k-loose association for k = min k_i·k_j. Departures fro
   printed, a fragment outside the constraint satisfies it for nothing.
 - The heuristic of Figures 8 and 9 is mended (see ``placement``) and takes a window.
 - The default strategy ``cells`` is ours: homes come from cells of alike tuples (see
-  ``cells``), frequent values are placed first, a group is refused at once where it already
+  ``cells``), the fragments that matter most are chosen first, frequent values are placed
+  first, a group is refused at once where it already
   reaches the tuple's values in another fragment, and probes widen step by step.
 - Under-quota groups are filled from over-quota ones before they are dissolved, and tuples
   taken out are tried once more.
@@ -17,7 +18,7 @@ heterogeneity induces a k-loose association for k = min k_i·k_j. Departures fro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -41,8 +42,9 @@ STRATEGIES: tuple[Strategy, ...] = ("cells", "nearest")
 _EVERY = 1 << 40
 _LEVELS = 256
 _LEAST_CELL = 50
-_SMALL_TABLE = 2000
-_NO_CODES: npt.NDArray[np.int32] = np.zeros(0, np.int32)
+_TRIES = ((200, 24), (2000, 6), (_EVERY, 1))
+_LARGE_TABLE = 200_000
+_TIERS = (0.25, 0.5, 0.75, 0.875, 0.9375)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,14 +127,18 @@ def associate(
                 )
             )
         return _joined(cut, parts, table.num_rows)
+    weights = constraints.weights(similar)
+    turn = list(range(len(fragments)))
+    if search.strategy == "cells":
+        # what matters least for utility is chosen last, when least can be chosen
+        turn.sort(key=lambda f: -sum(weights.get(name, 0.0) for name in fragments[f]))
+    fragments, sizes = [fragments[f] for f in turn], [sizes[f] for f in turn]
     shape = problem_shape(table, constraints, fragments, sizes)
-    tries = 1 if table.num_rows > _SMALL_TABLE else 24
+    tries = next(tries for rows, tries in _TRIES if table.num_rows <= rows)
     best: Association | None = None
     for attempt in range(tries):
         progress("placing tuples", attempt, tries)
-        homes, order = _homes(
-            table, schema, shape, fragments, constraints.weights(similar), search, randomness
-        )
+        homes, order = _homes(table, schema, shape, fragments, weights, search, randomness)
         found = _place(shape, homes, order, search, randomness)
         if best is None or found.suppressed < best.suppressed:
             best = found
@@ -140,7 +146,8 @@ def associate(
             break
     progress("placing tuples", tries, tries)
     assert best is not None, "at least one attempt is made"
-    return best
+    back = np.argsort(turn)
+    return replace(best, place=best.place[back], groups=tuple(best.groups[f] for f in back))
 
 
 def _joined(
@@ -203,9 +210,9 @@ def problem_shape(
     )
     owner = np.asarray([f for f, _ in aspects], np.int32)
     source = np.asarray([z for z, _ in reaches], np.int32)
-    codes = np.empty((len(aspects), rows), np.int32)
+    codes = np.empty((rows, len(aspects)), np.int32)  # a tuple's codes side by side in memory
     for at, (_, part) in enumerate(aspects):
-        codes[at] = combined(table, part)
+        codes[:, at] = combined(table, part)
     return Problem(
         codes=codes,
         aspect_fragment=owner,
@@ -240,7 +247,7 @@ def empty_state(shape: Any) -> Any:
     return State(
         members=np.empty(int((groups * k).sum()), np.int32),
         size=np.zeros(int(groups.sum()), np.int32),
-        place=np.full((len(groups), shape.codes.shape[1]), -1, np.int32),
+        place=np.full((shape.codes.shape[0], len(groups)), -1, np.int32),
         aspect_filter=np.zeros(int(groups[shape.aspect_fragment].sum()), np.uint64),
         reach_filter=np.zeros(int(groups[shape.reach_source].sum()), np.uint64),
     )
@@ -272,8 +279,12 @@ def _homes(
     if search.strategy == "cells":
         # frequent values are hardest to place, so they come while there is most room
         share = np.zeros(rows)
-        for codes in shape.codes:
+        for codes in shape.codes.T:
             share += np.bincount(codes)[codes]
+        if rows > _LARGE_TABLE:
+            # tier by tier; within one by home, so that what is placed next is near in memory
+            share = np.searchsorted(np.quantile(share, _TIERS), share)
+            order = order[np.argsort(homes[0, order], kind="stable")]
         order = order[np.argsort(-share[order], kind="stable")]
     return homes, order
 
@@ -322,7 +333,7 @@ def _cells(
         scores,
         nominal,
         np.asarray([weights[name] for name in wished], np.float64),
-        np.ascontiguousarray(shape.codes[own[f] : own[f + 1]]),
+        np.ascontiguousarray(shape.codes[:, own[f] : own[f + 1]].T),
         float(shape.sizes[f]),
         max(_LEAST_CELL, 4 * int(shape.sizes[f])),
     )
@@ -339,12 +350,18 @@ def _place(
     from sherd.fragments.placement import place, settle
     from sherd.fragments.soundness import sound
 
+    # tuples are renumbered by their home in the first fragment: near in order, near in memory
+    rank = np.argsort(homes[0], kind="stable")
+    inverse = np.empty_like(rank)
+    inverse[rank] = np.arange(len(rank))
+    shape = shape._replace(codes=np.ascontiguousarray(shape.codes[rank]))
+    homes = np.ascontiguousarray(homes[:, rank])
+    order = inverse[order]
     state = empty_state(shape)
     own = search.strategy == "cells"
     near = 16 if own else 0
     seed = np.asarray(randomness.words(1), np.uint64)
     steps = (search.nearest, search.probes, near, search.budget)
-    order = np.ascontiguousarray(order, np.int64)
     place(shape, state, order, homes, shape.sizes, False, seed, own, *steps)
     unplaced = place(shape, state, order, homes, shape.capacity, False, seed, own, *steps)
     dissolved = settle(shape, state, own, not own, 64, search.probes, seed)
@@ -356,7 +373,7 @@ def _place(
             "an association is not as loose as it must be", got=f"{wrong} groups", do="report it"
         )
     return Association(
-        place=state.place,
+        place=np.ascontiguousarray(state.place[inverse].T),
         groups=tuple(int(g) for g in shape.groups),
         unplaced=int(unplaced),
         dissolved=int(dissolved),

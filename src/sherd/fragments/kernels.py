@@ -22,7 +22,7 @@ import numpy as np
 class Problem(NamedTuple):
     """What does not change: codes, aspects, reaches and where each group's members lie."""
 
-    codes: Any  # int32[aspect, tuple]
+    codes: Any  # int32[tuple, aspect]
     aspect_fragment: Any  # int32[aspect]
     aspects_from: Any  # int32[fragment + 1]: aspects are sorted by fragment
     reach_source: Any  # int32[reach]
@@ -45,7 +45,7 @@ class State(NamedTuple):
 
     members: Any  # int32[...]
     size: Any  # int32[group]
-    place: Any  # int32[fragment, tuple]: the group, -1 for none
+    place: Any  # int32[tuple, fragment]: the group, -1 for none
     aspect_filter: Any  # uint64[...]
     reach_filter: Any  # uint64[...]
 
@@ -63,12 +63,12 @@ def _reaches(p, s, r, h, value):  # type: ignore[no-untyped-def]
     f = p.aspect_fragment[a]
     start = p.member_from[z] + h * p.capacity[z]
     for i in range(s.size[p.group_from[z] + h]):
-        g = s.place[f, s.members[start + i]]
+        g = s.place[s.members[start + i], f]
         if g < 0:
             continue
         other = p.member_from[f] + g * p.capacity[f]
         for j in range(s.size[p.group_from[f] + g]):
-            if p.codes[a, s.members[other + j]] == value:
+            if p.codes[s.members[other + j], a] == value:
                 return True
     return False
 
@@ -84,7 +84,7 @@ def _collides(p, s, r, h, t, g):  # type: ignore[no-untyped-def]
         for i in range(s.size[p.group_from[f] + g]):
             m = s.members[start + i]
             if m != t:
-                value = p.codes[a, m]
+                value = p.codes[m, a]
                 if seen & _bit(value) and _reaches(p, s, r, h, value):
                     return True
     return False
@@ -104,20 +104,20 @@ def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  #
         return False
     start = p.member_from[f] + g * p.capacity[f]
     for a in range(p.aspects_from[f], p.aspects_from[f + 1]):
-        value = p.codes[a, t]
+        value = p.codes[t, a]
         if s.aspect_filter[p.aspect_filter_from[a] + g] & _bit(value):
             for i in range(members):
-                if p.codes[a, s.members[start + i]] == value:
+                if p.codes[s.members[start + i], a] == value:
                     return False
     for r in range(p.reach_source.size):
         z, a = p.reach_source[r], p.reach_aspect[r]
         e = p.aspect_fragment[a]
         if e == f:
             # the group grows by a value: no group associated with it may reach that value
-            value = p.codes[a, t]
+            value = p.codes[t, a]
             bit = _bit(value)
             for i in range(members):
-                h = s.place[z, s.members[start + i]]
+                h = s.place[s.members[start + i], z]
                 if (
                     h >= 0
                     and s.reach_filter[p.reach_filter_from[r] + h] & bit
@@ -133,7 +133,7 @@ def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  #
                     return False
         elif z == f:
             # wherever t goes in fragment e, group g will reach its value there
-            value = p.codes[a, t]
+            value = p.codes[t, a]
             if (
                 (ahead or chosen[e] >= 0)
                 and s.reach_filter[p.reach_filter_from[r] + g] & _bit(value)
@@ -150,7 +150,7 @@ def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  #
             e = p.pair_left[q]
         if e >= 0 and chosen[e] >= 0:
             for i in range(members):
-                if s.place[e, s.members[start + i]] == chosen[e]:
+                if s.place[s.members[start + i], e] == chosen[e]:
                     return False
     return True
 
@@ -161,15 +161,15 @@ def join(p, s, t, f, g):  # type: ignore[no-untyped-def]
     at = p.group_from[f] + g
     s.members[p.member_from[f] + g * p.capacity[f] + s.size[at]] = t
     s.size[at] += 1
-    s.place[f, t] = g
+    s.place[t, f] = g
     for a in range(p.aspects_from[f], p.aspects_from[f + 1]):
-        s.aspect_filter[p.aspect_filter_from[a] + g] |= _bit(p.codes[a, t])
+        s.aspect_filter[p.aspect_filter_from[a] + g] |= _bit(p.codes[t, a])
 
 
 @numba.njit(cache=True, nogil=True)
 def leave(p, s, t, f):  # type: ignore[no-untyped-def]
     """Take t out of its group of fragment f; what others reach keeps a stale "perhaps"."""
-    g = s.place[f, t]
+    g = s.place[t, f]
     at = p.group_from[f] + g
     start = p.member_from[f] + g * p.capacity[f]
     for i in range(s.size[at]):
@@ -177,11 +177,11 @@ def leave(p, s, t, f):  # type: ignore[no-untyped-def]
             s.members[start + i] = s.members[start + s.size[at] - 1]
             break
     s.size[at] -= 1
-    s.place[f, t] = -1
+    s.place[t, f] = -1
     for a in range(p.aspects_from[f], p.aspects_from[f + 1]):
         seen = np.uint64(0)
         for i in range(s.size[at]):
-            seen |= _bit(p.codes[a, s.members[start + i]])
+            seen |= _bit(p.codes[s.members[start + i], a])
         s.aspect_filter[p.aspect_filter_from[a] + g] = seen
 
 
@@ -191,13 +191,13 @@ def spread(p, s, t):  # type: ignore[no-untyped-def]
     for r in range(p.reach_source.size):
         z, a = p.reach_source[r], p.reach_aspect[r]
         f = p.aspect_fragment[a]
-        g, h = s.place[f, t], s.place[z, t]
+        g, h = s.place[t, f], s.place[t, z]
         base = p.reach_filter_from[r]
         s.reach_filter[base + h] |= s.aspect_filter[p.aspect_filter_from[a] + g]
-        bit = _bit(p.codes[a, t])
+        bit = _bit(p.codes[t, a])
         start = p.member_from[f] + g * p.capacity[f]
         for i in range(s.size[p.group_from[f] + g]):
-            other = s.place[z, s.members[start + i]]
+            other = s.place[s.members[start + i], z]
             if other >= 0:
                 s.reach_filter[base + other] |= bit
 
@@ -214,9 +214,9 @@ def _apart(p, s, a, g, h):  # type: ignore[no-untyped-def]
     left = p.member_from[f] + g * p.capacity[f]
     right = p.member_from[f] + h * p.capacity[f]
     for i in range(s.size[p.group_from[f] + g]):
-        value = p.codes[a, s.members[left + i]]
+        value = p.codes[s.members[left + i], a]
         for j in range(s.size[p.group_from[f] + h]):
-            if p.codes[a, s.members[right + j]] == value:
+            if p.codes[s.members[right + j], a] == value:
                 return False
     return True
 
@@ -229,7 +229,7 @@ def _rows_apart(p, s, w, z, t, u):  # type: ignore[no-untyped-def]
         f = p.aspect_fragment[a]
         if f == z:
             continue
-        g, h = s.place[f, t], s.place[f, u]
+        g, h = s.place[t, f], s.place[u, f]
         if g < 0 or h < 0 or _apart(p, s, a, g, h):
             return True
     return False
@@ -241,7 +241,7 @@ def wide_fits(p, s, t):  # type: ignore[no-untyped-def]
     for w in range(p.wide_from.size - 1):
         for at in range(p.wide_from[w], p.wide_from[w + 1]):
             z = p.aspect_fragment[p.wide_aspects[at]]
-            g = s.place[z, t]
+            g = s.place[t, z]
             start = p.member_from[z] + g * p.capacity[z]
             for i in range(s.size[p.group_from[z] + g]):
                 u = s.members[start + i]
@@ -252,10 +252,10 @@ def wide_fits(p, s, t):  # type: ignore[no-untyped-def]
                 # t's value is new to group g: rows through g may now be alike in it
                 for other in range(p.wide_from[w], p.wide_from[w + 1]):
                     y = p.aspect_fragment[p.wide_aspects[other]]
-                    if y == z or s.place[y, u] < 0:
+                    if y == z or s.place[u, y] < 0:
                         continue
-                    begin = p.member_from[y] + s.place[y, u] * p.capacity[y]
-                    for j in range(s.size[p.group_from[y] + s.place[y, u]]):
+                    begin = p.member_from[y] + s.place[u, y] * p.capacity[y]
+                    for j in range(s.size[p.group_from[y] + s.place[u, y]]):
                         v = s.members[begin + j]
                         if v != u and not _rows_apart(p, s, w, y, u, v):
                             return False

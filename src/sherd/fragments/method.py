@@ -25,7 +25,7 @@ from sherd.fragments.feasibility import (
 )
 from sherd.fragments.fragmentation import OBJECTIVES, Fragmentation, check_given, find_minimal
 from sherd.guarantees import Adversary, Assumption, Guarantee, KLooseness, Proposition, Unit
-from sherd.method import Finding, Outcome, Parameter
+from sherd.method import Described, Finding, Outcome, Parameter
 
 if TYPE_CHECKING:
     from sherd.fragments.association import Association
@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 
 GROUP = "group_"
 """How a fragment's column of group identifiers begins; its number follows."""
+
+NOT_COVERED = (
+    "that somebody is in the table, and every single released value",
+    "combinations of attributes that lie in one fragment, which are released as they are",
+    "combinations that no constraint names",
+    "how many tuples were left out",
+)
+"""What fragments give away all the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +125,18 @@ class Fragment:
         ),
     )
 
+    def describe(self) -> tuple[Described, ...]:
+        """What the method promises in general."""
+        return (
+            Described(
+                name=None,
+                promise=KLooseness.definition(),
+                covers="the associations between values that the given constraints name",
+                not_covered=NOT_COVERED,
+                source="decapitani2015, Def. 4.3, Theorem 4.7",
+            ),
+        )
+
     def check(self, plan: Plan, schema: Schema) -> None:
         """Raise PlanError or SchemaError where plan and schema do not fit the method."""
         layout(plan, schema)
@@ -141,13 +161,7 @@ class Fragment:
                 Assumption.PARAMETERS_PUBLIC,
             ),
             source=Proposition(work="decapitani2015", place="Def. 4.3, Theorem 4.7"),
-            not_covered=(
-                "that somebody is in the table, and every single released value",
-                "combinations of attributes that lie in one fragment, which are released as "
-                "they are",
-                "combinations that no constraint names",
-                "how many tuples were left out",
-            ),
+            not_covered=NOT_COVERED,
         )
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
@@ -189,6 +203,7 @@ class Fragment:
             "withheld": list(found.withheld),
             "constraints": [sorted(c) for c in relevant(constraints, found.fragments)],
             "fragmentation_proved_best": found.proved,
+            "fragmentation_minimal": found.minimal,
             "suppressed": left_out,
         }
         return Outcome(tables=tables, facts=facts, findings=_findings(made, forced, table.num_rows))

@@ -177,11 +177,11 @@ def place(p, s, order, home, most, live, seed, ahead, window, probes, near, budg
     work = np.empty((4, fragments), np.int64)
     failed = 0
     for t in order:
-        if s.place[0, t] >= 0:
+        if s.place[t, 0] >= 0:
             continue
         if _search(p, s, t, home, most, up, down, seed, ahead, window, probes, near, budget, work):
             for f in range(fragments):
-                _close(p, s, f, s.place[f, t], most, up, down)
+                _close(p, s, f, s.place[t, f], most, up, down)
         else:
             failed += 1
     return failed
@@ -190,9 +190,9 @@ def place(p, s, order, home, most, live, seed, ahead, window, probes, near, budg
 @numba.njit(cache=True, nogil=True)
 def _move(p, s, t, f, g, most, chosen):  # type: ignore[no-untyped-def]
     """Move t to group g of fragment f if every property still holds."""
-    old = s.place[f, t]
+    old = s.place[t, f]
     for e in range(p.sizes.size):
-        chosen[e] = s.place[e, t]
+        chosen[e] = s.place[t, e]
     chosen[f] = -1
     leave(p, s, t, f)
     if fits(p, s, t, f, g, chosen, most, True):
@@ -282,7 +282,7 @@ def settle(p, s, fill, wrap, window, probes, seed):  # type: ignore[no-untyped-d
                 continue
             removed += 1
             for e in range(fragments):
-                other = p.group_from[e] + s.place[e, t]
+                other = p.group_from[e] + s.place[t, e]
                 leave(p, s, t, e)
                 if 0 < s.size[other] < p.sizes[e] and not waiting[other] and other != at:
                     queue.append(other)

@@ -92,7 +92,9 @@ def answer(
     needed = _needed(reading, fragments)
     missing = int(facts.get("suppressed", 0))
     with duckdb.connect() as connection:
-        connection.execute("SET enable_progress_bar = false")
+        # a query reads what is handed to it: no files, no network, no variables of ours
+        connection.execute("SET python_enable_replacements = false")
+        connection.execute("SET enable_external_access = false")
         for name, table in (own or {}).items():
             if name.lower() == VIEW:
                 raise UsageError(f"a table of yours is called '{VIEW}'", do="give it another name")

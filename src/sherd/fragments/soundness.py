@@ -56,10 +56,10 @@ def _wrong_groups(p, s, lists):  # type: ignore[no-untyped-def]
             if 0 < start[g + 1] - start[g] < p.sizes[f]:
                 wrong += 1
             for e in range(p.sizes.size):
-                if e != f and _repeats(s.place[e], start, tuples, g):
+                if e != f and _repeats(s.place[:, e], start, tuples, g):
                     wrong += 1
             for a in range(p.aspects_from[f], p.aspects_from[f + 1]):
-                if _repeats(p.codes[a], start, tuples, g):
+                if _repeats(p.codes[:, a], start, tuples, g):
                     wrong += 1
     return wrong
 
@@ -77,9 +77,9 @@ def _wrong_reaches(p, s, lists, r):  # type: ignore[no-untyped-def]
         count = 0
         twice = False
         for i in range(start[h], start[h + 1]):
-            g = s.place[f, tuples[i]]
+            g = s.place[tuples[i], f]
             for j in range(other_start[g], other_start[g + 1]):
-                value = p.codes[a, other[j]]
+                value = p.codes[other[j], a]
                 for b in range(count):
                     if values[b] == value:
                         twice = True
@@ -97,7 +97,7 @@ def _rows_alike(p, s, lists, aspects, z, t, u):  # type: ignore[no-untyped-def]
         f = p.aspect_fragment[a]
         if f != z:
             start, tuples = lists[f]
-            if not _alike(p.codes[a], start, tuples, s.place[f, t], s.place[f, u]):
+            if not _alike(p.codes[:, a], start, tuples, s.place[t, f], s.place[u, f]):
                 return False
     return True
 
@@ -123,12 +123,12 @@ def sound(p, s):  # type: ignore[no-untyped-def]
     """How often a property is broken: size, heterogeneity, or a half-placed tuple."""
     wrong = 0
     for f in range(p.sizes.size):
-        for t in range(s.place.shape[1]):
-            if (s.place[f, t] < 0) != (s.place[0, t] < 0):
+        for t in range(s.place.shape[0]):
+            if (s.place[t, f] < 0) != (s.place[t, 0] < 0):
                 wrong += 1
     if wrong:
         return wrong
-    lists = [_members(s.place[f], p.groups[f]) for f in range(p.sizes.size)]
+    lists = [_members(s.place[:, f], p.groups[f]) for f in range(p.sizes.size)]
     wrong += _wrong_groups(p, s, lists)
     for r in range(p.reach_source.size):
         wrong += _wrong_reaches(p, s, lists, r)

@@ -79,19 +79,28 @@ def read_query(
     if sources[0].find_ancestor(exp.Select) is not tree:
         raise UsageError(f"the query asks the view '{VIEW}' in a subquery", must="the outer FROM")
     called = sources[0].alias_or_name
+    found = _named(tree, sources[0], fragments, {name.lower() for name in withheld})
+    stars = [star for star in tree.find_all(exp.Star) if not star.find_ancestor(exp.Count)]
+    return Reading(tree=tree, called=called, attributes=found, everything=bool(stars))
+
+
+def _named(
+    tree: Any, view: Any, fragments: tuple[tuple[str, ...], ...], withheld: set[str]
+) -> tuple[str, ...]:
+    """The released attributes a query names, in their own spelling."""
+    from sqlglot import exp
+
     known = {name.lower(): name for fragment in fragments for name in fragment}
     aliases = {a.alias.lower() for a in tree.expressions if isinstance(a, exp.Alias)}
-    others = {
-        table.alias_or_name.lower() for table in tree.find_all(exp.Table) if table is not sources[0]
-    }
+    others = {t.alias_or_name.lower() for t in tree.find_all(exp.Table) if t is not view}
     found: dict[str, None] = {}
     for column in tree.find_all(exp.Column, bfs=False):
-        if column.table and column.table.lower() != called.lower():
+        if column.table and column.table.lower() != view.alias_or_name.lower():
             if column.table.lower() not in others:
                 raise UsageError("the query names a table it does not use", got=column.table)
             continue
         name = column.name.lower()
-        if name in {w.lower() for w in withheld}:
+        if name in withheld:
             raise UsageError(f"the attribute '{column.name}' is withheld from the release")
         if name in known:
             found[known[name]] = None
@@ -99,7 +108,10 @@ def read_query(
             raise UsageError(
                 f"the release has no attribute '{column.name}'",
                 must="one of " + ", ".join(known.values()),
-                do=did_you_mean(name, known) or None,
+                do=did_you_mean(column.name, known.values()) or None,
             )
-    stars = [star for star in tree.find_all(exp.Star) if not star.find_ancestor(exp.Count)]
-    return Reading(tree=tree, called=called, attributes=tuple(found), everything=bool(stars))
+    for join in tree.args.get("joins") or ():
+        for shared in join.args.get("using") or ():
+            if shared.name.lower() in known:
+                found[known[shared.name.lower()]] = None
+    return tuple(found)

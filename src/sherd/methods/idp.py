@@ -16,7 +16,7 @@ METHOD = Masking(
     name="idp",
     title="Individual differential privacy by noise on every value",
     summary="Adds noise to every value, as wide as the farthest end of the domain is from it. "
-    "Up to half the noise of dp, for a weaker promise.",
+    "Down to half the noise of dp, for a weaker promise.",
     least_k=0,
     promises={
         "paper": Promise(

@@ -19,6 +19,7 @@ from sherd.errors import PlanError, SchemaError
 from sherd.method import Described, Finding, Outcome, Parameter, Run
 from sherd.methods.allocation import cluster_sizes, epsilons
 from sherd.methods.columns import ColumnJob, mask_column
+from sherd.methods.noise import Scales
 from sherd.methods.promise import Promise, promise
 from sherd.tables.axis import Axis
 from sherd.tables.coding import arrow_array
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from sherd.methods.ranking import Clusters
     from sherd.methods.sensitivity import Shifts
     from sherd.plan import Plan
+
+CENTROIDS_FLOOR = 0.001
+"""Least scale under the promise ``centroids``: enlarging a scale of 0 would leave it 0."""
 
 _SHARED = (
     Parameter(
@@ -53,7 +57,8 @@ _SHARED = (
         name="min_scale",
         kind=float,
         least=0,
-        help="least scale of the noise on a released value, as a share of the attribute's range",
+        help="least scale of the noise on a released value, as a share of the attribute's range; "
+        "0.001 under the promise centroids unless given, none otherwise",
     ),
     Parameter(
         name="category_order",
@@ -152,21 +157,22 @@ class Masking:
                 do="add --guarantee: the paper's own (paper) takes the clusters as public and in "
                 "truth spends more than epsilon; enlarged noise (centroids) does not",
             )
-        epsilons(plan, schema)
+        shares = epsilons(plan, schema)
         if self.least_k:
             cluster_sizes(plan, schema, self.least_k)
-        for name in schema.protected:
-            self._check_attribute(plan, schema, name)
+        for name, share in shares.items():
+            self._check_attribute(plan, schema, name, share)
         if plan["guarantee"] == "strict":
             _check_strict(plan, schema)
 
-    def _check_attribute(self, plan: Plan, schema: Schema, name: str) -> None:
+    def _check_attribute(self, plan: Plan, schema: Schema, name: str, share: Fraction) -> None:
         attribute = schema[name]
         if plan["category_order"] == "frequency" and attribute.type is Type.CATEGORY:
             return
         undeclared = attribute.type.measured and attribute.domain is None
         if not (undeclared and plan["domain_from_data"] is not None):
-            Axis.of(attribute)
+            # Noise that could not be drawn is refused here, before any data is read.
+            Scales.laplace(np.array([Axis.of(attribute).steps]), share)
 
     def guarantee(self, plan: Plan, schema: Schema) -> Guarantee:
         """What a release will promise; computed without seeing the table."""
@@ -218,7 +224,7 @@ class Masking:
             )
             floor = plan["min_scale"]
             if floor is None:
-                floor = 0.001 if plan["guarantee"] == "centroids" else 0.0
+                floor = CENTROIDS_FLOOR if plan["guarantee"] == "centroids" else 0.0
             jobs.append(
                 ColumnJob(
                     column=table.column(name),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sherd.audit.measure import Measure
     from sherd.audit.result import Audit, Distribution, Place
 
-SHARES = (*OUTSIDERS, "reconstruction", "co-cluster", "interval")
+SHARES = ("unchanged", *OUTSIDERS, "reconstruction", "co-cluster", "interval")
 """Attacks whose success is a share, drawn in one picture."""
 
 DISTANCES = ("marginals-1", "marginals-2", "marginals-3", "associations", "pmse")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 BLOCK = 1 << 15
 """Rows coded at once: 256 KiB of positions stay in a core's own cache."""
 
+
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 

@@ -64,7 +64,23 @@ def prepare(table: pa.Table, schema: Schema) -> Prepared:
             "no row is left after dropping those with missing or outlying cells",
             do="choose another policy for `missing` or `outside` in the schema",
         )
-    return Prepared(table=table.take(arrow_array(kept)), kept=kept)
+    left = table.take(arrow_array(kept))
+    for place, name in enumerate(left.column_names):
+        if pa.types.is_dictionary(left.column(name).type):
+            left = left.set_column(place, name, _without_unused(left.column(name)))
+    return Prepared(table=left, kept=kept)
+
+
+def _without_unused(column: pa.ChunkedArray) -> pa.Array:
+    """A dictionary column that does not list values which only dropped rows had."""
+    whole = column.combine_chunks()
+    coded = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+    gaps = nulls(coded.indices)
+    indices = np.where(gaps, 0, numpy_array(coded.indices)).astype(np.int64)
+    used = np.unique(indices[~gaps])
+    places = arrow_array(np.searchsorted(used, indices), gaps).cast(coded.indices.type)
+    values = coded.dictionary.take(arrow_array(used))
+    return pa.DictionaryArray.from_arrays(places, values, ordered=coded.type.ordered)
 
 
 def check_columns(table: pa.Table, schema: Schema) -> None:

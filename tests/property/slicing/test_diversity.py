@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """Random tables: the kept sums equal those from scratch, and no tuple ever exceeds 1/l."""
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def test_no_tuple_exceeds_one_in_l(
     groups: list[list[str]],
     l: int,
     regroup: bool,
-    suppress: bool,  # noqa: E741
+    suppress: bool,
 ) -> None:
     """Every tuple that matches the release, also one that nobody has, stays within 1/l."""
     outcome, manifest = released(table, l=l, groups=groups, regroup=regroup, suppress=suppress)
@@ -132,7 +133,7 @@ def test_generalised_columns_stay_frequent_and_diverse(
 def test_records_scope_bounds_every_records_own_tuple(
     table: pa.Table,
     groups: list[list[str]],
-    l: int,  # noqa: E741
+    l: int,
 ) -> None:
     """The check on the records' own tuples holds for them, by the definition."""
     outcome, _ = released(table, l=l, groups=groups, scope="records")
@@ -153,7 +154,7 @@ def test_kept_sums_equal_those_from_scratch(
     table: pa.Table,
     groups: list[list[str]],
     l: int,
-    beta: float,  # noqa: E741
+    beta: float,
 ) -> None:
     """After all splits the sums kept along the way are N(t, s) of the result."""
     codes = {
@@ -210,7 +211,7 @@ def test_an_exhaustive_look_finds_the_fake_tuple_that_the_papers_check_misses() 
     rows: Any = {
         (0, "a"): ["0"] * 4 + ["2"] * 4 + ["0", "1"],
         (1, "b"): ["1"] * 4 + ["2"] * 4 + ["1", "0"],
-        (2, "s"): list("pqpqpqpq") + ["p", "p"],
+        (2, "s"): [*list("pqpqpqpq"), "p", "p"],
     }
     counts = SlicedView.of(columns, "s", rows, buckets).counted()
     real = counts.probabilities([("0",), ("1",), ()])

@@ -1,3 +1,4 @@
+# ruff: noqa: E741 - l is the field's own name for it
 """Random tables: classes of at least k, diverse where asked, and labels that tell the truth."""
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def test_classes_are_large_diverse_and_cover_their_values(
     k: int,
     l: int,
     boxes: str,
-    suppress: bool,  # noqa: E741
+    suppress: bool,
 ) -> None:
     """Every released label covers the cell it stands for, in classes of k that are l-diverse."""
     names = ("age", "town", "s")

@@ -121,6 +121,7 @@ def test_from_set_up_to_release(
     assert "nothing waits" in call(capsys, "owner", "requests", "--home", north)[2]
     agent.client.close()
     agent.journal.close()
+    del agent, client
     assert (
         call(capsys, "owner", "run", "--home", north, "--wait", "1", "--until-ended", "1")[0] == 0
     )
@@ -140,7 +141,21 @@ def test_from_set_up_to_release(
     out = tmp_path / "out"
     assert call(capsys, "aggregator", "release", "--home", registry, "first", "-o", out)[0] == 0
     assert (out / "manifest.json").is_file()
-    assert call(capsys, "verify", out)[0] == 0
+    code, _, said = call(capsys, "verify", out)
+    assert code == 0
+    assert "ok    signatures: 1 of 1" in said
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    from sherd.federation.checking import check_joint
+
+    for change in ("plan_hash", "signature", "plan", "epsilon"):
+        changed = json.loads(json.dumps(manifest))
+        if change == "signature":
+            changed["joint"]["owners"]["north"]["signature"] = "00" * 64
+        elif change == "epsilon":
+            changed["joint"]["plan"]["shares"][0]["epsilon"] = "2"
+        else:
+            changed["joint"][change] = "other"
+        assert any(check.passed is False for check in check_joint(changed)), change
 
 
 def test_other_commands(settled: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

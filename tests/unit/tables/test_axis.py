@@ -17,7 +17,7 @@ from sherd.tables.schema import Attribute, Type
 def _axis(kind: Type, *domain: Any, **more: Any) -> Axis:
     if domain and not isinstance(domain[0], date):
         domain = tuple(Decimal(bound) for bound in domain)
-    return Axis.of(Attribute(name="x", type=kind, domain=domain or None, **more))  # type: ignore[arg-type]
+    return Axis.of(Attribute(name="x", type=kind, domain=domain or None, **more))
 
 
 def test_booleans_and_labels_have_whole_places() -> None:

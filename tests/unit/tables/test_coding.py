@@ -70,6 +70,8 @@ def test_labels_marks_and_strangers() -> None:
     with pytest.raises(TableError, match="labels that its schema does not list") as caught:
         positions(_chunked(pa.array(["a", "marker"])), LABELS)
     assert "marker" not in str(caught.value)
+    unused = pa.array(["a", "q", "b"]).dictionary_encode().take(pa.array([0, 2]))
+    assert positions(_chunked(unused), LABELS)[0].tolist() == [0, 1]
     other = _axis(type="category", values=["a", "b"], other="b")
     assert positions(_chunked(pa.array(["a", "marker"])), other)[0].tolist() == [0, 1]
 

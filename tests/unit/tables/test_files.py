@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sherd.errors import FormatError, StorageError, UsageError
 from sherd.tables.files import read_yaml, write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _yaml(tmp_path: Path, text: str | bytes, **more: Any) -> Any:

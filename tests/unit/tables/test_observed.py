@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from sherd.errors import PlanError, TableError
-from sherd.tables.axis import Axis
 from sherd.tables.observed import axis_of
 from sherd.tables.schema import Attribute, Schema
+
+if TYPE_CHECKING:
+    from sherd.tables.axis import Axis
 
 
 def _attribute(**data: Any) -> Attribute:

@@ -146,7 +146,7 @@ def test_values_outside_the_domain(column: pa.Array, attribute: Any) -> None:
     found = _prepare(chunked, {"x": attribute}, outside="drop")
     assert found.kept is not None
     assert found.kept.tolist() == [0, 3]
-    with pytest.raises(TableError, match="has 3 (labels|values)"):
+    with pytest.raises(TableError, match=r"has 3 (labels|values)"):
         _prepare(chunked, {"x": attribute}, outside="refuse")
 
 
@@ -200,3 +200,16 @@ def test_policies_add_up() -> None:
     table = {"x": [1.0, None, 3.0, 40.0], "y": ["a", "a", None, "b"]}
     found = _prepare(table, {"x": NUMBER, "y": LABELS}, missing="drop", outside="drop")
     assert np.array_equal(found.kept, [0])  # type: ignore[arg-type]
+
+
+def test_nothing_of_a_dropped_row_stays_in_a_dictionary() -> None:
+    """Neither its own label nor that of an attribute released as it is."""
+    coded = pa.chunked_array([pa.array(["a", "q"]), pa.array(["b", None])]).dictionary_encode()
+    notes = pa.array(["one", "two", None, "one"]).dictionary_encode()
+    attributes = {"x": LABELS, "note": {"type": "text", "role": "insensitive"}}
+    found = _prepare({"x": coded, "note": notes}, attributes, outside="drop").table
+    assert found.column("x").to_pylist() == ["a", "b", None]
+    assert found.column("note").to_pylist() == ["one", None, "one"]
+    assert found.column("x").chunk(0).dictionary.to_pylist() == ["a", "b"]
+    assert found.column("note").chunk(0).dictionary.to_pylist() == ["one"]
+    assert found.column("note").type == notes.type

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sherd.errors import SchemaError
 from sherd.tables.schema import Attribute, Missing, Outside, Role, Schema, Type
 from sherd.tables.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 YAML = """
 population: patients

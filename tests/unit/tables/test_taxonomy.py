@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sherd.errors import FormatError, SchemaError, StorageError
 from sherd.tables.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TREE = Taxonomy.from_paths([["a", "x", "*"], ["b", "x", "*"], ["c", "c", "*"]])
 

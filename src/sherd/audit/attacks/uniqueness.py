@@ -38,37 +38,63 @@ def keys(columns: Columns, names: Sequence[str]) -> NDArray[np.uint64]:
 
 def uniqueness(case: Case) -> list[Measure]:
     """Shares and chances from the sizes of groups of equal quasi-identifiers."""
+    if not case.rows:
+        return _generalised(case)
     names = [n for n in case.names if case.schema[n].role is Role.QUASI_IDENTIFIER]
     names = names or list(case.protected) or list(case.names)
-    released = keys(case.released, names)
-    found, sizes = np.unique(released, return_counts=True)
-    population = keys(case.original, names)
+    found, sizes = np.unique(keys(case.released, names), return_counts=True)
+    basis = f"{case.n_released:,} released records, {len(found):,} groups by {len(names)} "
+    basis += "attributes, exact"
+    return [
+        *_by_size(sizes, basis),
+        _journalist(case, names, found, sizes, basis),
+    ]
+
+
+def _by_size(sizes: NDArray[np.int64], basis: str) -> list[Measure]:
+    n, alone = int(sizes.sum()), int(np.count_nonzero(sizes == 1))
+    return [
+        Measure(spec=CATALOGUE["unique"], value=alone / n, basis=f"{alone:,} of {basis}"),
+        Measure(spec=CATALOGUE["prosecutor"], value=1 / int(sizes.min()), basis=basis),
+        Measure(spec=CATALOGUE["marketer"], value=len(sizes) / n, basis=basis),
+    ]
+
+
+def _journalist(
+    case: Case,
+    names: Sequence[str],
+    found: NDArray[np.uint64],
+    sizes: NDArray[np.int64],
+    basis: str,
+) -> Measure:
+    real = keys(case.original, names)
+    population = real
     if case.holdout is not None:
-        population = np.concatenate([population, keys(case.holdout, names)])
+        population = np.concatenate([real, keys(case.holdout, names)])
     known, counts = np.unique(population, return_counts=True)
     place = np.searchsorted(known, found)
     place[place == len(known)] = 0
     matches = np.where(known[place] == found, counts[place], 0)
     chance = np.where(matches > 0, 1 / np.maximum(matches, 1), 0.0)
-    n = case.n_released
-    alone = int(np.count_nonzero(sizes == 1))
-    basis = f"{n:,} released records, {len(found):,} groups by {len(names)} attributes, exact"
-    _, real = np.unique(keys(case.original, names), return_counts=True)
-    before = float(np.count_nonzero(real == 1)) / case.n
-    return [
-        Measure(
-            spec=CATALOGUE["unique"],
-            value=alone / n,
-            basis=f"{alone:,} of {basis}",
-        ),
-        Measure(spec=CATALOGUE["prosecutor"], value=1 / int(sizes.min()), basis=basis),
-        Measure(spec=CATALOGUE["marketer"], value=len(found) / n, basis=basis),
-        Measure(
-            spec=CATALOGUE["journalist"],
-            value=float((chance * sizes).sum() / n),
-            basis=f"{basis}; {before:.1%} of originals are unique",
-        ),
-    ]
+    alone = float(np.mean(np.unique(real, return_counts=True)[1] == 1))
+    return Measure(
+        spec=CATALOGUE["journalist"],
+        value=float((chance * sizes).sum() / sizes.sum()),
+        basis=f"{basis}; {alone:.1%} of the originals' groups are single records",
+    )
+
+
+def _generalised(case: Case) -> list[Measure]:
+    """The same for a generalised table, whose released labels are the groups."""
+    from sherd.audit.drawing import GeneralisedRelease
+    from sherd.audit.utility.generalisation import groups
+
+    if not isinstance(case.drawable, GeneralisedRelease):
+        return []
+    sizes = groups(case.drawable, case).astype(np.int64)
+    return _by_size(
+        sizes, f"{int(sizes.sum()):,} generalised records, {len(sizes):,} groups, exact"
+    )
 
 
 UNIQUENESS = Attack(

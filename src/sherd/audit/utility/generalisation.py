@@ -44,7 +44,7 @@ def generalisation(case: Case) -> list[Measure]:
                 parts=parts,
             )
         )
-    sizes = _groups(source, case)
+    sizes = groups(source, case)
     found.append(
         Measure(
             spec=CATALOGUE["discernibility"],
@@ -93,7 +93,8 @@ def _one(width: Any) -> Any:
     return timedelta(seconds=1) if isinstance(width, timedelta) else 1
 
 
-def _groups(source: Drawable, case: Case) -> NDArray[np.float64]:
+def groups(source: Drawable, case: Case) -> NDArray[np.float64]:
+    """The sizes of the groups that an analyst can tell apart: buckets, or equal labels."""
     from sherd.audit.drawing import SlicedRelease
     from sherd.tables.schema import Role
 

@@ -147,6 +147,7 @@ def _ask(case: Case, query: list[Condition]) -> float:
         else:
             labels = case.scales[name].labels or ()
             where[name] = Values(of=frozenset(labels[i] for i in condition[1]))
+    assert case.drawable is not None, "records are counted"
     return case.drawable.count(CountQuery(where=where))
 
 

@@ -29,6 +29,8 @@ VERIFIERS: dict[str, str] = {
     "mondrian": "sherd.audit.verify.slicing",
     "anatomy": "sherd.audit.verify.slicing",
     "fragment": "sherd.audit.verify.fragments",
+    "diffgen": "sherd.audit.verify.generalised",
+    "arbdistdp": "sherd.audit.verify.generalised",
 }
 """The module that re-checks what a method's releases promise."""
 

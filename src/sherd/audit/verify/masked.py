@@ -116,7 +116,8 @@ def _bounds(name: str, column: pa.ChunkedArray, attribute: Mapping[str, Any]) ->
     if pa.types.is_float32(column.type) or pa.types.is_float16(column.type):
         # The released end of the domain is the nearest number the column's type has.
         ends = pa.array([float(low), float(high)]).cast(column.type, safe=False).to_pylist()
-        low, high = min(low, Decimal(ends[0])), max(high, Decimal(ends[1]))
+        low = min(low, _comparable(ends[0], kind))
+        high = max(high, _comparable(ends[1], kind))
     inside = all(low <= _comparable(v, kind) <= high for v in _ends(column))
     detail = "within the domain" if inside else "values lie outside the declared domain"
     return Check(name=title, passed=inside, detail=detail)

@@ -11,6 +11,7 @@ import numpy as np
 from sherd.errors import InfeasibleError, InternalError
 from sherd.methods.slicing.coding import Coded, combined
 from sherd.methods.slicing.generalise import Cells, into_cells
+from sherd.methods.slicing.grouping import discretised, phi_squared
 from sherd.methods.slicing.signatures import Codes, signatures
 
 if TYPE_CHECKING:
@@ -114,6 +115,9 @@ def bucketed(
     dims = [coded[names[place]] for place in randomness.permutation(len(names))]
     sizes = np.array([dim.size for dim in dims], dtype=np.int32)
     scales = 1.0 / np.maximum(sizes - 1, 1)
+    if settings.regroup:
+        # Rows that end up in one group should agree in what the sensitive values depend on.
+        scales *= [relevance(dim, sensitive) + 1e-9 for dim in dims]
     q, n_q = parts.q
     pairs, n_pairs = sensitive.pairs(q, n_q)
     ids = randomness.permutation(n)
@@ -148,6 +152,16 @@ def bucketed(
     return buckets
 
 
+def relevance(dim: Coded, sensitive: Sensitive) -> float:
+    """The largest φ² of a dimension with a sensitive attribute, from a hundred thousand rows."""
+    some = slice(None, None, max(len(dim.codes) // 100_000, 1))
+    codes, size = discretised(dim, "width")
+    return max(
+        phi_squared(codes[some], size, sensitive.codes[some, place], n_values)
+        for place, n_values in enumerate(sensitive.sizes)
+    )
+
+
 def _by_records(
     rows: NDArray[np.int32],
     ids: NDArray[np.int64],
@@ -162,7 +176,7 @@ def _by_records(
     settings: Settings,
 ) -> NDArray[np.int64]:
     """Tuple partitioning with the incremental check on the records' own tuples."""
-    from sherd.methods.slicing.incremental import diverse, from_scratch, partition_records
+    from sherd.methods.slicing.incremental import from_scratch, partition_records
 
     shared: list[Codes | None] = []
     for names in layout.separators:
@@ -177,12 +191,8 @@ def _by_records(
         rows, n_dims, np.zeros(1, dtype=np.int64), found.parts, found.n_plus, found.n_values,
         found.heads, found.members, found.pair_of, n_pairs, int(found.blocks[-1]), found.power,
     )  # fmt: skip
-    if not all(diverse(one, found.blocks, settings.l) for one in _extremes(state)):
-        raise InfeasibleError(
-            "already the whole table as one bucket is not diverse enough",
-            must="a smaller l",
-            got=str(settings.l),
-        )
+    # That the root itself is diverse, ``sensitive.feasible`` has said: with one bucket p(t, s)
+    # is the share of s among the records with the same q.
     starts = partition_records(
         rows, ids, n_dims, sizes, scales, found.parts, found.n_plus, found.n_values, found.heads,
         found.members, found.pair_of, n_pairs, found.blocks, found.power, settings.l,
@@ -190,12 +200,6 @@ def _by_records(
     )  # fmt: skip
     rows[:, n_dims] = parts.q[0][ids]
     return starts
-
-
-def _extremes(state: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The distinct rows of N: one for every q while there is one bucket."""
-    shares = state / np.maximum(state.sum(axis=1, keepdims=True), 1e-300)
-    return np.unique(np.round(shares, 12), axis=0)
 
 
 def check_buckets(

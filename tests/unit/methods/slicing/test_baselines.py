@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sherd.audit.verify.slicing import verify
-from sherd.errors import InfeasibleError, SchemaError
+from sherd.errors import InfeasibleError, PlanError, SchemaError
 from sherd.guarantees import KAnonymity, LDiversity
 from sherd.plan import Plan
 
@@ -37,7 +37,7 @@ def test_mondrian_keeps_rows_and_generalises_quasi_identifiers(
 
 
 def test_mondrian_promises_what_was_asked(people_schema: Schema) -> None:
-    """k alone warns of homogeneity; with l it is l-diversity too."""
+    """K alone warns of homogeneity; with l it is l-diversity too."""
     k = Plan(method="mondrian", k=5).guarantee(people_schema)
     assert k.notion == KAnonymity(k=5)
     assert "homogeneity" in k.words()
@@ -49,7 +49,7 @@ def test_mondrian_promises_what_was_asked(people_schema: Schema) -> None:
 def test_more_records_in_a_class_than_there_are(
     make: Any, people: Any, people_schema: Schema
 ) -> None:
-    """k above the number of records is infeasible, also after suppression."""
+    """K above the number of records is infeasible, also after suppression."""
     with pytest.raises(InfeasibleError, match="k at most 30"):
         make(people(30), people_schema, method="mondrian", k=31)
     table = people(30).set_column(3, "ill", pa.array(["flu"] * 28 + ["cold", "cut"]))
@@ -117,3 +117,14 @@ def test_anatomy_with_suppression_and_names_that_collide(make: Any, schema_of: A
     clash = schema_of({"a": {"type": "integer"}, "count": {"type": "text", "role": "sensitive"}})
     with pytest.raises(SchemaError, match="called 'count'"):
         Plan(method="anatomy", l=2).guarantee(clash)
+
+
+def test_a_measured_sensitive_attribute_needs_bins_for_l_only(make: Any, schema_of: Any) -> None:
+    """k-anonymity does not tell sensitive values apart; diversity does, by bins."""
+    schema = schema_of({"a": {"type": "integer"}, "s": {"type": "number", "role": "sensitive"}})
+    table = pa.table({"a": list(range(20)), "s": [float(i) for i in range(20)]})
+    made = make(table, schema, method="mondrian", k=4)
+    assert not [c for c in verify(made.outcome.tables, made.manifest) if c.passed is False]
+    assert "bins" not in Plan(method="mondrian", k=4).guarantee(schema).words()
+    with pytest.raises(PlanError, match="has no bins"):
+        make(table, schema, method="mondrian", k=4, l=2)

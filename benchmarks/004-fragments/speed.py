@@ -1,0 +1,118 @@
+"""How fast loose associations are made, in ratios measured in one run.
+
+    python benchmarks/004-fragments/speed.py [--million] [--plain]
+
+Prints the time for synthetic PATIENTS at k = 16 and for the IPUMS-like table at k = 12, the
+growth exponent, the ratio to the plain Python version of Figures 8 and 9, and the memory
+used beside the table. Times are processor times, so that a busy machine does not show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from ipums import case
+from patients import CONSTRAINTS, FRAGMENTS, SCHEMA, SIMILAR, patients
+from plain import Plain
+
+from sherd.fragments.association import associate, problem_shape
+from sherd.fragments.codes import positions
+from sherd.randomness import Randomness
+
+
+def timed(table, schema, constraints, fragments, sizes, similar, seed=0):  # type: ignore[no-untyped-def]
+    """Seconds of processor time, and the association."""
+    start = time.process_time()
+    made = associate(
+        table, schema, constraints, fragments, sizes, similar=similar,
+        randomness=Randomness.seeded(seed),
+    )  # fmt: skip
+    return time.process_time() - start, made
+
+
+def plain_seconds(rows: int) -> tuple[float, int]:
+    """The plain version on PATIENTS, sorting included."""
+    table = patients(rows)
+    shape = problem_shape(table, CONSTRAINTS, FRAGMENTS, (4, 4))
+    start = time.process_time()
+    homes = []
+    for names in FRAGMENTS:
+        order = np.arange(rows)
+        for name in SIMILAR:
+            if name in names:
+                order = order[np.argsort(positions(table, SCHEMA[name])[order], kind="stable")]
+        home = np.empty(rows, np.int64)
+        home[order] = np.arange(rows) // 4
+        homes.append(home.tolist())
+    aspects = [
+        (int(f), codes.tolist())
+        for f, codes in zip(shape.aspect_fragment, shape.codes.T, strict=True)
+    ]
+    reaches = [
+        (int(z), int(a)) for z, a in zip(shape.reach_source, shape.reach_aspect, strict=True)
+    ]
+    left_out = Plain([4, 4], homes, aspects, reaches).run()
+    return time.process_time() - start, left_out
+
+
+def check(what: str, value: float, limit: float, text: str, *, least: bool = False) -> bool:
+    """Print a number with its limit; whether the limit is kept."""
+    kept = value >= limit if least else value <= limit
+    sign = "at least" if least else "at most"
+    print(f"{'ok  ' if kept else 'MISS'}  {what}: {text}, {sign} {limit:g}", flush=True)
+    return kept
+
+
+def main() -> int:
+    """Print every number; 1 where a limit is missed."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--million", action="store_true")
+    options.add_argument("--plain", action="store_true")
+    given = options.parse_args()
+    arguments = (SCHEMA, CONSTRAINTS, FRAGMENTS, (4, 4), SIMILAR)
+    timed(patients(3000), *arguments)  # from the compile cache, or compiled now
+    kept, times = [], {}
+    limits = {25_000: math.inf, 100_000: 0.5} | ({1_000_000: 6.0} if given.million else {})
+    for rows, limit in limits.items():
+        table = patients(rows)
+        found = [timed(table, *arguments, seed=seed) for seed in range(3)]
+        times[rows] = min(seconds for seconds, _ in found)
+        text = f"{times[rows]:.3f} s, {found[0][1].suppressed / rows:.4%} left out"
+        kept.append(check(f"PATIENTS, {rows:,} tuples, k = 16", times[rows], limit, text))
+    low, high = min(times), max(times)
+    exponent = math.log(times[high] / times[low]) / math.log(high / low)
+    kept.append(check(f"growth from {low:,} to {high:,}", exponent, 1.15, f"{exponent:.3f}"))
+    rows = 100_000
+    table = patients(rows)
+    tracemalloc.start()
+    timed(table, *arguments)
+    peak = tracemalloc.get_traced_memory()[1] / table.nbytes
+    tracemalloc.stop()
+    kept.append(check("memory beside the table, in tables", peak, 4, f"{peak:.2f}"))
+    if given.plain:
+        seconds, left_out = plain_seconds(rows)
+        text = f"{seconds:.1f} s, {left_out / rows:.4%} left out"
+        kept.append(check("plain Python", seconds, 60, text))
+        ratio = seconds / times[rows]
+        kept.append(check("times as fast as plain Python", ratio, 30, f"{ratio:.0f}", least=True))
+    for name in ("two", "three") if os.environ.get("SHERD_DATA") else ():
+        ipums = case(name)
+        found = [timed(*ipums.arguments, seed=seed) for seed in range(3)]
+        seconds = min(seconds for seconds, _ in found)
+        text = f"{seconds:.3f} s, {found[0][1].suppressed / ipums.table.num_rows:.4%} left out"
+        kept.append(check(f"IPUMS-like, {name} fragments, k = 12", seconds, 2, text))
+    return 0 if all(kept) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

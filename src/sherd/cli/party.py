@@ -1,0 +1,126 @@
+"""``sherd party``: one party of a joint release without an aggregator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sherd.cli.options import emit_json, json_option, progress
+from sherd.errors import ConnectionFailedError
+
+
+@click.group()
+def party() -> None:
+    """Take part in a joint release of records whose cells several parties hold.
+
+    Every party runs `sherd party run` with its own file; see `sherd party init`.
+    """
+
+
+@party.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--name", required=True, help="What the other parties call this one.")
+@json_option
+def init(folder: Path, name: str, as_json: bool) -> None:
+    """Make a key, its certificate and a file of settings to edit in FOLDER."""
+    from sherd.party import init as make
+
+    path = make(folder, name)
+    if as_json:
+        emit_json({"settings": str(path), "certificate": str(folder / f"{name}.pem")})
+        return
+    click.echo(f"made {path}; edit it, and give {name}.pem to the other parties")
+
+
+@party.command()
+@click.argument("settings", type=click.Path(path_type=Path))
+@click.option("--ledger", "ledger_file", metavar="FILE", help="The ledger ('none': keep none).")
+@click.option("--unwatched", is_flag=True, hidden=True)
+@json_option
+def run(settings: Path, ledger_file: str | None, unwatched: bool, as_json: bool) -> None:
+    """Take part in the joint release that the file SETTINGS describes.
+
+    All parties must run at the same time. A run that breaks off is started again in the same
+    way: what was opened before is not drawn again, and nothing is charged twice.
+    """
+    from sherd.budget.ledger import Ledger
+    from sherd.budget.place import default_path
+    from sherd.party import PartySettings
+    from sherd.party import run as take_part
+
+    loaded = PartySettings.load(settings)
+    if not unwatched:
+        _watched(settings, ledger_file, as_json)
+        return
+    _end_with_parent()
+    ledger = None if ledger_file == "none" else Ledger(ledger_file or default_path())
+    with progress("party") as bar:
+        release = take_part(loaded, ledger=ledger, progress=bar)
+    facts: Any = release.manifest["facts"]
+    if as_json:
+        emit_json({"output": str(loaded.output), "manifest": release.manifest})
+        return
+    click.echo(f"released {facts['leaves']} combinations of values to {loaded.output}")
+    click.echo(str(release.manifest["guarantee"]["words"]))
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that watches it is gone."""
+    import os
+    import threading
+    import time
+
+    parent = os.getppid()
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.2)
+        os._exit(130)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+def _watched(settings: Path, ledger_file: str | None, as_json: bool) -> None:
+    """Run in a process of its own: when a peer is gone, SPU ends the process it lives in."""
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "sherd", "party", "run", str(settings), "--unwatched"]
+    command += [] if ledger_file is None else ["--ledger", ledger_file]
+    command += ["--json"] if as_json else []
+    code = subprocess.run(command, check=False).returncode  # noqa: S603 - our own command line
+    if code < 0 or code > 130:
+        raise ConnectionFailedError(
+            "the computation with the other parties broke off",
+            got="a lost connection",
+            do="see that all parties run, then start again: what was opened is not drawn again",
+        )
+    if code:
+        raise click.exceptions.Exit(code)
+
+
+@party.command()
+@click.argument("settings", type=click.Path(path_type=Path))
+@json_option
+def status(settings: Path, as_json: bool) -> None:
+    """What is there of the joint release that the file SETTINGS describes."""
+    from sherd.joint.journal import Journal, run_of
+    from sherd.party import PartySettings
+
+    loaded = PartySettings.load(settings)
+    name = run_of(loaded.journal)
+    opened = [] if name is None else Journal.load(loaded.journal, name).entries
+    state = "finished" if loaded.output.exists() else "begun" if name else "not begun"
+    data = {
+        "party": loaded.name,
+        "parties": [peer.name for peer in loaded.peers],
+        "state": state,
+        "run": name,
+        "opened": [{"what": what, "numbers": len(values)} for what, values in opened],
+    }
+    if as_json:
+        emit_json(data)
+        return
+    click.echo(f"{loaded.name}: {state}, {len(opened)} results opened so far")

@@ -1,0 +1,363 @@
+"""The secure engine: SPU's CHEETAH for two parties, ABY3 for three.
+
+Each party is a process of its own with one ``SpuEngine``, joined to the others by a link. Both
+protocols are secure against parties that follow the protocol and look at what they receive;
+CHEETAH against one of two, ABY3 against one of three (two of three together see everything).
+
+Operations are not carried out one by one: they are noted, and ``open`` compiles what its
+result needs into one program, so that a choice is one program and not twenty. A compiled program
+is kept for the next time the same shapes come. ``inner`` runs at once, for its input is large.
+
+SPU's pitfalls, and what is done: ``jnp.max`` and ``jnp.argmax`` of 64-bit integers return wrong
+results without a word, so maxima are tournaments of comparisons; a party's own numbers enter as
+private values (owner's rank given), others give zeros of the same shape in their place; shares
+are exchanged as framed bytes, never pickled.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sherd.errors import ConnectionFailedError, InternalError, MissingPartError, PolicyError
+from sherd.joint.engine import WORD_BITS, Opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sherd.randomness import Randomness
+
+    Numbers = NDArray[np.int64]
+
+PROTOCOLS = {2: "CHEETAH", 3: "ABY3"}
+"""The protocol for each number of computing parties. SEMI2K trusts its first party: not here."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Noted:
+    """A secret: a variable of the runtime, or how to compute one from others."""
+
+    shape: tuple[int, ...]
+    key: str
+    apply: Callable[..., Any] | None = None
+    parents: tuple[Noted, ...] = ()
+    variable: str | None = None
+    inputs: list[str] = field(default_factory=list)
+
+
+class SpuEngine:
+    """One party's side of the computation.
+
+    ``link`` is SPU's link to the other parties; ``randomness`` what this party adds to joint
+    randomness. ``transcript`` lists what was opened, ``times`` where the seconds went.
+    """
+
+    def __init__(self, link: Any, randomness: Randomness) -> None:
+        spu = load_spu()
+        import jax
+
+        if link.world_size not in PROTOCOLS:
+            raise PolicyError(
+                "the number of computing parties does not fit",
+                must="two (CHEETAH) or three (ABY3)",
+                got=str(link.world_size),
+                do="more owners share their input to two or three of them",
+            )
+        jax.config.update("jax_enable_x64", True)
+        config = spu.libspu.RuntimeConfig(
+            protocol=getattr(spu.libspu.ProtocolKind, PROTOCOLS[link.world_size]),
+            field=spu.libspu.FieldType.FM64,
+        )
+        # Without it an owner's rank is ignored, and others' zeros would spoil the sum of shares.
+        config.experimental_enable_colocated_optimization = True
+        self._spu, self._jnp = spu, jax.numpy
+        self._link, self._randomness = link, randomness
+        self._runtime = spu.Runtime(link, config)
+        self._io = spu.Io(link.world_size, config)
+        self._names = itertools.count()
+        self._programs: dict[str, bytes] = {}
+        self.transcript: list[Opened] = []
+        self.times: dict[str, float] = {}
+
+    @property
+    def parties(self) -> int:
+        """How many owners give input."""
+        return int(self._link.world_size)
+
+    @property
+    def rank(self) -> int:
+        """Which of them this is."""
+        return int(self._link.rank)
+
+    def share(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Noted:
+        """The owner's numbers as a private input; the others put zeros in their place."""
+        values = np.zeros(shape, np.int64)
+        if owner == self.rank:
+            values = np.ascontiguousarray(own(), np.int64).reshape(shape)
+        secret = self._spu.Visibility.VIS_SECRET
+        name = f"v{next(self._names)}"
+        self._runtime.set_var(name, self._io.make_shares(values, secret, owner)[self.rank])
+        return Noted(shape=shape, key=f"in{owner}{shape}", variable=name)
+
+    def random(self, n: int, bits: int = WORD_BITS) -> Noted:
+        """Each party's word added up, a carry taken off after each."""
+        keep = np.uint64(2**bits - 1)
+        parts = [
+            self.share(party, lambda: (self._randomness.words(n) & keep).view(np.int64), (n,))
+            for party in range(self.parties)
+        ]
+        jnp, modulus = self._jnp, 2**bits
+
+        def reduced(*words: Any) -> Any:
+            total = words[0]
+            for word in words[1:]:
+                total = total + word
+                total = total - (total >= modulus).astype(jnp.int64) * modulus
+            return total
+
+        return _note(f"random{bits}", reduced, (n,), *parts)
+
+    def add(self, a: Noted, b: Noted | Numbers) -> Noted:
+        """Sums of shares."""
+        if isinstance(b, Noted):
+            return _note("add", lambda x, y: x + y, a.shape, a, b)
+        public = np.asarray(b, np.int64)
+        return _note(f"add{_digest(public)}", lambda x: x + public, a.shape, a)
+
+    def scale(self, a: Noted, factor: Numbers | int) -> Noted:
+        """Shares times public numbers."""
+        public = np.asarray(factor, np.int64)
+        return _note(f"scale{_digest(public)}", lambda x: x * public, a.shape, a)
+
+    def reshape(self, a: Noted, shape: tuple[int, ...]) -> Noted:
+        """Local."""
+        return _note(f"reshape{shape}", lambda x: x.reshape(shape), shape, a)
+
+    def take(self, a: Noted, start: int, stop: int) -> Noted:
+        """Local."""
+        return _note(f"take{start}:{stop}", lambda x: x[start:stop], (stop - start,), a)
+
+    def join(self, parts: Sequence[Noted]) -> Noted:
+        """Local."""
+        jnp, length = self._jnp, sum(one.shape[0] for one in parts)
+        return _note("join", lambda *x: jnp.concatenate(x), (length,), *parts)
+
+    def stack(self, parts: Sequence[Noted]) -> Noted:
+        """Local."""
+        jnp, shape = self._jnp, (*parts[0].shape, len(parts))
+        return _note("stack", lambda *x: jnp.stack(x, axis=-1), shape, *parts)
+
+    def sum(self, a: Noted) -> Noted:
+        """Local."""
+        return _note("sum", lambda x: x.sum(axis=-1), a.shape[:-1], a)
+
+    def less(self, a: Noted, bound: Numbers | int) -> Noted:
+        """A comparison for each number."""
+        jnp, public = self._jnp, np.asarray(bound, np.int64)
+        return _note(f"less{_digest(public)}", lambda x: (x < public).astype(jnp.int64), a.shape, a)
+
+    def maximum(self, a: Noted) -> Noted:
+        """A tournament."""
+        return _note("maximum", lambda x: self._tournament(x)[0], a.shape[:-1], a)
+
+    def largest(self, a: Noted) -> Noted:
+        """A tournament whose winners carry their places along."""
+        return _note("largest", lambda x: self._tournament(x)[1], a.shape[:-1], a)
+
+    def _tournament(self, x: Any) -> tuple[Any, Any]:
+        """The largest and its place; neighbours meet, so that the first of equals stays first."""
+        jnp = self._jnp
+        place = jnp.broadcast_to(jnp.arange(x.shape[-1]), x.shape)
+        while x.shape[-1] > 1:
+            odd = x[..., x.shape[-1] // 2 * 2 :], place[..., x.shape[-1] // 2 * 2 :]
+            pairs = x.shape[-1] // 2 * 2
+            left, right = x[..., 0:pairs:2], x[..., 1:pairs:2]
+            wins = right > left
+            x = jnp.concatenate([jnp.where(wins, right, left), odd[0]], axis=-1)
+            place = jnp.concatenate(
+                [jnp.where(wins, place[..., 1:pairs:2], place[..., 0:pairs:2]), odd[1]], axis=-1
+            )
+        return x[..., 0], place[..., 0]
+
+    def inner(self, own: Callable[[int], NDArray[np.uint8]], rows: int, columns: int) -> Noted:
+        """Dot products of the parties' columns, at once."""
+        jnp = self._jnp
+        if rows == 0:
+            return self.share(0, lambda: np.zeros(columns, np.int64), (columns,))
+        parts = [
+            self.share(party, lambda: own(self.rank).astype(np.int64), (rows, columns))
+            for party in range(self.parties)
+        ]
+
+        def dots(first: Any, *rest: Any) -> Any:
+            for other in rest[:-1]:
+                first = first * other
+            return jnp.einsum("nl,nl->l", first, rest[-1])
+
+        noted = _note("inner", dots, (columns,), *parts)
+        return self._computed(noted, "dot products")
+
+    def open(self, a: Noted, what: str) -> Numbers:
+        """Run what the result needs, then exchange its shares."""
+        done = self._computed(a, what)
+        assert done.variable is not None
+        share = self._runtime.get_var(done.variable)
+        mine = _framed([share.meta, *share.share_chunks])
+        try:
+            for party in range(self.parties):
+                if party != self.rank:
+                    self._link.send_async(party, mine)
+            frames = [
+                mine if party == self.rank else self._link.recv(party)
+                for party in range(self.parties)
+            ]
+        except RuntimeError as error:
+            raise _lost(error) from None
+        opened = np.asarray(self._io.reconstruct([self._share(frame) for frame in frames]))
+        if opened.shape != a.shape:
+            raise InternalError("what was opened has the wrong shape", got=str(opened.shape))
+        self.transcript.append(Opened(what=what, count=opened.size))
+        self._runtime.del_var(done.variable)
+        return opened.astype(np.int64)
+
+    def _share(self, frame: bytes) -> Any:
+        parts = _unframed(frame)
+        share = self._spu.libspu.Share()
+        share.meta, share.share_chunks = parts[0], parts[1:]
+        return share
+
+    def _computed(self, a: Noted, what: str) -> Noted:
+        """Compile and run everything a secret depends on, as one program."""
+        from spu.utils import frontend
+
+        begin = time.perf_counter()
+        leaves, order = _graph(a)
+        if not order:
+            return a
+        names = [one.variable for one in leaves]
+        key = _program_key(leaves, order)
+        result = f"v{next(self._names)}"
+        if key not in self._programs:
+            place = {id(one): i for i, one in enumerate(leaves)}
+
+            def program(*given: Any) -> Any:
+                known = {name: given[i] for name, i in place.items()}
+                for one in order:
+                    assert one.apply is not None
+                    known[id(one)] = one.apply(*(known[id(parent)] for parent in one.parents))
+                return known[id(order[-1])]
+
+            examples = [np.zeros(one.shape, np.int64) for one in leaves]
+            visible = [self._spu.Visibility.VIS_SECRET] * len(leaves)
+            compiled, _ = frontend.compile(
+                frontend.Kind.JAX, program, examples, {}, names, visible, lambda _out: [result]
+            )
+            self._programs[key] = compiled.code
+        middle = time.perf_counter()
+        executable = self._spu.libspu.Executable(
+            name=what, input_names=names, output_names=[result], code=self._programs[key]
+        )
+        try:
+            self._runtime.run(executable)
+        except RuntimeError as error:
+            raise _lost(error) from None
+        for name in names:
+            self._runtime.del_var(name)
+        end = time.perf_counter()
+        self.times["compiling"] = self.times.get("compiling", 0.0) + middle - begin
+        self.times[what] = self.times.get(what, 0.0) + end - middle
+        return Noted(shape=a.shape, key=f"var{a.shape}", variable=result)
+
+
+def _note(key: str, apply: Callable[..., Any], shape: tuple[int, ...], *parents: Noted) -> Noted:
+    return Noted(shape=shape, key=key, apply=apply, parents=parents)
+
+
+def _digest(public: Numbers) -> str:
+    """A short name of public numbers, so that programs with other ones are other programs."""
+    import hashlib
+
+    return f"{public.shape}{hashlib.sha256(public.tobytes()).hexdigest()[:16]}"
+
+
+def _graph(a: Noted) -> tuple[list[Noted], list[Noted]]:
+    """The variables a secret depends on, and what is to be computed, parents first."""
+    leaves: dict[int, Noted] = {}
+    order: dict[int, Noted] = {}
+
+    def visit(one: Noted) -> None:
+        if id(one) in leaves or id(one) in order:
+            return
+        if one.variable is not None:
+            leaves[id(one)] = one
+            return
+        for parent in one.parents:
+            visit(parent)
+        order[id(one)] = one
+
+    visit(a)
+    return list(leaves.values()), list(order.values())
+
+
+def _program_key(leaves: list[Noted], order: list[Noted]) -> str:
+    """What a program does, spelled out: operations, shapes and who depends on whom."""
+    place = {id(one): i for i, one in enumerate([*leaves, *order])}
+    lines = [one.key for one in leaves]
+    lines += [f"{one.key}({[place[id(p)] for p in one.parents]})" for one in order]
+    return ";".join(lines)
+
+
+def _framed(parts: Sequence[bytes]) -> bytes:
+    """Byte strings behind their lengths."""
+    return b"".join(struct.pack(">Q", len(part)) + part for part in parts)
+
+
+def _unframed(frame: bytes) -> list[bytes]:
+    """The byte strings of a frame, or an error where it is malformed."""
+    parts, place = [], 0
+    while place + 8 <= len(frame):
+        (length,) = struct.unpack_from(">Q", frame, place)
+        place += 8
+        if length > len(frame) - place:
+            break
+        parts.append(frame[place : place + length])
+        place += length
+    else:
+        if place == len(frame) and len(parts) >= 2:
+            return parts
+    raise ConnectionFailedError(
+        "another party sent a message that cannot be read",
+        must="framed shares",
+        got=f"{len(frame)} bytes",
+        do="check that all parties run the same version",
+    )
+
+
+def _lost(error: Exception) -> ConnectionFailedError:
+    """What a failed exchange means; SPU's own text names addresses and stays in the log."""
+    return ConnectionFailedError(
+        "the computation with the other parties broke off",
+        got=type(error).__name__,
+        do="see that all parties run and can reach each other, then start again",
+    )
+
+
+def load_spu() -> Any:
+    """The package, or an error that says how to get it."""
+    try:
+        import spu
+        import spu.libspu
+    except ImportError:
+        raise MissingPartError(
+            "secure computation is not installed",
+            must="the package spu, on Python 3.11",
+            do="install sherd[joint] into an environment of its own",
+        ) from None
+    return spu

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sherd.errors import PlanError
+from sherd.fragments.constraints import Asked, Constraints
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_supersets_and_repeats_are_dropped() -> None:
+    """A constraint implied by another, or given twice, does not count."""
+    given = Constraints(constraints=(("a", "b"), ("a", "b", "c"), ("b", "a"), ("d",), ("d", "e")))
+    assert given.separate == (("a", "b"),)
+    assert given.withheld == ("d",)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    """Constraints survive being written as plain data, whatever form they were given in."""
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "constraints: [[a, b], c]\n"
+        "dependencies: ['a, d -> e', {determines: [d], follows: [f]}]\n"
+        "together: [[a, d]]\n"
+        "affinity: [{attributes: [a, d], weight: 2}]\n"
+        "workload: ['SELECT a, AVG(d) FROM release GROUP BY a', {attributes: [a, e], weight: 3}]\n"
+        "looseness: 4\n"
+    )
+    given = Constraints.load(file)
+    assert Constraints.from_data(given.as_data()) == given
+    assert given.dependencies[0].determines == ("a", "d")
+    assert given.workload[0].attributes == ("a", "d")
+    assert given.workload[1] == Asked(attributes=("a", "e"), weight=3.0)
+
+
+def test_weights_put_similar_attributes_first() -> None:
+    """Attributes to be kept similar weigh more than any the workload asks about."""
+    given = Constraints(
+        constraints=(("a", "b"),),
+        workload=(Asked(attributes=("a", "c")), Asked(attributes=("c", "d"), weight=2.0)),
+    )
+    weights = given.weights(["a"])
+    assert weights["a"] > weights["c"] > weights["d"]
+    assert weights["c"] == 3.0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [],
+        {"constraints": []},
+        {"constraints": [[]]},
+        {"constraints": [["a", "a"]]},
+        {"constraints": "a"},
+        {"constraints": [[1, 2]]},
+        {"constraints": [["a", "b"]], "constrains": []},
+        {"constraints": [["a", "b"]], "dependencies": ["a > b"]},
+        {"constraints": [["a", "b"]], "dependencies": ["-> b"]},
+        {"constraints": [["a", "b"]], "affinity": [{"attributes": ["a"], "weight": -1}]},
+        {"constraints": [["a", "b"]], "workload": [{"attributes": 3}]},
+    ],
+)
+def test_what_is_not_a_constraint_is_refused(data: Any) -> None:
+    """Every malformed setting is a PlanError."""
+    with pytest.raises(PlanError):
+        Constraints.from_data(data)
+
+
+def test_unknown_attributes_are_named_with_a_hint() -> None:
+    """A mistyped attribute is reported with the one that was meant."""
+    given = Constraints(constraints=(("salry", "name"),))
+    with pytest.raises(PlanError, match="did you mean 'salary'"):
+        given.check(["salary", "name"])
