@@ -34,7 +34,7 @@ WHOLE = pa.table(
 
 
 def schema(names: tuple[str, ...]) -> Schema:
-    """Numbers in a domain so wide that clamping does not show."""
+    """Numbers whose noise is small beside their domain, so that clamping hardly shows."""
     domain = {"type": "number", "domain": ["-1000000", "1000000"], "grid": "0.001"}
     return Schema.from_data({"attributes": dict.fromkeys(names, domain)})
 
@@ -48,7 +48,7 @@ def joint_plan(kind: Kind, parts: dict[str, tuple[str, ...]], **changes: Any) ->
         owners=tuple(parts),
         method="dp-um",
         parameters={"k": 3},
-        epsilon="2",
+        epsilon="60",
         linkage=Linkage.OPRF if kind is Kind.VERTICAL else Linkage.NONE,
         deadline=1,
         **changes,
