@@ -71,8 +71,8 @@ def reference() -> str:
         "",
         "- Risk is *serious* where an attack of somebody who does not know all other records wins",
         f"  at least {SERIOUS:.0%} of what is possible above its baseline (at the lower end of its",
-        "  interval), or most cells are unchanged;",
-        f"  *noticeable* from {NOTICEABLE:.0%}; else *low*.",
+        "  interval), or most cells are unchanged; *noticeable* from "
+        f"{NOTICEABLE:.0%}; else *low*.",
         f"- Usefulness is *high* where pairs of attributes are off by at most {GOOD:.2f} (total",
         f"  variation, less what honest sampling costs), *fair* up to {FAIR:.2f}, else *poor*.",
         "- The promise *fails* where a check of the files fails, where the exact loss on the table",
