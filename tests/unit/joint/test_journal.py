@@ -69,7 +69,7 @@ def attempt(path: Path, seed: int, after: int = 1000) -> tuple[Any, Fragile]:
     """One start of the run, with fresh randomness."""
     engine = Fragile(seed, after)
     resumed: Any = Resumed(engine, Journal.load(path, "run"))
-    held = [np.array(HOLDER == party, np.bool_) for party in (0, 1)]
+    held = [np.array(party == HOLDER, np.bool_) for party in (0, 1)]
     return release(resumed, fragments_of(CODES, held), CLASSES, agreement()), engine
 
 
