@@ -101,13 +101,13 @@ def measure(python: str, case: dict[str, Any]) -> dict[str, Any]:
         running = [
             subprocess.Popen(
                 [python, __file__, "--worker", str(i), str(folder)],
-                stderr=subprocess.DEVNULL,
+                stderr=(folder / f"log{i}").open("wb"),
                 stdout=subprocess.DEVNULL,
             )
             for i in range(case["parties"])
         ]
         if any(one.wait() for one in running):
-            raise SystemExit("a party failed")
+            raise SystemExit("a party failed:\n" + (folder / "log0").read_text()[-2000:])
         results = [json.loads((folder / f"out{i}").read_text()) for i in range(case["parties"])]
     return max(results, key=lambda one: one["seconds"])  # type: ignore[no-any-return]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RNG = np.random.default_rng(1)
 CODES = [RNG.integers(0, 10, 150), RNG.integers(0, 3, 150)]
 CLASSES = RNG.integers(0, 2, 150)
-HOLDER: np.ndarray = RNG.integers(0, 2, (150, 2))
+HOLDER = np.asarray(RNG.integers(0, 2, (150, 2)))
 
 
 def agreement() -> Agreement:
@@ -69,7 +69,7 @@ def attempt(path: Path, seed: int, after: int = 1000) -> tuple[Any, Fragile]:
     """One start of the run, with fresh randomness."""
     engine = Fragile(seed, after)
     resumed: Any = Resumed(engine, Journal.load(path, "run"))
-    held: Any = [party == HOLDER for party in (0, 1)]
+    held = [np.array(party == HOLDER, np.bool_) for party in (0, 1)]
     return release(resumed, fragments_of(CODES, held), CLASSES, agreement()), engine
 
 
