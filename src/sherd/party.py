@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -249,6 +249,7 @@ def run(
             exchange(link, "charged")
             engine = SpuEngine(link, Randomness.from_system())
             made = _release(settings, given, engine, journal, promised, progress)
+            made = replace(made, manifest={**made.manifest, "budget": account.as_data()})
         finally:
             link.stop_link()
         staged = made.stage(settings.output)
@@ -343,6 +344,17 @@ class _Account:
         """Charge the run, unless it was charged when it began."""
         if self._ledger is not None and self._reservation is not None:
             self._ledger.charge(self._reservation, artefact_sha256=agreed)
+
+    def as_data(self) -> dict[str, Any]:
+        """What the manifest says of the budget."""
+        from sherd.protection import population_of
+
+        if self._ledger is None:
+            return {"recorded": False}
+        plan, schema = self._settings.plan, self._settings.schema
+        population = population_of(schema, self._settings.population)
+        spent = plan.exact("epsilon") * schema.rows_per_unit
+        return {"recorded": True, "population": population, "spent": str(float(spent))}
 
     def __exit__(self, *_error: object) -> None:
         held = self._reservation

@@ -48,7 +48,7 @@ def p_value(seen: np.ndarray, expected: np.ndarray) -> float:
     return float(chi2.sf(((seen - expected) ** 2 / expected).sum(), len(seen) - 1))
 
 
-def choices(rate: Fraction, seed: int, n: int = 30_000) -> np.ndarray:
+def choices(rate: Fraction, seed: int, n: int = 20_000) -> np.ndarray:
     """How often each candidate was chosen."""
     noise = ExactNoise(Randomness.seeded(seed))
     return np.bincount([noise.largest([UTILITIES], rate)[0] for _ in range(n)], minlength=5)
@@ -125,7 +125,7 @@ def lower_bound(hits: int, misses: int, n: int) -> float:
     return float(np.log(low / high)) if low > 0 else 0.0
 
 
-def audited(wrong: Fraction, n: int = 4_000) -> float:
+def audited(wrong: Fraction, n: int = 3_000) -> float:
     """What an outsider proves about epsilon from the counts of two neighbouring tables."""
     claimed = budget(Fraction(2))
     actual = budget(Fraction(2) * wrong)
@@ -148,7 +148,7 @@ def test_the_audit_would_find_too_little_noise() -> None:
     assert audited(Fraction(2)) > 1
 
 
-def choice_audit(rate: Fraction, n: int = 20_000) -> float:
+def choice_audit(rate: Fraction, n: int = 5_000) -> float:
     """The same for one choice between two values, one record moved from one to the other."""
     noise = ExactNoise(Randomness.seeded(50))
     results = [

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from sherd.cli.options import emit_json, json_option, progress
+from sherd.errors import ConnectionFailedError
 
 
 @click.group()
@@ -36,8 +37,9 @@ def init(folder: Path, name: str, as_json: bool) -> None:
 @party.command()
 @click.argument("settings", type=click.Path(path_type=Path))
 @click.option("--ledger", "ledger_file", metavar="FILE", help="The ledger ('none': keep none).")
+@click.option("--unwatched", is_flag=True, hidden=True)
 @json_option
-def run(settings: Path, ledger_file: str | None, as_json: bool) -> None:
+def run(settings: Path, ledger_file: str | None, unwatched: bool, as_json: bool) -> None:
     """Take part in the joint release that the file SETTINGS describes.
 
     All parties must run at the same time. A run that breaks off is started again in the same
@@ -49,6 +51,10 @@ def run(settings: Path, ledger_file: str | None, as_json: bool) -> None:
     from sherd.party import run as take_part
 
     loaded = PartySettings.load(settings)
+    if not unwatched:
+        _watched(settings, ledger_file, as_json)
+        return
+    _end_with_parent()
     ledger = None if ledger_file == "none" else Ledger(ledger_file or default_path())
     with progress("party") as bar:
         release = take_part(loaded, ledger=ledger, progress=bar)
@@ -58,6 +64,41 @@ def run(settings: Path, ledger_file: str | None, as_json: bool) -> None:
         return
     click.echo(f"released {facts['leaves']} combinations of values to {loaded.output}")
     click.echo(str(release.manifest["guarantee"]["words"]))
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that watches it is gone."""
+    import os
+    import threading
+    import time
+
+    parent = os.getppid()
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.2)
+        os._exit(130)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+def _watched(settings: Path, ledger_file: str | None, as_json: bool) -> None:
+    """Run in a process of its own: when a peer is gone, SPU ends the process it lives in."""
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "sherd", "party", "run", str(settings), "--unwatched"]
+    command += [] if ledger_file is None else ["--ledger", ledger_file]
+    command += ["--json"] if as_json else []
+    code = subprocess.run(command, check=False).returncode  # noqa: S603 - our own command line
+    if code < 0 or code > 130:
+        raise ConnectionFailedError(
+            "the computation with the other parties broke off",
+            got="a lost connection",
+            do="see that all parties run, then start again: what was opened is not drawn again",
+        )
+    if code:
+        raise click.exceptions.Exit(code)
 
 
 @party.command()

@@ -33,7 +33,7 @@ from sherd.joint.partition import Partition
 from sherd.joint.plain import ExactNoise, PlainOracle
 from sherd.joint.specialise import specialise
 from sherd.joint.utility import NEED_CLASS, UTILITIES, sensitivity
-from sherd.method import Outcome, Parameter, Run
+from sherd.method import Described, Outcome, Parameter, Run
 from sherd.methods.promise import Promise
 from sherd.tables.schema import Missing, Outside, Schema, Type
 
@@ -214,6 +214,19 @@ class DiffGen:
     )
     parameters = PARAMETERS
     promises: ClassVar[dict[str, Promise]] = {"dp": PROMISE}
+
+    def describe(self) -> list[Described]:
+        """The one promise of the method, in general."""
+        return [
+            Described(
+                name=None,
+                promise=one.notion(1.0).definition(),
+                covers=one.covers,
+                not_covered=one.not_covered,
+                source=one.source.words(),
+            )
+            for one in self.promises.values()
+        ]
 
     def check(self, plan: Plan, schema: Schema) -> None:
         """Refuse a plan that the schema does not allow."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sherd
@@ -118,6 +118,7 @@ def test_large_trees_are_drawn_as_far_as_they_can_be_read(
     assert tree.draw(partition(FIGURE_2), tmp_path / "tree.svg") == 1
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-50, 200), min_size=1, max_size=40), st.integers(0, 500))
 def test_consistent_counts_add_up(counts: list[int], total: int) -> None:
     """Whole, from 0, adding up to the total, and in the order of the noisy counts."""
@@ -128,6 +129,7 @@ def test_consistent_counts_add_up(counts: list[int], total: int) -> None:
     assert (np.diff(found[order]) >= -1).all()
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=20))
 def test_counts_without_noise_stay(counts: list[int]) -> None:
     """True counts are consistent already."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sherd.errors import PlanError
@@ -36,6 +36,7 @@ def neighbours(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("utility", UTILITIES)
+@settings(deadline=None)
 @given(pair=neighbours())
 def test_no_substitution_changes_a_utility_by_more(
     utility: str, pair: tuple[np.ndarray, np.ndarray]
@@ -46,6 +47,7 @@ def test_no_substitution_changes_a_utility_by_more(
 
 
 @pytest.mark.parametrize("utility", ["max", "spread"])
+@settings(deadline=None)
 @given(pair=neighbours(), place=st.integers(0, 10**6))
 def test_monotone_utilities_never_fall_when_a_record_comes(
     utility: str, pair: tuple[np.ndarray, np.ndarray], place: int
@@ -98,6 +100,7 @@ def test_unknown_utility_is_refused() -> None:
         scores("best", np.zeros((1, 1), np.int64), np.array([0]))
 
 
+@settings(deadline=None)
 @given(pair=neighbours(), place=st.integers(0, 10**6))
 def test_purity_never_rises_when_a_record_comes(
     pair: tuple[np.ndarray, np.ndarray], place: int
