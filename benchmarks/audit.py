@@ -55,7 +55,6 @@ def main() -> None:
         folder = Path(name)
         size = make(rows, folder)
         source = str(folder / "table.parquet")
-        _, _, base = run("--version")
         protect = run(
             "protect", source, "--schema", str(folder / "table.yaml"), "-m", "idp-ls",
             "--guarantee", "paper", "-e", "1", "-k", "100", "--ledger", "none",
@@ -70,7 +69,6 @@ def main() -> None:
         print(f"audit: {audit[0]:.1f} s elapsed, {audit[1]:.1f} s of processor")
         # The peak is the largest of all children so far; the audit's is the larger by far.
         print(f"peak: {audit[2] / 1e6:.0f} MB = {audit[2] / size:.1f} × table")
-        print(f"(an interpreter that does nothing: {base / 1e6:.0f} MB)")
 
 
 if __name__ == "__main__":

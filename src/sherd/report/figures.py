@@ -240,12 +240,12 @@ def _distributions(every: Sequence[Distribution]) -> Plot:
         figure, axes = new_figure(7.4, 1.9 * rows + 0.3, rows, columns)
         flat = [ax for line in axes for ax in line]
         for ax, one in zip(flat, shown, strict=False):
-            at = range(len(one.classes))
-            ax.bar(at, one.before, width=0.95, color=c.before, alpha=0.35)
-            ax.step(at, one.after, where="mid", color=c.after, lw=1.8)
+            edges = [i - 0.5 for i in range(len(one.classes) + 1)]
+            ax.bar(range(len(one.classes)), one.before, width=0.95, color=c.before, alpha=0.35)
+            ax.stairs(one.after, edges, color=c.after, lw=1.8)
             ax.set_title(_short(one.name, 24), fontsize=10, loc="left")
-            ends = [0, len(one.classes) - 1]
-            ax.set_xticks(ends, [_short(one.classes[i], 12) for i in ends], fontsize=8)
+            ends = [_short(one.classes[i], 12) for i in (0, -1)]
+            ax.set_xticks([edges[0], edges[-1]], ends, fontsize=8)
             labels = ax.get_xticklabels()
             labels[0].set_ha("left")
             labels[-1].set_ha("right")
