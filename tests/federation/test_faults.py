@@ -410,6 +410,27 @@ def test_restored_old_ledger_is_noticed(consortium: Consortium) -> None:
     assert (found.state, found.reason) == (OwnerState.REFUSED, Reason.ROLLED_BACK)
 
 
+def test_witness_notices_a_ledger_the_aggregator_cannot(consortium: Consortium) -> None:
+    """A ledger that is older than its witness is refused even if nobody else remembers."""
+    import dataclasses
+
+    set_up(consortium, Kind.HORIZONTAL)
+    north = consortium.homes["north"]
+    place = consortium.folder / "elsewhere"
+    north.write_settings(dataclasses.replace(north.settings, witness=str(place)))
+    consortium.start("north")
+    consortium.aggregator.open_round(consortium.terms())
+    consortium.settle()
+    check_released(consortium)
+    assert consortium.agents["north"].ledger.holds(place.read_text(encoding="ascii").strip())
+    place.write_text("ab" * 32, encoding="ascii")
+    consortium.aggregator.open_round(consortium.terms("r2"))
+    consortium.settle()
+    found = consortium.agents["north"].journal.round("r2")
+    assert found is not None
+    assert (found.state, found.reason) == (OwnerState.REFUSED, Reason.ROLLED_BACK)
+
+
 def test_lost_outbox_is_not_made_again(consortium: Consortium) -> None:
     """An artefact that was paid for and is gone is said to be gone, not protected anew."""
     set_up(consortium, Kind.HORIZONTAL)

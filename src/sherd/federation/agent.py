@@ -67,6 +67,7 @@ class Agent:
         self.ledger = Ledger(home.ledger)
         self.journal = Journal(home.journal)
         self._clock = clock
+        self._released: set[str] = set()
         outbox.recover(self.ledger)
 
     def now(self) -> int:
@@ -82,6 +83,7 @@ class Agent:
         fetched = self._fetch(wait)
         after = self.work()
         self._flush()
+        self._take_releases()
         return before or fetched or after
 
     def run(self, *, wait: float = 20.0, until: Callable[[], bool] = lambda: False) -> None:
@@ -121,6 +123,8 @@ class Agent:
             return self._object(machine, error)
         if new:
             state = machine.state.value
+            if machine.data.manifest is not None:
+                self._released.add(message.round)
             self.journal.store(machine.data, note=(f"received {message.type.value}", state))
         return new
 
@@ -329,6 +333,20 @@ class Agent:
                 self._rejected(message, reason_of(error.reason) or Reason.UNEXPECTED)
                 continue
             self.journal.acknowledge(message)
+
+    def _take_releases(self) -> None:
+        """Fetch the releases of rounds that were closed since the agent started, once each."""
+        for round_id in sorted(self._released):
+            data = self.journal.round(round_id)
+            self._released.discard(round_id)
+            if data is None or data.manifest is None or (self.home.releases / round_id).exists():
+                continue
+            try:
+                outbox.fetch_release(self.home, self.client, round_id, data.manifest)
+                self.journal.note(round_id, "fetched the release", data.manifest)
+            except SherdError as error:
+                # It is published all the same, and can be had from the aggregator later.
+                self.journal.note(round_id, "could not fetch the release", error.what)
 
     def _rejected(self, message: Outgoing, reason: Reason) -> None:
         machine = self._machine(message.round)

@@ -189,3 +189,32 @@ def write_witness(home: Home, head: str) -> None:
 
     if home.settings.witness is not None:
         write_whole(Path(home.settings.witness), (head + "\n").encode())
+
+
+def fetch_release(home: Home, client: Client, round_id: str, manifest_sha256: str) -> Path:
+    """The joint release, fetched into the owner's folder and checked file by file."""
+    import hashlib
+    import shutil
+    import tempfile
+
+    from sherd.release import MANIFEST
+    from sherd.release import digest as file_digest
+
+    target = home.releases / round_id
+    raw = client.release_manifest(round_id)
+    if hashlib.sha256(raw).hexdigest() != manifest_sha256:
+        raise VerificationError("the release's manifest is not the one that was announced")
+    home.releases.mkdir(parents=True, exist_ok=True)
+    staged = Path(tempfile.mkdtemp(dir=home.releases, prefix=f".{round_id}."))
+    try:
+        (staged / MANIFEST).write_bytes(raw)
+        for name, entry in json.loads(raw)["files"].items():
+            path = staged / Path(name).name
+            client.download(round_id, path.name, path, size=int(entry["bytes"]))
+            if file_digest(path) != entry["sha256"]:
+                raise VerificationError("a file of the release is not what its manifest says")
+        staged.rename(target)
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+    return target

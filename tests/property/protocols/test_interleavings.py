@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
+import pytest
 from fakewire import AGGREGATOR, FakeWire, Party
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from sherd.protocols.states import OwnerState, RoundState
 from sherd.protocols.terms import Dropout, Kind, Linkage, Terms
@@ -183,10 +191,23 @@ class Interleavings(RuleBasedStateMachine):
         self.one_artefact_and_one_charge()
 
 
+CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 Interleavings.TestCase.settings = settings(
-    max_examples=150,
-    stateful_step_count=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    max_examples=100, stateful_step_count=60, deadline=None, suppress_health_check=CHECKS
 )
 TestInterleavings = Interleavings.TestCase
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_thousands_of_interleavings() -> None:
+    """The same, much longer."""
+    run_state_machine_as_test(
+        Interleavings,
+        settings=settings(
+            max_examples=2500,
+            stateful_step_count=60,
+            deadline=None,
+            suppress_health_check=CHECKS,
+        ),
+    )

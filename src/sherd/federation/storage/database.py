@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
 
 from sherd.errors import StorageError, UsageError
 from sherd.tables.address import redact
@@ -32,7 +31,9 @@ def open_engine(address: str) -> Engine:
     """An engine for ``sqlite:///file`` or ``postgresql://…``."""
     if address.startswith("sqlite:///"):
         Path(address.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-        engine = create_engine(address, poolclass=NullPool, connect_args={"timeout": BUSY_SECONDS})
+        # One thread at a time uses a connection of the pool, though not always the same.
+        options = {"timeout": BUSY_SECONDS, "check_same_thread": False}
+        engine = create_engine(address, pool_size=8, max_overflow=32, connect_args=options)
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
