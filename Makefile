@@ -4,9 +4,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= auto
+JOINT ?= .venv-joint
+JOINT_READY := $(JOINT)/.ready
+# Secure computation pins older libraries: its tests run in the environment `make joint` makes.
+export SHERD_JOINT_PYTHON ?= $(if $(wildcard $(JOINT_READY)),$(abspath $(JOINT)/bin/python))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench docs lock clean
+.PHONY: help setup joint demo test test-all lint bench docs lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /: /'
@@ -20,6 +24,13 @@ $(READY): requirements/dev.lock pyproject.toml
 	@touch $@
 
 setup: $(READY) ## the virtual environment with everything in it
+
+$(JOINT_READY): requirements/joint.lock
+	$(PYTHON) -m venv $(JOINT)
+	$(JOINT)/bin/python -m pip install --quiet --require-hashes -r requirements/joint.lock
+	@touch $@
+
+joint: $(JOINT_READY) ## the environment for secure computation (Python 3.11 only)
 
 demo: $(READY) ## set up everything and run the main job
 	$(BIN)/sherd demo
@@ -48,6 +59,9 @@ lock: $(READY) ## lock the development dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --custom-compile-command "make lock" \
 	  --extra all --group dev -o requirements/dev.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --custom-compile-command "make lock" \
+	  --extra joint -o requirements/joint.lock pyproject.toml
 
 clean: ## remove what was built
-	rm -rf $(VENV) docs/_build dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(JOINT) docs/_build dist build .mypy_cache .ruff_cache .pytest_cache

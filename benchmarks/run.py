@@ -14,7 +14,13 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SCRIPTS = ("noise.py", "ranking.py")
+SCRIPTS = (
+    "noise.py",
+    "ranking.py",
+    "003-slicing/speed.py",
+    "004-fragments/speed.py",
+    "004-fragments/placement.py",
+)
 
 
 def machine() -> str:

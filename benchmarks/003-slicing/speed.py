@@ -1,6 +1,7 @@
 """How fast slicing is: beside plain Python, as tables grow, and beside a peer.
 
-Everything in one run on one machine; ratios carry over, seconds do not.
+Everything in one run on one machine; ratios carry over, seconds do not. Ends with 1 where a
+limit is missed.
 
     python benchmarks/003-slicing/speed.py [--largest ROWS] [--no-peer]
 """
@@ -11,6 +12,7 @@ import argparse
 import math
 import random
 import resource
+import sys
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sherd.tables.schema import Schema
+
+FAST = 0.4
+"""Seconds of processor time that slicing Adult at l = 3, c = 3 may take."""
+
+SLOPE = 1.2
+"""The exponent of growth that may not be reached."""
+
+FASTER = 5.0
+"""How many times faster than the peer Mondrian must be."""
 
 PROTOTYPE = 3.8
 """Seconds a first plain prototype took for Adult at l = 3, c = 3."""
@@ -63,8 +74,9 @@ def runner(table: pa.Table, schema: Schema, **parameters: Any) -> Callable[[], A
     return lambda: plan.spec.run(table, schema, plan, Run(randomness=Randomness.from_system()))
 
 
-def against_plain(table: pa.Table, schema: Schema) -> None:
-    """Whole runs of ours beside the partitioning alone in plain Python."""
+def against_plain(table: pa.Table, schema: Schema) -> list[str]:
+    """Whole runs of ours beside the partitioning alone in plain Python; the limits missed."""
+    missed = []
     print(f"slice, l = 3, c = 3, {table.num_rows:,} rows: seconds")
     names = [name for name in table.column_names if name != "occupation"]
     random.Random(1).shuffle(names)  # noqa: S311 - the order in which equal spans are split
@@ -96,10 +108,15 @@ def against_plain(table: pa.Table, schema: Schema) -> None:
             f"{plain_wall:13.2f}{plain_cpu:7.2f}{len(found):9,}{plain_cpu / processor:11.1f}"
         )
         print(f"  {'':20}plain takes {plain_cpu / PROTOTYPE:.2f} of the first prototype's time")
+        if processor >= FAST:
+            missed.append(f"{title}: {processor:.2f} s, not below {FAST}")
+        if plain_cpu > 1.3 * PROTOTYPE:
+            missed.append(f"{title}: the plain version is slower than the prototype times 1.3")
+    return missed
 
 
-def growth(table: pa.Table, schema: Schema, largest: int) -> None:
-    """Time and memory as the table is repeated, and the exponent of growth."""
+def growth(table: pa.Table, schema: Schema, largest: int) -> list[str]:
+    """Time and memory as the table is repeated; the limit missed, if it is."""
     print("\nslice, l = 3, c = 3, Adult repeated")
     before: tuple[int, float] | None = None
     first: tuple[int, float] | None = None
@@ -121,20 +138,28 @@ def growth(table: pa.Table, schema: Schema, largest: int) -> None:
     if before is not None and first is not None and before != first:
         slope = math.log(before[1] / first[1]) / math.log(before[0] / first[0])
         print(f"  exponent over the whole range {slope:.2f}")
+        if slope >= SLOPE:
+            return [f"growth: exponent {slope:.2f}, not below {SLOPE}"]
+    return []
 
 
-def main() -> None:
-    """All comparisons, one after the other."""
+def main() -> int:
+    """All comparisons, one after the other; 1 where a limit is missed."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--largest", type=int, default=5_000_000)
     options.add_argument("--no-peer", action="store_true")
     given = options.parse_args()
     table, schema = adult()
-    against_plain(table, schema)
-    growth(table, schema, given.largest)
+    missed = against_plain(table, schema)
+    missed += growth(table, schema, given.largest)
     if not given.no_peer:
-        peer.compare(table, schema)
+        ratio = peer.compare(table, schema)
+        if ratio is not None and ratio < FASTER:
+            missed.append(f"mondrian: {ratio:.1f} times faster than the peer, not {FASTER:.0f}")
+    for limit in missed:
+        print(f"MISSED {limit}")
+    return int(bool(missed))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,12 +1,17 @@
 """Our placement against the published heuristic: suppression and utility over 20 seeds.
 
-    SHERD_DATA=… python benchmarks/004-fragments/placement.py [--seeds 20]
+    SHERD_DATA=… python benchmarks/004-fragments/placement.py [--seeds 20] [--only two]
 
 Constraints, fragments, group sizes and queries are those of ``two.yaml`` and ``three.yaml``.
 ``nearest`` is the heuristic of Figures 8 and 9, mended, with all groups in its window and
 the same budget of tries as ours; ``nearest, all attributes`` is the same, ordering by every
-attribute of the workload instead of the two to be kept similar. A second row gives it eight
-times the budget.
+attribute of the workload instead of the two to be kept similar. ``nearest, budget x8`` has eight
+times the budget and runs over three seeds only, since it takes so much longer.
+
+How to read it: constraints and queries were written down before anything was measured, but the
+settings of ``cells`` (weights, cell size, window, probes, order of fragments) were then chosen by
+looking at these same queries on this same table, so its figures are not those of unseen queries.
+``cells`` is also given the workload, which ``nearest`` is not, but for ``all attributes``.
 """
 
 from __future__ import annotations
@@ -27,10 +32,10 @@ from sherd.randomness import Randomness
 
 NEAREST = Search(strategy="nearest", probes=0)
 STRATEGIES = {
-    "cells (ours)": (Search(), False),
-    "nearest": (NEAREST, False),
-    "nearest, budget x8": (replace(NEAREST, budget=8 * 2048), False),
-    "nearest, all attributes": (NEAREST, True),
+    "cells (ours)": (Search(), False, 1000),
+    "nearest": (NEAREST, False, 1000),
+    "nearest, all attributes": (NEAREST, True, 1000),
+    "nearest, budget x8": (replace(NEAREST, budget=8 * 2048), False, 3),
 }
 
 
@@ -51,26 +56,51 @@ def measure(given: Case, search: Search, everything: bool, seed: int) -> tuple[f
     return made.suppressed / given.table.num_rows, means + [u for _, u in found]
 
 
-def main() -> None:
-    """Print a table for each fragmentation."""
+def main() -> int:
+    """Print a table for each fragmentation; 1 where ours misses what it must reach."""
     options = argparse.ArgumentParser()
     options.add_argument("--seeds", type=int, default=20)
-    seeds = options.parse_args().seeds
-    for name in ("two", "three"):
+    options.add_argument("--only", choices=("two", "three"))
+    chosen = options.parse_args()
+    missed = 0
+    for name in (chosen.only,) if chosen.only else ("two", "three"):
         given = case(name)
-        print(f"{name} fragments, k = 12, groups of {given.sizes}, {seeds} seeds")
+        print(f"{name} fragments, k = 12, groups of {given.sizes}, {chosen.seeds} seeds")
         print(f"{'strategy':26}{'left out':>10}{'2 ordered':>11}{'1':>8}{'0':>8}{'all':>8}{'±':>7}")
-        for label, (search, everything) in STRATEGIES.items():
-            runs = [measure(given, search, everything, seed) for seed in range(seeds)]
-            left = np.mean([share for share, _ in runs])
+        found = {}
+        for label, (search, everything, most) in STRATEGIES.items():
+            seeds = range(min(chosen.seeds, most))
+            runs = [measure(given, search, everything, seed) for seed in seeds]
+            left = float(np.mean([share for share, _ in runs]))
             utility = np.array([u for _, u in runs])
             mean, spread = utility.mean(axis=0), utility.std(axis=0)
+            found[label] = (left, mean)
             print(
                 f"{label:26}{left:>10.4%}{mean[0]:>11.3f}{mean[1]:>8.3f}{mean[2]:>8.3f}"
                 f"{mean[3]:>8.3f}{spread[3]:>7.3f}"
             )
             print(" " * 10 + "by query: " + " ".join(f"{u:.2f}" for u in mean[4:]), flush=True)
+        missed += judged(given, found)
+    return 1 if missed else 0
+
+
+def judged(given: Case, found: dict[str, tuple[float, np.ndarray]]) -> int:
+    """How many of the limits are missed; each is printed."""
+    left, utility = found["cells (ours)"]
+    none = [u for (_, ordered), u in zip(given.queries, utility[4:], strict=True) if ordered == 0]
+    published = [(share, mean) for label, (share, mean) in found.items() if "cells" not in label]
+    limits = {
+        "at most 0.5 % left out": left <= 0.005,
+        "utility above 95 % with two ordered attributes": utility[0] > 0.95,
+        "utility above 80 % with one, on average": utility[1] > 0.80,
+        "utility above 0 with none, for every query": min(none) > 0,
+        "fewer left out than by any published variant": all(left < p for p, _ in published),
+        "more utility over all queries than any": all(utility[3] > m[3] for _, m in published),
+    }
+    for text, kept in limits.items():
+        print(f"{'ok  ' if kept else 'MISS'}  {text}")
+    return sum(not kept for kept in limits.values())
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

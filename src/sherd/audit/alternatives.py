@@ -3,7 +3,8 @@
 All are run on the same random sample of the original, half of it held out as control, with
 the same epsilon and k, and measured in the same way. A point's utility is 1 minus the total
 variation distance of pairs of attributes; its risk the success of the most successful attack
-of somebody who does not know all other records, above chance, as a share of the possible.
+of somebody who does not know all other records, above its baseline at the lower end of its
+interval, as a share of the possible.
 """
 
 from __future__ import annotations

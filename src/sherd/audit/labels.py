@@ -89,6 +89,13 @@ def parsed(text: str, kind: str) -> Any:
     return datetime.fromisoformat(text) if kind == "datetime" else text
 
 
+def _text(cell: Any) -> str | None:
+    """A label as it was released, also where a file's reader took it for a value."""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return None if cell is None else str(cell)
+
+
 def meaning(label: str | None, book: Book, kind: str) -> Meaning:
     """What a label stands for."""
     if label is None:
@@ -123,8 +130,7 @@ class Labelled:
         if book is None:
             found = tuple(Meaning(values=(cell,)) for cell in cells)
         else:
-            texts = [None if cell is None else str(cell) for cell in cells]
-            found = tuple(meaning(text, book, kind) for text in texts)
+            found = tuple(meaning(_text(cell), book, kind) for cell in cells)
         return cls(
             column=column,
             kind=kind,

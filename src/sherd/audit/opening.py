@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from sherd.audit.case import Columns
 
 
+LEAST = 20
+"""Records below which halves, control groups and intervals are empty words."""
+
+
 def manifest_of(given: Any, schema: Schema | None) -> Mapping[str, Any]:
     """The manifest of a release, before its tables are read; a bare one for a bare table."""
     if isinstance(given, Release):
@@ -87,6 +91,12 @@ def prepared(table: pa.Table, schema: Schema, what: str) -> tuple[pa.Table, Any]
             or "check that the release belongs to this table",
         )
     made = prepare(table.select(list(schema.attributes)), schema)
+    if made.table.num_rows < LEAST:
+        raise TableError(
+            f"{what} is too small to audit: its numbers would say nothing",
+            must=f"at least {LEAST} records that the schema's policies keep",
+            got=str(made.table.num_rows),
+        )
     return made.table, made.kept
 
 

@@ -53,7 +53,10 @@ class Pictures:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """Everything an audit found; ``audit["linkage"]`` is one measure."""
+    """Everything an audit found; ``audit["linkage"]`` is one measure.
+
+    ``participants`` says, for a joint release, who learns what by taking part.
+    """
 
     title: str
     plan: Mapping[str, Any]
@@ -67,6 +70,7 @@ class Audit:
     checks: tuple[Check, ...]
     verdict: Verdict
     pictures: Pictures = field(default_factory=Pictures, repr=False)
+    participants: tuple[tuple[str, tuple[str, ...]], ...] = ()
     created: str = ""
     version: str = ""
 
@@ -105,6 +109,7 @@ class Audit:
             "released_rows": self.released_rows,
             "attributes": list(self.attributes),
             "verdict": self.verdict.as_data(),
+            "participants": {who: list(lines) for who, lines in self.participants},
             "checks": [
                 {"name": c.name, "passed": c.passed, "detail": c.detail} for c in self.checks
             ],

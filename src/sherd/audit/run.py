@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sherd.audit import opening
+from sherd.audit import joint, opening
 from sherd.audit.attacks import ATTACKS
 from sherd.audit.case import Case, Limits
 from sherd.audit.catalogue import CATALOGUE
@@ -68,7 +68,8 @@ def run_audit(
 
     ``original`` and ``holdout`` are tables (pandas, polars, pyarrow) or files; ``release`` is
     what ``protect`` gave, a bundle's folder, or any table of the same columns with a
-    ``schema``. ``owners`` names the columns of each owner of a vertical joint release.
+    ``schema``. ``owners`` names the columns of each owner of a vertical joint release, where
+    its manifest does not.
     """
     tell = progress or (lambda _step, _done, _total: None)
     tell("opening", 0, 1)
@@ -89,6 +90,8 @@ def run_audit(
         places, note = map_places(opened.sample, case.schema, case.scales, manifest, seed)
         tell("alternatives", 1, 1)
     no_control = opened.no_control
+    if owners is None:
+        owners = _known(joint.owners_of(manifest), case)
     jobs, matrices = _jobs(case, plan, owners, seed)
     measures: list[Measure] = []
     skipped: list[Skipped] = []
@@ -126,6 +129,7 @@ def run_audit(
             places=places,
             places_note=note,
         ),
+        participants=joint.learns(manifest),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=__version__,
     )
@@ -285,6 +289,13 @@ def _jobs(
         ),
     ]
     return jobs, matrices
+
+
+def _known(owners: Mapping[str, Sequence[str]] | None, case: Case) -> dict[str, list[str]] | None:
+    """The owners a manifest names, with the columns that were released."""
+    if owners is None:
+        return None
+    return {who: [n for n in names if n in case.names] for who, names in owners.items()}
 
 
 def _checked(owners: Mapping[str, Sequence[str]], case: Case) -> Mapping[str, Sequence[str]]:

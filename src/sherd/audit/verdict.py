@@ -93,9 +93,16 @@ def percent(share: float) -> str:
     return f"{share:.{digits}%}".replace("%", " %")
 
 
+def cautious_excess(one: Measure) -> float:
+    """Success above the baseline at the lower end of the interval, as a share of the possible."""
+    base = one.baseline or 0.0
+    low = one.value if one.low is None else one.low
+    return max(0.0, (low - base) / max(1e-9, 1 - base))
+
+
 def worst_excess(measures: Mapping[str, Measure]) -> tuple[str, float] | None:
-    """The most successful attack and its success above chance, as a share of the possible."""
-    found = {code: max(0.0, measures[code].excess or 0.0) for code in OUTSIDERS if code in measures}
+    """The attack that surely succeeds most, and by how much above its baseline."""
+    found = {code: cautious_excess(measures[code]) for code in OUTSIDERS if code in measures}
     if not found:
         return None
     worst = max(found, key=lambda code: found[code])
@@ -130,9 +137,7 @@ def _risk(measures: Mapping[str, Measure]) -> str:
     for code in OUTSIDERS:
         if code not in measures:
             continue
-        one = measures[code]
-        base = one.baseline or 0.0
-        cautious = ((one.low if one.low is not None else one.value) - base) / max(1e-9, 1 - base)
+        cautious = cautious_excess(measures[code])
         if cautious >= SERIOUS:
             return "serious"
         if cautious >= NOTICEABLE:
@@ -245,7 +250,7 @@ def _promise(
 def _loss_point(loss: float, claimed: float, over: bool) -> Point:
     if not over:
         return Point(
-            tone="good", text=f"The claimed ε = {claimed:g} covers the centroids of this table."
+            tone="good", text=f"The claimed ε = {claimed:g} holds on this table, by exact account."
         )
     shown = "without bound" if loss == float("inf") else f"{loss:.3g}"
     return Point(

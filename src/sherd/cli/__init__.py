@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 import click
 
@@ -37,8 +38,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Every command, where it lives, and its line of help."""
 
 
+class ReaderGoneError(Exception):
+    """Whoever read our output has gone; click would end with a 1, which is our bugs' code."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a command when it is called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does, but tell a closed pipe apart."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ReaderGoneError from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command's name, in the order of a usual day."""
@@ -110,11 +122,10 @@ def run(args: list[str]) -> int:
         said = notes or ["nothing was written"]
         click.echo(f"interrupted: {'; '.join(said)}", err=True)
         return 130
-    except SystemExit as end:
-        # The reader went away (`sherd methods | head`): click gives up with a 1 of its own.
-        if isinstance(end.__context__, BrokenPipeError):
-            return 0
-        raise
+    except ReaderGoneError:
+        # `sherd methods | head`: nobody is left to tell, and that is no error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
     except OSError as error:
         wrapped = StorageError("the disk or the system refused", got=error.strerror or "no reason")
         return _report(wrapped, as_json)

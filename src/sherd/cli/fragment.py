@@ -144,6 +144,7 @@ def _explain(plan: Plan, schema: Any, as_json: bool) -> None:
                 "fragments": [list(f) for f in found.fragments],
                 "withheld": list(found.withheld),
                 "proved_best": found.proved,
+                "minimal": found.minimal,
                 "guarantee": guarantee.as_data(),
             }
         )
@@ -152,7 +153,9 @@ def _explain(plan: Plan, schema: Any, as_json: bool) -> None:
         click.echo(f"Fragment {at}: {', '.join(names)}")
     if found.withheld:
         click.echo(f"Withheld: {', '.join(found.withheld)}")
-    if not found.proved:
+    if not found.minimal:
+        click.echo("Two of these fragments could be merged without breaking a constraint.")
+    elif not found.proved and plan["fragments"] is None:
         click.echo("The time limit ended the search: a better fragmentation may exist.")
     click.echo(guarantee.words())
 

@@ -154,7 +154,11 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
             return len(ended) >= until_ended and not agent.journal.unsent()
 
         click.echo(f"owner '{found.settings.name}' calls {enrolled['url']}", err=True)
-        agent.run(wait=min(wait, 25.0), until=enough)
+        try:
+            agent.run(wait=min(wait, 25.0), until=enough)
+        finally:
+            client.close()
+            agent.journal.close()
 
 
 @owner.command()

@@ -9,16 +9,23 @@ import click
 
 from sherd import __version__
 from sherd.cli.options import emit_json, json_option
-from sherd.errors import SherdError
+from sherd.errors import SherdError, UsageError
 
 if TYPE_CHECKING:
     from sherd.audit.verify.check import Check
+    from sherd.guarantees import Guarantee
 
 
 @click.command()
 @click.argument("release", type=click.Path(path_type=Path))
+@click.option(
+    "--beside",
+    type=click.Path(path_type=Path),
+    metavar="OLD",
+    help="An earlier release of the same fragments: what somebody who holds both can tell.",
+)
 @json_option
-def verify(release: Path, as_json: bool) -> int:
+def verify(release: Path, beside: Path | None, as_json: bool) -> int:
     """Re-check the RELEASE folder: hashes, schema, bounds, cluster sizes, the promise.
 
     Says what it could not check. Exit code 4 where a check failed.
@@ -26,7 +33,10 @@ def verify(release: Path, as_json: bool) -> int:
     from sherd.audit.verify import verify_release
     from sherd.release import read_manifest
 
-    checks = [*verify_release(release), _promise(read_manifest(release))]
+    manifest = read_manifest(release)
+    checks = [*verify_release(release), _promise(manifest), *_joint(manifest)]
+    if beside is not None:
+        checks += _together(beside, release)
     failed = [check for check in checks if check.passed is False]
     if as_json:
         emit_json({"passed": not failed, "checks": [vars(check) for check in checks]})
@@ -43,14 +53,47 @@ def verify(release: Path, as_json: bool) -> int:
     return 0
 
 
-def _promise(manifest: dict[str, Any]) -> Check:
-    """Whether the promise is the one that plan and schema lead to."""
-    from sherd.audit.verify.check import Check
+def _together(old: Path, new: Path) -> list[Check]:
+    """What two releases of a table that changed show together."""
+    from sherd.audit.verify.rerelease import verify_together
+    from sherd.release import Release
+
+    loaded = Release.load(new)
+    if "fragments" not in loaded.manifest.get("facts", {}):
+        raise UsageError("--beside is for releases made of fragments", got=str(new))
+    return verify_together(Release.load(old).tables, loaded.tables, loaded.manifest)
+
+
+def _joint(manifest: dict[str, Any]) -> list[Check]:
+    """The plan and the signatures of a release by several owners."""
+    if not isinstance(manifest.get("joint"), dict):
+        return []
+    from sherd.federation.parts import OWNER, require
+
+    require(OWNER)
+    from sherd.federation.checking import check_joint
+
+    return check_joint(manifest)
+
+
+def _guarantee(manifest: dict[str, Any]) -> Guarantee:
+    """The promise that the plan leads to, the owners' joint plan if there is one."""
     from sherd.plan import Plan
     from sherd.tables.schema import Schema
 
+    if isinstance(manifest.get("joint"), dict):
+        from sherd.federation.checking import guarantee_of
+
+        return guarantee_of(manifest)
+    return Plan.from_data(manifest["plan"]).guarantee(Schema.from_data(manifest["schema"]))
+
+
+def _promise(manifest: dict[str, Any]) -> Check:
+    """Whether the promise is the one that plan and schema lead to."""
+    from sherd.audit.verify.check import Check
+
     try:
-        guarantee = Plan.from_data(manifest["plan"]).guarantee(Schema.from_data(manifest["schema"]))
+        guarantee = _guarantee(manifest)
     except SherdError as error:
         return Check(name="promise", passed=False, detail=f"cannot be derived: {error.what}")
     except (KeyError, TypeError):

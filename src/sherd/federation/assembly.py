@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sherd.errors import VerificationError
 from sherd.federation.collusion import collusion_table
 from sherd.federation.keys import fingerprint, verify_plan
-from sherd.federation.verifying import RECORDS, check_delivery
+from sherd.federation.verifying import RECORDS, check_delivery, holds_records
 from sherd.protocols.terms import JointPlan, Kind, Linkage, local_plan
 from sherd.protocols.values import to_data
 
@@ -48,8 +48,7 @@ def assemble(data: RoundData, deliveries: Mapping[str, Tables]) -> Release:
         rows = data.common_count if vertical else share.rows
         assert rows is not None
         check_delivery(owner, tables, plan.schema(owner), plan.local(owner), rows)
-    names = {frozenset(tables) for tables in deliveries.values()}
-    if names == {frozenset({RECORDS})}:
+    if all(holds_records(found, plan.schema(owner)) for owner, found in deliveries.items()):
         tables = {owner: found[RECORDS] for owner, found in deliveries.items()}
         order = pooled_schema(plan).released
         joined = _join(tables, order) if vertical else _union(tables, order)

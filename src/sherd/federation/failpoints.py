@@ -1,13 +1,12 @@
 """Named places where a test can make a process die, to show that nothing is lost by it.
 
 ``SHERD_FAILPOINT=owner.charged`` kills the process (as ``kill -9`` does) the first time it
-comes to that place; ``owner.charged:3`` the third time; ``full:owner.staging`` lets the disk
-be full there instead. Unset, as always outside tests, a place costs one look into a dict.
+comes to that place; ``owner.charged:3`` the third time. Unset, as always outside tests, a
+place costs one look into the environment.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 
@@ -38,12 +37,9 @@ def reach(place: str) -> None:
     if not wanted:
         return
     assert place in PLACES
-    full = wanted.startswith("full:")
-    name, _, count = wanted.removeprefix("full:").partition(":")
+    name, _, count = wanted.partition(":")
     if name != place:
         return
     _counts[place] = _counts.get(place, 0) + 1
-    if full:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if _counts[place] == int(count or 1):
         os.kill(os.getpid(), signal.SIGKILL)

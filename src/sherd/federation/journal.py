@@ -27,13 +27,16 @@ VERSION = 1
 
 _TABLES = """
 CREATE TABLE rounds (
-    id TEXT PRIMARY KEY, state TEXT NOT NULL, data TEXT NOT NULL
-) WITHOUT ROWID;
+    id TEXT PRIMARY KEY, ended INTEGER NOT NULL, received INTEGER NOT NULL, data TEXT NOT NULL
+);
+CREATE INDEX rounds_open ON rounds (id) WHERE ended = 0;
+CREATE INDEX rounds_seen ON rounds (id, received);
 CREATE TABLE outgoing (
     round TEXT NOT NULL REFERENCES rounds (id), sequence INTEGER NOT NULL, raw BLOB NOT NULL,
     files TEXT NOT NULL, acknowledged INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (round, sequence)
-) WITHOUT ROWID;
+);
+CREATE INDEX outgoing_open ON outgoing (round, sequence) WHERE acknowledged = 0;
 CREATE TABLE decisions (round TEXT PRIMARY KEY, decision TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE audit (
     number INTEGER PRIMARY KEY, time TEXT NOT NULL, round TEXT NOT NULL, event TEXT NOT NULL,
@@ -113,9 +116,14 @@ class Journal:
         """Write a round down with what it sends."""
         with self._writing() as db:
             db.execute(
-                "INSERT INTO rounds VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
-                " state = excluded.state, data = excluded.data",
-                (data.round, data.state.value, canonical(to_data(data)).decode()),
+                "INSERT INTO rounds VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+                " ended = excluded.ended, received = excluded.received, data = excluded.data",
+                (
+                    data.round,
+                    data.state in OWNER_ENDS,
+                    data.received,
+                    canonical(to_data(data)).decode(),
+                ),
             )
             for each in outgoing:
                 db.execute(
@@ -133,19 +141,15 @@ class Journal:
 
     def rounds(self, *, all: bool = False) -> list[OwnerData]:  # noqa: A002
         """The rounds that have not ended, or all of them."""
-        ends = tuple(state.value for state in OWNER_ENDS)
-        marks = ",".join("?" * len(ends))
+        which = "" if all else "WHERE ended = 0"
         with self._open() as db:
-            rows = db.execute(
-                f"SELECT data FROM rounds WHERE ? OR state NOT IN ({marks}) ORDER BY id",  # noqa: S608
-                (all, *ends),
-            ).fetchall()
+            rows = db.execute(f"SELECT data FROM rounds {which} ORDER BY id").fetchall()  # noqa: S608
         return [from_data(OwnerData, json.loads(row[0])) for row in rows]
 
     def seen(self) -> dict[str, int]:
         """The last message seen in each round."""
         with self._open() as db:
-            rows = db.execute("SELECT id, json_extract(data, '$.received') FROM rounds")
+            rows = db.execute("SELECT id, received FROM rounds")
             return {row[0]: int(row[1]) for row in rows.fetchall()}
 
     def unsent(self) -> list[Outgoing]:

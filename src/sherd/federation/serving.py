@@ -116,6 +116,7 @@ def server(
         server_header=False,
         lifespan="on",
         timeout_keep_alive=75,
+        timeout_graceful_shutdown=2,  # owners that wait will call again
         h11_max_incomplete_event_size=64 << 10,
         **options,
     )

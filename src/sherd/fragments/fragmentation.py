@@ -30,12 +30,16 @@ OBJECTIVES: tuple[Objective, ...] = ("fewest", "affinity", "workload")
 
 @dataclass(frozen=True, kw_only=True)
 class Fragmentation:
-    """Fragments, what is withheld, and whether the objective is proved to be the best."""
+    """Fragments, what is withheld, and whether the objective is proved to be the best.
+
+    ``minimal`` says that no two fragments could be merged.
+    """
 
     fragments: Fragments
     withheld: tuple[str, ...] = ()
     value: float = 0.0
     proved: bool = True
+    minimal: bool = True
 
 
 def breaks(constraints: Constraints, fragments: Sequence[Sequence[str]]) -> str | None:
@@ -109,6 +113,8 @@ def check_given(
         fragments=tuple(tuple(f) for f in fragments),
         withheld=tuple(name for name in released if name not in held),
         value=_worth(constraints, fragments),
+        proved=False,
+        minimal=is_minimal(constraints, fragments),
     )
 
 

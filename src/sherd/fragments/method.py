@@ -43,6 +43,7 @@ NOT_COVERED = (
     "combinations that no constraint names",
     "how many tuples were left out",
 )
+"""What fragments give away all the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,10 +130,8 @@ class Fragment:
         return (
             Described(
                 name=None,
-                promise="k-looseness: every sensitive association between fragments corresponds "
-                "to at least k equally likely ones, so it can be guessed with probability at "
-                "most 1/k; it is not differential privacy",
-                covers="the associations between values that the constraints name",
+                promise=KLooseness.definition(),
+                covers="the associations between values that the given constraints name",
                 not_covered=NOT_COVERED,
                 source="decapitani2015, Def. 4.3, Theorem 4.7",
             ),
@@ -204,6 +203,7 @@ class Fragment:
             "withheld": list(found.withheld),
             "constraints": [sorted(c) for c in relevant(constraints, found.fragments)],
             "fragmentation_proved_best": found.proved,
+            "fragmentation_minimal": found.minimal,
             "suppressed": left_out,
         }
         return Outcome(tables=tables, facts=facts, findings=_findings(made, forced, table.num_rows))

@@ -45,7 +45,13 @@ class Answer:
             text = (
                 f"Estimated over fragments {several}: counts, sums and averages are expected values"
             )
-            text += "; columns called …_error are their standard errors." if self.errors else "."
+            text += (
+                "; columns called …_error are their standard errors if all pairings within "
+                "groups are equally likely. A dependence that shows only within groups is "
+                "averaged out, and no error column knows of it."
+                if self.errors
+                else "."
+            )
             if self.bounds:
                 text += (
                     " MIN and MAX are the least and greatest that could be; …_at_most and "
@@ -92,7 +98,9 @@ def answer(
     needed = _needed(reading, fragments)
     missing = int(facts.get("suppressed", 0))
     with duckdb.connect() as connection:
-        connection.execute("SET enable_progress_bar = false")
+        # a query reads what is handed to it: no files, no network, no variables of ours
+        connection.execute("SET python_enable_replacements = false")
+        connection.execute("SET enable_external_access = false")
         for name, table in (own or {}).items():
             if name.lower() == VIEW:
                 raise UsageError(f"a table of yours is called '{VIEW}'", do="give it another name")

@@ -17,12 +17,14 @@ What was withdrawn must stay out: bringing it back would single out what was del
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.errors import InfeasibleError, TableError
+from sherd.errors import FormatError, InfeasibleError, TableError, UsageError
 from sherd.fragments.association import Association, Search, associate
 
 if TYPE_CHECKING:
@@ -51,6 +53,30 @@ class Kept:
     def __post_init__(self) -> None:
         if len(set(self.keys)) != len(self.keys):
             raise TableError("a key occurs twice", must="one key for each tuple")
+
+    def save(self, path: str | Path) -> None:
+        """Write the record for the owner's eyes only: it says who belongs with whom."""
+        from sherd.tables.files import write_whole
+
+        data = {
+            "keys": list(self.keys),
+            "groups": self.groups.tolist(),
+            "withdrawn": sorted(self.withdrawn),
+        }
+        write_whole(Path(path), json.dumps(data).encode())
+        Path(path).chmod(0o600)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Kept:
+        """Read the record that ``save`` wrote."""
+        data = _read(Path(path))
+        if not isinstance(data, dict) or set(data) != {"keys", "groups", "withdrawn"}:
+            raise FormatError("this is not the record of a release", got=str(path))
+        return cls(
+            keys=tuple(data["keys"]),
+            groups=np.asarray(data["groups"], np.int32),
+            withdrawn=frozenset(data["withdrawn"]),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +154,15 @@ def rerelease(
         deleted=deleted,
         withdrawn=extra,
     )
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError("the file does not exist", got=str(path), do="check the path") from None
+    except (ValueError, UnicodeDecodeError):
+        raise FormatError("this is not the record of a release", got=str(path)) from None
 
 
 def _closed(groups: npt.NDArray[np.int32], gone: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

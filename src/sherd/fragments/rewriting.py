@@ -10,10 +10,13 @@ w·x² of one row:
     SUM(x)     Σs            variance Σ (q − s²)
     AVG(x)     Σs / Σp = m   variance Σ (q − 2ms + m²p − (s − mp)²) / (Σp)²
 
-Variances take association rows as independent, which slightly overstates them: within a
-group no member is taken twice. MIN and MAX become bounds: what could be, and what must be
-by the rows that certainly belong there. Errors and second bounds are left out where the
-query joins other tables.
+Variances take association rows as independent and all pairings within groups as equally
+likely. The first mostly overstates them, since no member of a group is taken twice; the
+second leaves out what cannot be known from a release: attributes of different fragments that
+depend on each other within groups, whose estimates are pulled towards the group's average.
+
+MIN and MAX become bounds: what could be, and what must be by the rows that certainly belong
+there. Errors and second bounds are left out where the query joins other tables.
 """
 
 from __future__ import annotations
@@ -173,12 +176,12 @@ class _Inner:
         if isinstance(node, exp.Avg):
             at = self._argument(node)
             p, s, q = f"_p{at}", f"_s{at}", f"_q{at}"
-            mean = f"(SUM({s}) / SUM({p}))"
+            mean = f"(SUM({s}) / NULLIF(SUM({p}), 0))"
             spread = (
                 f"SUM({q} - {s} * {s}) - 2 * {mean} * SUM({s} - {s} * {p})"
                 f" + {mean} * {mean} * SUM({p} - {p} * {p})"
             )
-            return [("error", made(f"SQRT(GREATEST(0, {spread})) / SUM({p})"))]
+            return [("error", made(f"SQRT(GREATEST(0, {spread})) / NULLIF(SUM({p}), 0)"))]
         if isinstance(node, exp.Min):
             at = self._argument(node)
             return [("at_most", made(f"MIN(CASE WHEN _all > 0.999999 THEN _high{at} END)"))]
@@ -203,8 +206,8 @@ class _Inner:
         at = self._argument(node)
         text = {
             exp.Count: f"COALESCE(SUM(_p{at}), 0)",
-            exp.Sum: f"SUM(_s{at})",
-            exp.Avg: f"(SUM(_s{at}) / SUM(_p{at}))",
+            exp.Sum: f"(CASE WHEN SUM(_p{at}) > 0 THEN SUM(_s{at}) END)",
+            exp.Avg: f"(SUM(_s{at}) / NULLIF(SUM(_p{at}), 0))",
             exp.Min: f"MIN(_low{at})",
             exp.Max: f"MAX(_high{at})",
         }[type(node)]

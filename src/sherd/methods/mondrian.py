@@ -176,7 +176,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
             "quasi_identifiers": list(quasi),
             "sensitive": list(sensitive_names(plan, schema)),
             "labels": books,
-            "bins": stated_bins(plan, schema),
+            "bins": stated_bins(plan, schema) if l > 1 else {},
         },
         findings=_findings(n, m, cells.count),
         order=kept[rows],

@@ -104,8 +104,9 @@ def make_plan(
     """The plan the aggregator proposes for these offers."""
     parsed = {owner: offer.parsed() for owner, offer in offers.items()}
     parts = shares(terms, parsed)
-    for owner, schema in parsed.items():
-        local_plan(terms, parts[owner], schema).check(schema)
+    distinct = {(schema.hash, parts[owner]): schema for owner, schema in parsed.items()}
+    for (_, epsilon), schema in distinct.items():
+        local_plan(terms, epsilon, schema).check(schema)
     rule, total, bound = composed(terms.kind, list(parts.values()))
     return JointPlan(
         terms=terms,
@@ -137,10 +138,11 @@ def unsound(plan: JointPlan) -> tuple[Reason, str] | None:
     try:
         schemas = {owner: plan.schema(owner) for owner in plan.owners}
         expected = shares(terms, schemas)
-        for share in plan.shares:
-            if schemas[share.owner].hash != share.schema_hash:
+        distinct = {(share.schema_hash, share.epsilon): share.owner for share in plan.shares}
+        for (schema_hash, _), owner in distinct.items():
+            if schemas[owner].hash != schema_hash:
                 return Reason.PLAN_UNSOUND, "a schema does not match its hash"
-            plan.local(share.owner).check(schemas[share.owner])
+            plan.local(owner).check(schemas[owner])
     except (KeyError, ValueError) as error:
         return Reason.PLAN_UNSOUND, f"the plan cannot be carried out: {error}"
     given = {share.owner: share.epsilon for share in plan.shares}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from dataclasses import dataclass, field
@@ -199,8 +200,9 @@ def write_schema(schema: Schema) -> str:
     return json.dumps(schema.as_data(), ensure_ascii=True)
 
 
+@functools.lru_cache(maxsize=256)
 def read_schema(text: str) -> Schema:
-    """The schema in a text that travelled."""
+    """The schema in a text that travelled; many owners of a round have the same."""
     from sherd.tables.schema import Schema
 
     try:
@@ -238,7 +240,7 @@ class JointPlan:
     composed: str | None
     bound: str | None
 
-    @property
+    @functools.cached_property
     def hash(self) -> str:
         """The sha256 of the plan's canonical form."""
         return digest(to_data(self))

@@ -133,7 +133,7 @@ def _attacks(attacks: Sequence[Measure]) -> Plot:
             if one.baseline is not None:
                 ax.plot([one.baseline] * 2, [row - 0.4, row + 0.4], color=c.ink, lw=2.2)
             ax.text(
-                min(1.0, max(0.0, one.value, one.high or 0)) + 0.012,
+                min(1.0, max(0.0, one.value, one.high or 0, one.baseline or 0)) + 0.012,
                 row,
                 percent(max(0, one.value)),
                 va="center",

@@ -36,6 +36,9 @@ def audit(found: Audit) -> str:
     for heading, items in words.promise(found.guarantee):
         if items:
             lines += ["", f"## {heading}", "", *(f"- {_cell(item)}" for item in items)]
+    for who, said in found.participants:
+        lines += ["", f"## {_cell(who)} learns by taking part", ""]
+        lines += [f"- {_cell(line)}" for line in said]
     for side, title in words.SIDES.items():
         measures = found.on(side)
         if not measures:

@@ -29,6 +29,12 @@ _INTRODUCTIONS = {
 }
 
 
+_COMPARED = (
+    "Each point is a release. Right is more useful, up is riskier; the diamond is the one "
+    "recommended."
+)
+
+
 def _environment() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -100,7 +106,7 @@ def comparison(found: Comparison) -> str:
         .get_template("compare.html")
         .render(
             found=found,
-            picture=_picture(picture),
+            picture=_picture(picture) | {"introduction": _COMPARED},
             lights={name: _lights(audit) for name, audit in found.audits.items()},
             rows=rows,
             internal=words.INTERNAL,

@@ -142,3 +142,12 @@ def test_samples_have_the_attributes_own_type(
     column = pa.chunked_array([pa.array(labels, pa.string())])
     found = Labelled.of(column, book, kind).sample(Randomness.seeded(4)).to_pylist()
     assert holds(*found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells"), [("boolean", [True, False]), ("integer", [18, 20]), ("number", [0.5, 2.0])]
+)
+def test_labels_that_a_reader_took_for_values_are_understood(kind: str, cells: list[Any]) -> None:
+    """A CSV of plain labels comes back typed; the labels mean the same."""
+    column = pa.chunked_array([pa.array(cells)])
+    assert Labelled.of(column, {}, kind).sample(Randomness.seeded(1)).to_pylist() == cells

@@ -228,6 +228,36 @@ def test_damaged_releases_are_refused() -> None:
         run_audit(table(), bare)
 
 
+def test_odd_tables_are_audited_all_the_same() -> None:
+    """Constant, wholly and partly missing columns break nothing; a handful of rows is refused."""
+    n = 40
+    odd = pa.table(
+        {
+            "same": np.full(n, 3.0),
+            "gone": pa.array([None] * n, pa.string()),
+            "some": [None if i % 3 else float(i % 9) for i in range(n)],
+            "word$<b>": ["$a", "b"] * (n // 2),
+        }
+    )
+    number = {"type": "number", "domain": ["0", "10"]}
+    schema = sherd.Schema.from_data(
+        {
+            "attributes": {
+                "same": number,
+                "gone": {"type": "category", "values": ["x", "y"]},
+                "some": number,
+                "word$<b>": {"type": "category", "values": ["$a", "b"]},
+            }
+        }
+    )
+    plan = sherd.Plan(method="dp-um", epsilon=1.0, k=2)
+    found = run_audit(odd, sherd.protect(odd, schema, plan), limits=QUICK)
+    assert found["unchanged"].parts["gone"] == 0
+    few = odd.slice(0, 6)
+    with pytest.raises(TableError, match="too small to audit"):
+        run_audit(few, sherd.protect(few, schema, plan))
+
+
 def test_targets_are_checked() -> None:
     """A target that is not released is refused with the nearest name."""
     with pytest.raises(UsageError, match="did you mean 'ill'"):

@@ -80,6 +80,24 @@ def test_csv_and_own_tables(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     capsys.readouterr()
 
 
+def test_two_releases_are_verified_together(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A release beside itself passes; the same table grouped anew does not."""
+    for name in ("one", "two"):
+        assert fragment(folder, "--looseness", "6", "-o", str(folder / name)) == 0
+    one, two = str(folder / "one"), str(folder / "two")
+    assert run(["verify", one, "--beside", one]) == 0
+    assert "what stays" in capsys.readouterr().out
+    assert run(["verify", two, "--beside", one]) == 4
+    plain = folder / "plain"
+    assert run(
+        ["protect", ":wine", "-m", "dp", "-e", "1", "--ledger", "none", "-o", str(plain)]
+    ) == 0  # fmt: skip
+    assert run(["verify", str(plain), "--beside", one]) == 2
+    capsys.readouterr()
+
+
 def test_explain_reads_no_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Fragments and promise are told without opening the table."""
     (folder / "t.csv").unlink()
@@ -89,6 +107,16 @@ def test_explain_reads_no_data(folder: Path, capsys: pytest.CaptureFixture[str])
     told = json.loads(capsys.readouterr().out)
     assert told["guarantee"]["k"] == 4
     assert told["proved_best"] is True
+
+
+def test_explain_says_what_could_be_merged(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A given fragmentation that is finer than it need be is used, and said to be so."""
+    (folder / "f.yaml").write_text("[[age], [job], [pay, illness]]\n")
+    given = ("--looseness", "4", "--fragments", str(folder / "f.yaml"), "--explain")
+    assert fragment(folder, *given) == 0
+    assert "could be merged" in capsys.readouterr().out
 
 
 def test_given_fragments_and_settings_in_files(

@@ -190,5 +190,7 @@ def test_a_given_fragmentation_may_leave_attributes_out() -> None:
     """Attributes in no fragment are withheld; ``together`` is respected."""
     found = check_given(RULES, [["Name", "YoB"], ["Edu", "ZIP"]], SEVEN)
     assert found.withheld == ("Job", "MarStatus", "Disease")
+    assert found.minimal
+    assert not check_given(RULES, [["Name"], ["YoB"], ["Edu", "ZIP"]], SEVEN).minimal
     rules = Constraints(constraints=(("a", "b"),), together=(("b", "c"),))
     assert "stay together" in str(breaks(rules, [["a", "c"], ["b"]]))

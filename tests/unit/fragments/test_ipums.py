@@ -151,3 +151,25 @@ def test_plain_python_is_loose_too(benchmark: Any) -> None:
     assert sound(shape, state) == 0
     assert int((state.place[:, 0] < 0).sum()) == left_out
     assert replace(Search(), window=3).nearest == 3
+
+
+@pytest.mark.slow
+def test_errors_do_not_know_what_groups_average_out(
+    benchmark: Any, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """True averages of attributes that were not kept similar lie many standard errors away."""
+    from sherd.fragments.query import answer
+
+    monkeypatch.setenv("SHERD_DATA", str(data_dir))
+    given = benchmark("ipums").case("two")
+    plan = Plan(
+        method="fragment", constraints=given.constraints.as_data(), looseness=12,
+        fragments=[list(f) for f in given.fragments], sizes=list(given.sizes),
+        similar=list(given.similar),
+    )  # fmt: skip
+    outcome = plan.spec.run(given.table, given.schema, plan, Run(randomness=Randomness.seeded(1)))
+    sql = "SELECT sex, AVG(hrswork) AS hours FROM release GROUP BY sex"
+    found = answer(outcome.tables, {"facts": outcome.facts}, sql).table.to_pandas().set_index("sex")
+    real = given.table.to_pandas().groupby("sex").hrswork.mean()
+    away = (found.hours - real).abs() / found.hours_error
+    assert 10 < away.max() < 40

@@ -186,6 +186,25 @@ def test_joins_to_own_tables() -> None:
     assert exact.exact
 
 
+def test_missing_values_are_not_averaged() -> None:
+    """Nulls count in COUNT(*) only; a group without values has no sum, average or error."""
+    part = TABLES["fragment-2"]
+    at = part.schema.get_field_index("Salary")
+    salary = pa.array([None if p in (1000, 2000) else p for p in part.column("Salary").to_pylist()])
+    tables = {**TABLES, "fragment-2": part.set_column(at, "Salary", salary)}
+    found = answer(
+        tables,
+        MANIFEST,
+        "SELECT Race, COUNT(*) n, COUNT(Salary) m, SUM(Salary) s, AVG(Salary) a "
+        "FROM release GROUP BY Race ORDER BY Race",
+    ).table.to_pylist()
+    assert [row["n"] for row in found] == pytest.approx([2, 2, 2, 2])
+    black = next(row for row in found if row["Race"] == "Black")
+    assert (black["m"], black["s"], black["a"], black["a_error"]) == (0, None, None, None)
+    white = next(row for row in found if row["Race"] == "White")
+    assert (white["m"], white["a"]) == (2, 4500)
+
+
 @pytest.mark.parametrize(
     ("sql", "wrong"),
     [
@@ -206,6 +225,8 @@ def test_joins_to_own_tables() -> None:
         ("SELECT Race, AVG(Salary) FROM release GROUP BY 3", "not selected"),
         ("SELECT Race, AVG(Salary) FROM release GROUP BY ALL", "GROUP BY"),
         ("SELECT Race, AVG(Job) FROM release GROUP BY Race", "cannot be answered"),
+        ("SELECT COUNT(*) FROM release JOIN '/etc/hostname.csv' f ON true", "cannot be answered"),
+        ("SELECT COUNT(*) FROM release JOIN tables ON true", "cannot be answered"),
     ],
 )
 def test_what_has_no_meaning_is_refused(sql: str, wrong: str) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,12 +8,15 @@ import pytest
 
 from sherd.audit.verify.fragments import verify
 from sherd.audit.verify.rerelease import verify_together
-from sherd.errors import InfeasibleError, TableError
+from sherd.errors import FormatError, InfeasibleError, TableError, UsageError
 from sherd.fragments.association import associate
 from sherd.fragments.constraints import Constraints
 from sherd.fragments.rerelease import Change, Kept, first_release, rerelease, tables_of
 from sherd.randomness import Randomness
 from sherd.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RULES = Constraints(constraints=(("a", "c"), ("b", "d")))
 FRAGMENTS = (("a", "b"), ("c", "d"))
@@ -128,6 +131,23 @@ def test_nothing_changed_changes_nothing() -> None:
     shown = [key for key, g in zip(old.keys, old.groups[0], strict=True) if g >= 0]
     change = again(old, shown)
     assert (change.appended, change.deleted, change.withdrawn) == (0, 0, 0)
+
+
+def test_the_record_survives_on_disk(tmp_path: Path) -> None:
+    """What is saved is read back, for the owner alone; anything else is refused."""
+    old = first(KEYS[:60])
+    path = tmp_path / "record.json"
+    old.save(path)
+    again_read = Kept.load(path)
+    assert again_read.keys == old.keys
+    assert (again_read.groups == old.groups).all()
+    assert path.stat().st_mode & 0o077 == 0
+    with pytest.raises(UsageError, match="does not exist"):
+        Kept.load(tmp_path / "nowhere.json")
+    for text in ("{", "[]"):
+        path.write_text(text)
+        with pytest.raises(FormatError):
+            Kept.load(path)
 
 
 def test_keys_must_tell_tuples_apart() -> None:

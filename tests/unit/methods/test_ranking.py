@@ -107,3 +107,11 @@ def test_looking_deeper_than_a_cluster_is_a_bug() -> None:
     """Three smallest values need clusters of three."""
     with pytest.raises(InternalError):
         reduce(_rank([1, 2, 3, 4], 2), 3)
+
+
+def test_sums_that_would_leave_a_word_are_refused() -> None:
+    """A fine axis and clusters so large that their sums had no room beside the noise."""
+    axis = Axis(name="x", type=Type.INTEGER, low=0, high=2**60, step=_axis().step)
+    column = pa.chunked_array([pa.array([1, 2, 3, 4])])
+    with pytest.raises(TableError, match="too fine a grid for clusters of this size"):
+        rank(column, axis, 3, np.arange(4, dtype=np.uint32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +58,15 @@ def test_charged_cannot_be_refused() -> None:
     assert (OwnerState.DELIVERED, OwnerEvent.ABORTED) not in OWNER
 
 
-def test_diagrams_in_the_documentation_are_the_tables() -> None:
-    """The state diagrams in the documentation are those drawn from the tables."""
-    page = Path(__file__).parents[3] / "docs" / "federation" / "states.md"
-    text = page.read_text(encoding="utf-8")
-    assert mermaid(ROUND, RoundState.DRAFT) in text
-    assert mermaid(OWNER, OwnerState.INVITED) in text
+def test_pages_drawn_from_the_code_are_up_to_date() -> None:
+    """The state diagrams and the collusion tables in the documentation are the code's."""
+    folder = Path(__file__).parents[3] / "docs" / "federation"
+    drawn = runpy.run_path(str(folder / "render.py"))
+    assert mermaid(ROUND, RoundState.DRAFT) in drawn["states"]()
+    for name, page in drawn["PAGES"].items():
+        assert (folder / name).read_text(encoding="utf-8") == page(), (
+            "run docs/federation/render.py"
+        )
 
 
 def test_values_come_back_as_they_went() -> None:

@@ -12,6 +12,8 @@ from sherd.audit.measure import Measure
 from sherd.audit.sse import mean_square
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sherd.audit.case import Case
 
 
@@ -24,7 +26,7 @@ def cell_losses(case: Case) -> list[Measure]:
         before, after = case.paired(name)
         squares[name] = mean_square(before, after)
         shifts[name] = _shift(before, after)
-        shuffled.append(2.0 if np.nanstd(before) > 0 else 0.0)
+        shuffled.append(2.0 if _varies(before) else 0.0)
     l2 = len(squares) ** 2
     parts = {name: value / l2 for name, value in squares.items()}
     n = f"{case.n_released:,} records × {len(squares)} attributes, exact"
@@ -51,7 +53,12 @@ def cell_losses(case: Case) -> list[Measure]:
     ]
 
 
-def _shift(before: np.ndarray, after: np.ndarray) -> float:
+def _varies(values: NDArray[np.float64]) -> bool:
+    present = values[~np.isnan(values)]
+    return bool(present.size) and float(present.max()) > float(present.min())
+
+
+def _shift(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
     spread = float(np.nanstd(before)) if np.isfinite(before).any() else 0.0
     distance = np.abs(after - before)
     gaps = np.isnan(distance)

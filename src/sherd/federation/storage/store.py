@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from sherd.errors import StorageError, UsageError
@@ -249,17 +249,28 @@ class Store:
 
         Rounds whose deadline was before ``since`` are left out.
         """
-        found = (
-            select(MESSAGES.c.round, MESSAGES.c.sequence, MESSAGES.c.raw)
+        last = (
+            select(MESSAGES.c.round, func.max(MESSAGES.c.sequence))
             .join(ROUNDS, ROUNDS.c.id == MESSAGES.c.round)
             .where(MESSAGES.c.recipient == reader, ROUNDS.c.deadline >= since)
-            .order_by(MESSAGES.c.round, MESSAGES.c.sequence)
+            .group_by(MESSAGES.c.round)
         )
-        for name, last in seen.items():
-            found = found.where((MESSAGES.c.round != name) | (MESSAGES.c.sequence > last))
+        found: list[bytes] = []
         with database.reading(self._engine) as db:
-            rows = db.execute(found.limit(most)).all()
-        return [bytes(raw) for _, _, raw in rows]
+            for name, newest in sorted(tuple(row) for row in db.execute(last)):
+                known = seen.get(name, 0)
+                if newest > known and len(found) < most:
+                    fresh = (
+                        select(MESSAGES.c.raw)
+                        .where(
+                            MESSAGES.c.recipient == reader,
+                            MESSAGES.c.round == name,
+                            MESSAGES.c.sequence > known,
+                        )
+                        .order_by(MESSAGES.c.sequence)
+                    )
+                    found += [bytes(row[0]) for row in db.execute(fresh)]
+        return found
 
     def granted_chunk(self, round: str, reader: str, sha256: str) -> bytes | None:  # noqa: A002
         """A chunk that somebody may read; None where there is none or they may not."""

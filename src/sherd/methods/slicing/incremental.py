@@ -1,4 +1,4 @@
-# ruff: noqa: E741 - l is the field's own name for it
+# ruff: noqa: C901, E741 - a compiled loop is one piece; l is the field's own name
 """The diversity check on the records' own tuples, kept up to date split by split.
 
 Notation: for a signature t (the codes of its columns without the sensitive one, and of q,
@@ -160,13 +160,23 @@ def from_scratch(
 def settle(
     found: Ints, parts: Ints, n_plus: int, counts: Ints, left_counts: Ints, of_pair: Ints,
     left_pair: Ints, size_b: float, size_1: float, size_2: float, pair_of: Longs, base: int,
-    blocks: Longs, l: int, state: Floats, trial: Floats,
+    blocks: Longs, l: int, state: Floats, fresh: Floats,
 ) -> bool:  # fmt: skip
-    """Whether every found signature stays within 1/l after a split; if so, keep the new N."""
+    """Whether every found signature stays within 1/l after a split; if so, keep the new N.
+
+    The new sums wait in ``fresh`` where it has room for all. A signature that fails moves to
+    the front of ``found``: it will often fail the next split of the same bucket too.
+    """
     n_s = state.shape[1]
+    room = fresh.shape[0] >= len(found)
     for write in range(2):
         for i in range(len(found)):
             t = found[i]
+            place = i if room else 0
+            if write == 1 and room:
+                for s in range(n_s):
+                    state[t, s] = fresh[place, s]
+                continue
             whole = size_b
             one = size_1
             two = size_2
@@ -188,15 +198,17 @@ def settle(
             for s in range(n_s):
                 pair = pair_of[q, s]
                 if pair < 0:
-                    trial[s] = 0.0
+                    fresh[place, s] = 0.0
                 else:
                     a = left_pair[pair]
                     b = of_pair[pair]
-                    trial[s] = max(state[t, s] + one * a + two * (b - a) - whole * b, 0.0)
+                    fresh[place, s] = max(state[t, s] + one * a + two * (b - a) - whole * b, 0.0)
             if write == 1:
                 for s in range(n_s):
-                    state[t, s] = trial[s]
-            elif not diverse(trial, blocks, l):
+                    state[t, s] = fresh[place, s]
+            elif not diverse(fresh[place], blocks, l):
+                found[i] = found[0]
+                found[0] = t
                 return False
     return True
 
@@ -230,7 +242,7 @@ def partition_records(
     by_code = np.zeros(widest, dtype=np.int32)
     spare = np.empty((n, rows.shape[1]), dtype=np.int32)
     spare_ids = np.empty(n, dtype=np.int64)
-    trial = np.empty(n_s, dtype=np.float64)
+    fresh = np.empty((min(parts.shape[0], 100_000) + 1, n_s), dtype=np.float64)
     base = n_values - pair_of.shape[0]
     queue_lo = [0]
     queue_hi = [n]
@@ -267,7 +279,7 @@ def partition_records(
                 good = settle(
                     found[:total], parts, n_plus, counts, left_counts, of_pair, left_pair,
                     float(hi - lo) ** power, float(half) ** power if half > 0 else 0.0,
-                    float(hi - lo - half) ** power, pair_of, base, blocks, l, state, trial,
+                    float(hi - lo - half) ** power, pair_of, base, blocks, l, state, fresh,
                 )  # fmt: skip
                 uncount(rows, lo, hi, n_dims, parts, left_counts, left_pair)
                 if good:

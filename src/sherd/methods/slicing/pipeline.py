@@ -176,7 +176,7 @@ def _by_records(
     settings: Settings,
 ) -> NDArray[np.int64]:
     """Tuple partitioning with the incremental check on the records' own tuples."""
-    from sherd.methods.slicing.incremental import diverse, from_scratch, partition_records
+    from sherd.methods.slicing.incremental import from_scratch, partition_records
 
     shared: list[Codes | None] = []
     for names in layout.separators:
@@ -191,12 +191,8 @@ def _by_records(
         rows, n_dims, np.zeros(1, dtype=np.int64), found.parts, found.n_plus, found.n_values,
         found.heads, found.members, found.pair_of, n_pairs, int(found.blocks[-1]), found.power,
     )  # fmt: skip
-    if not all(diverse(one, found.blocks, settings.l) for one in _extremes(state)):
-        raise InfeasibleError(
-            "already the whole table as one bucket is not diverse enough",
-            must="a smaller l",
-            got=str(settings.l),
-        )
+    # That the root itself is diverse, ``sensitive.feasible`` has said: with one bucket p(t, s)
+    # is the share of s among the records with the same q.
     starts = partition_records(
         rows, ids, n_dims, sizes, scales, found.parts, found.n_plus, found.n_values, found.heads,
         found.members, found.pair_of, n_pairs, found.blocks, found.power, settings.l,
@@ -204,12 +200,6 @@ def _by_records(
     )  # fmt: skip
     rows[:, n_dims] = parts.q[0][ids]
     return starts
-
-
-def _extremes(state: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The distinct rows of N: one for every q while there is one bucket."""
-    shares = state / np.maximum(state.sum(axis=1, keepdims=True), 1e-300)
-    return np.unique(np.round(shares, 12), axis=0)
 
 
 def check_buckets(

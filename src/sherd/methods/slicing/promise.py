@@ -60,7 +60,7 @@ def check_attributes(plan: Plan, schema: Schema, *, needs_sensitive: bool = True
             f"the method '{plan.method}' needs a quasi-identifier",
             must="a protected attribute that is not sensitive",
         )
-    for name in sensitive:
+    for name in sensitive if needs_sensitive else ():
         edges(plan, schema[name])
     for name in plan["bins"] or {}:
         if name not in sensitive:
@@ -98,7 +98,7 @@ def left_aside(plan: Plan, schema: Schema) -> tuple[str, ...]:
     said += [
         f"{name} is told apart by the declared bins, not by its exact values"
         for name in sensitive_names(plan, schema)
-        if schema[name].type.measured
+        if schema[name].type.measured and plan["l"] > 1
     ]
     return tuple(said)
 

@@ -285,7 +285,7 @@ def feasible(
     )
     lost = len(q) - len(kept)
     way = (
-        f"or suppress: {lost:,} of {len(q):,} records would be left out"
+        f"suppress: {lost:,} of {len(q):,} records would be left out"
         if len(kept)
         else "suppression does not help: no record would be left"
     )
@@ -294,5 +294,5 @@ def feasible(
         must=f"at most {bound.l}: one value of '{bound.attribute}' fills {bound.share:.1%}"
         f" of the records{where}",
         got=str(l),
-        do=f"lower l, {way}" if bound.l > 1 else way,
+        do=way if bound.l < 2 else f"lower l; {'or ' if len(kept) else ''}{way}",
     )

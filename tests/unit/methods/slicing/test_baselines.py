@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sherd.audit.verify.slicing import verify
-from sherd.errors import InfeasibleError, SchemaError
+from sherd.errors import InfeasibleError, PlanError, SchemaError
 from sherd.guarantees import KAnonymity, LDiversity
 from sherd.plan import Plan
 
@@ -117,3 +117,14 @@ def test_anatomy_with_suppression_and_names_that_collide(make: Any, schema_of: A
     clash = schema_of({"a": {"type": "integer"}, "count": {"type": "text", "role": "sensitive"}})
     with pytest.raises(SchemaError, match="called 'count'"):
         Plan(method="anatomy", l=2).guarantee(clash)
+
+
+def test_a_measured_sensitive_attribute_needs_bins_for_l_only(make: Any, schema_of: Any) -> None:
+    """k-anonymity does not tell sensitive values apart; diversity does, by bins."""
+    schema = schema_of({"a": {"type": "integer"}, "s": {"type": "number", "role": "sensitive"}})
+    table = pa.table({"a": list(range(20)), "s": [float(i) for i in range(20)]})
+    made = make(table, schema, method="mondrian", k=4)
+    assert not [c for c in verify(made.outcome.tables, made.manifest) if c.passed is False]
+    assert "bins" not in Plan(method="mondrian", k=4).guarantee(schema).words()
+    with pytest.raises(PlanError, match="has no bins"):
+        make(table, schema, method="mondrian", k=4, l=2)

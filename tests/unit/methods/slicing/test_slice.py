@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,16 @@ import pyarrow as pa
 import pytest
 
 from sherd.audit.verify.slicing import verify
-from sherd.errors import InfeasibleError, InternalError, PlanError, SchemaError
+from sherd.errors import (
+    InfeasibleError,
+    InternalError,
+    MissingPartError,
+    PlanError,
+    SchemaError,
+)
 from sherd.guarantees import LDiversity, NoGuarantee
-from sherd.methods.slicing import membership, pipeline
+from sherd.methods.slicing import membership, pipeline, slicer
+from sherd.methods.slicing.compiled import compiled
 from sherd.methods.slicing.sensitive import Sensitive
 from sherd.plan import Plan
 
@@ -393,3 +401,21 @@ def test_all_quasi_identifiers_equal_make_one_bucket(make: Make, schema_of: Make
     many = make(table, schema, method="slice", l=3, regroup=True)
     assert len(set(many.data["bucket"].to_pylist())) == 13
     assert not failures(many)
+
+
+def test_suppression_that_does_not_settle_is_told(
+    make: Make, people: Make, people_schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Generalising anew after each suppression ends with an error, not in an endless loop."""
+    monkeypatch.setattr(slicer, "ROUNDS", 1)
+    table = people(100)
+    table = table.set_column(3, "ill", pa.array(["flu"] * 50 + ["cold", "burn"] * 25))
+    with pytest.raises(InfeasibleError, match="do not settle"):
+        make(table, people_schema, method="slice", l=3, suppress=True)
+
+
+def test_without_numba_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing optional part is named with its remedy."""
+    monkeypatch.setitem(sys.modules, "numba", None)
+    with pytest.raises(MissingPartError, match=r"sherd\[slicing\]"):
+        compiled(len)

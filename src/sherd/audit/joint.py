@@ -1,0 +1,47 @@
+"""What a joint release's manifest says of its owners: whose columns are whose, who learns what."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def owners_of(manifest: Mapping[str, Any]) -> dict[str, list[str]] | None:
+    """The columns of each owner of a vertical joint release, None for any other release.
+
+    A manifest is somebody else's file: what is not as expected is no reason to fail.
+    """
+    joint = manifest.get("joint")
+    if not isinstance(joint, dict) or joint.get("kind") != "vertical":
+        return None
+    try:
+        schemas = joint["plan"]["schemas"]
+        found = {
+            str(share["owner"]): _attributes(schemas[share["schema_hash"]])
+            for share in joint["plan"]["shares"]
+        }
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return {**found, str(joint["plan"].get("terms", {}).get("aggregator") or "aggregator"): []}
+
+
+def _attributes(schema: Any) -> list[str]:
+    data = json.loads(schema) if isinstance(schema, str) else schema
+    listed = data["attributes"]
+    return [name for name in listed if listed[name].get("role") != "identifier"]
+
+
+def learns(manifest: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Who learns what beyond the release by taking part, as the manifest says."""
+    joint = manifest.get("joint")
+    said = joint.get("learns_beyond_the_release") if isinstance(joint, dict) else None
+    if not isinstance(said, dict):
+        return ()
+    return tuple(
+        (str(who), tuple(str(line) for line in lines))
+        for who, lines in said.items()
+        if isinstance(lines, (list, tuple)) and lines
+    )

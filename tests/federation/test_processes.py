@@ -1,0 +1,225 @@
+"""Real processes with mutual TLS: rounds, kill -9 at every fail point, certificates."""
+
+from __future__ import annotations
+
+import signal
+import ssl
+import time
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+import trustme
+from people import PARTS, SCHEMA, part, people
+from processes import Village
+
+from sherd.errors import ConnectionFailedError
+from sherd.federation import certificates, failpoints
+from sherd.federation.client import Client, tls_context
+from sherd.protocols.states import RoundState
+from sherd.protocols.terms import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def village(quick_path: Path) -> Iterator[Village]:
+    """An aggregator whose owners are yet to come."""
+    made = Village(quick_path)
+    yield made
+    made.close()
+
+
+def add_owners(village: Village, kind: Kind) -> None:
+    """Two owners."""
+    for number, name in enumerate(("north", "south")):
+        if kind is Kind.VERTICAL:
+            village.add_owner(name, part(name, 20), PARTS[name], key="id")
+        else:
+            table = people(20, seed=number, first=number * 100)
+            village.add_owner(name, table, SCHEMA, key="id")
+
+
+def check(village: Village, round_id: str = "r1") -> None:
+    """The round is released and every owner was charged once for what it delivered."""
+    data = village.wait(round_id)
+    assert data.state is RoundState.RELEASED, (data.reason, data.details)
+    for name in village.homes:
+        charges = village.charges(name)
+        assert len(charges) == 1
+        assert data.deliveries[name].artefact == charges[0][1]
+
+
+def watch_over(village: Village, who: str, seconds: float = 60.0) -> int:
+    """Start a process again whenever it was killed, for a while; how often it was."""
+    died, until = 0, time.monotonic() + seconds
+    while time.monotonic() < until:
+        process = village.running[who]
+        if process.poll() is not None:
+            assert process.returncode == -signal.SIGKILL
+            died += 1
+            village.running.pop(who)
+            village.start(who)
+            return died
+        time.sleep(0.05)
+    return died
+
+
+SOME = ["owner.charged", "owner.sent", "aggregator.published"]
+CASES = [
+    pytest.param(kind, place, marks=() if kind is Kind.HORIZONTAL and place in SOME else slow)
+    for kind in Kind
+    for place in failpoints.PLACES
+    for slow in [pytest.mark.slow]
+    if kind is Kind.VERTICAL or place != "aggregator.linked"
+]
+
+
+@pytest.mark.parametrize(("kind", "place"), CASES)
+def test_kill_at_every_place(village: Village, kind: Kind, place: str) -> None:
+    """A process killed at a place is started again; nothing is lost or spent twice."""
+    add_owners(village, kind)
+    victim = "aggregator" if place.startswith("aggregator") else "north"
+    village.start("aggregator", place if victim == "aggregator" else None)
+    for name in village.homes:
+        village.start(name, place if victim == name else None)
+    village.open_round(kind=kind)
+    assert watch_over(village, victim) == 1
+    check(village)
+
+
+def test_postgresql_source_and_database(quick_path: Path, postgresql: str) -> None:
+    """An aggregator on PostgreSQL and an owner whose table is a PostgreSQL query."""
+    import psycopg
+    from sqlalchemy import create_engine, text
+
+    admin = postgresql.replace("postgresql://", "postgresql+psycopg://")
+    engine = create_engine(admin, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text("CREATE DATABASE sherd_village"))
+    engine.dispose()
+    database = postgresql.rpartition("/")[0] + "/sherd_village"
+    table = people(30)
+    with psycopg.connect(database) as direct, direct.cursor() as cursor:
+        cursor.execute("CREATE TABLE people (id text, age int, income float8, colour text)")
+        for row in table.to_pylist():
+            cursor.execute(
+                "INSERT INTO people VALUES (%(id)s, %(age)s, %(income)s, %(colour)s)", row
+            )
+    village = Village(quick_path, database)
+    try:
+        add_owners(village, Kind.HORIZONTAL)
+        north = village.homes["north"]
+        import dataclasses
+
+        settings = dataclasses.replace(
+            north.settings, source=database, query="SELECT id, age, income, colour FROM people"
+        )
+        north.write_settings(settings)
+        for who in ("aggregator", "north", "south"):
+            village.start(who)
+        village.open_round()
+        check(village)
+        assert village.round().deliveries["north"].rows == 30
+        password = database.split(":")[2].split("@")[0].encode()
+        for log in village.logs:
+            assert password not in log.read_bytes()
+    finally:
+        village.close()
+
+
+def test_certificates(village: Village, tmp_path: Path) -> None:
+    """Wrong, expired and missing certificates, and another owner's, are refused."""
+    add_owners(village, Kind.HORIZONTAL)
+    village.start("aggregator")
+    north, south = village.homes["north"], village.homes["south"]
+    own = (north.certificate, north.channel_key)
+
+    def client(
+        authority: Path, certificate: tuple[Path, Path] | None, name: str = "north"
+    ) -> Client:
+        return Client(
+            url=village.url,
+            name=name,
+            aggregator="registry",
+            key=village.homes[name].key,
+            context=tls_context(authority, certificate),
+        )
+
+    good = client(north.authority, own)
+    assert good.inbox({}) == []
+    good.close()
+    authority = trustme.CA()
+    foreign = authority.issue_cert("north")
+    foreign.cert_chain_pems[0].write_to_path(str(tmp_path / "foreign.pem"))
+    foreign.private_key_pem.write_to_path(str(tmp_path / "foreign-key.pem"))
+    authority.cert_pem.write_to_path(str(tmp_path / "foreign-ca.pem"))
+    import datetime
+
+    ca = (
+        (village.premises.folder / "authority-key.pem").read_bytes(),
+        village.premises.authority.read_bytes(),
+    )
+    csr = certificates.request("north", north.channel_key.read_bytes())
+    past = datetime.timedelta(hours=-1)
+    (tmp_path / "expired.pem").write_bytes(certificates.issue_client(ca, csr, "north", life=past))
+    wrong = {
+        "of another authority": (tmp_path / "foreign.pem", tmp_path / "foreign-key.pem"),
+        "expired": (tmp_path / "expired.pem", north.channel_key),
+        "none": None,
+        "another owner's": (south.certificate, south.channel_key),
+    }
+    for what, certificate in wrong.items():
+        refused = client(north.authority, certificate)
+        with pytest.raises(ConnectionFailedError):
+            refused.inbox({})
+        refused.close()
+        assert what
+    # The aggregator's own certificate must be of the authority the owner trusts.
+    stranger = client(tmp_path / "foreign-ca.pem", own)
+    with pytest.raises(ConnectionFailedError, match="cannot be reached"):
+        stranger.inbox({})
+    stranger.close()
+    context = ssl.create_default_context(cafile=str(north.authority))
+    context.maximum_version = ssl.TLSVersion.TLSv1_3
+    with httpx.Client(verify=context, trust_env=False) as plain:
+        assert plain.get(f"{village.url}/v1/health").is_success
+        assert plain.get(f"{village.url}/v1/rounds").status_code == 401
+
+
+def test_nothing_raw_in_logs_wire_or_service(village: Village) -> None:
+    """Planted values and identifiers are in no log, no message, no chunk and no release."""
+    marker, number = "MARKER-7f3a91", 987.31
+    tables = {}
+    for name in ("north", "south"):
+        table = part(name, 20)
+        ids = [f"{marker}-{i}" for i in range(20)]
+        table = table.set_column(0, "id", [ids])
+        if name == "north":
+            incomes = table.column("income").to_pylist()
+            incomes[5] = number
+            table = table.set_column(2, "income", [incomes])
+        tables[name] = table
+        village.add_owner(name, table, PARTS[name], key="id")
+    for who in ("aggregator", "north", "south"):
+        village.start(who)
+    village.open_round(kind=Kind.VERTICAL)
+    check(village)
+    village.close()
+    seen = [path for path in village.premises.folder.rglob("*") if path.is_file()]
+    seen += village.logs
+    seen += [home.journal for home in village.homes.values()]
+    for path in seen:
+        content = path.read_bytes()
+        assert marker.encode() not in content, path
+        assert str(number).encode() not in content, path
+    store = village.premises.store()
+    with store._engine.connect() as connection:
+        from sqlalchemy import text
+
+        for (raw,) in connection.execute(text("SELECT raw FROM messages")):
+            assert marker.encode() not in bytes(raw)
+            assert str(number).encode() not in bytes(raw)
+    store.close()

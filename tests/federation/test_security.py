@@ -1,0 +1,369 @@
+"""Who may do what, and what the service does with whatever it is sent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from people import SCHEMA, people
+
+from sherd.errors import ConnectionFailedError, PeerError
+from sherd.federation.api import make_app
+from sherd.federation.client import session_text
+from sherd.federation.envelope import MOST_BYTES, seal
+from sherd.federation.keys import SigningKey
+from sherd.protocols.messages import CHUNK, Message, Refusal
+from sherd.protocols.reasons import Reason
+from sherd.protocols.states import RoundState
+from sherd.protocols.values import canonical, to_data
+
+if TYPE_CHECKING:
+    from consortium import Consortium
+
+    from sherd.federation.agent import Agent
+
+
+def set_up(consortium: Consortium) -> None:
+    """Two owners, an operator, an analyst, a released and an open round."""
+    for number, name in enumerate(("north", "south", "stranger")):
+        table = people(12, seed=number, first=number * 100)
+        consortium.add_owner(name, table, SCHEMA, key_column="id")
+    consortium.store.add_member("boss", "operator", token="operator-token", now=0)
+    consortium.store.add_member("ann", "analyst", token="analyst-token", now=0)
+    both = ("north", "south")
+    consortium.aggregator.open_round(consortium.terms("done", owners=both))
+    consortium.settle()
+    consortium.aggregator.open_round(consortium.terms("running", owners=both))
+
+
+def token(agent: Agent) -> str:
+    """An owner's session."""
+    return agent.client._log_in()
+
+
+def call(consortium: Consortium, bearer: str | None, method: str, path: str, **options: Any) -> int:
+    """The status of a request."""
+    headers = {} if bearer is None else {"Authorization": f"Bearer {bearer}"}
+    with httpx.Client(base_url="https://registry.test", transport=_keep(consortium)) as client:
+        return client.request(method, path, headers=headers, **options).status_code
+
+
+class _Kept(httpx.BaseTransport):
+    """The consortium's transport, left open."""
+
+    def __init__(self, inner: httpx.BaseTransport) -> None:
+        self._inner = inner
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return self._inner.handle_request(request)
+
+
+def _keep(consortium: Consortium) -> httpx.BaseTransport:
+    return _Kept(consortium.transport)
+
+
+HASH = hashlib.sha256(b"").hexdigest()
+# endpoint: statuses of nobody, analyst, operator, owner of the round, owner of another
+MATRIX: dict[tuple[str, str], tuple[int, int, int, int, int]] = {
+    ("GET", "/v1/health"): (200, 200, 200, 200, 200),
+    ("GET", "/v1/about"): (200, 200, 200, 200, 200),
+    ("POST", "/v1/challenge"): (200, 200, 200, 200, 200),
+    ("POST", "/v1/session"): (403, 403, 403, 403, 403),
+    ("POST", "/v1/inbox"): (401, 403, 403, 200, 200),
+    ("GET", "/v1/rounds"): (401, 200, 200, 200, 200),
+    ("POST", "/v1/rounds"): (401, 403, 400, 403, 403),
+    ("POST", "/v1/rounds/running/messages"): (401, 403, 403, 400, 400),
+    ("PUT", f"/v1/rounds/running/chunks/{HASH}"): (401, 403, 403, 404, 404),
+    ("GET", f"/v1/rounds/running/chunks/{HASH}"): (401, 403, 403, 404, 404),
+    ("GET", "/v1/rounds/done/release/manifest.json"): (401, 200, 200, 200, 404),
+    ("GET", "/v1/rounds/done/release/data.parquet"): (401, 200, 200, 200, 404),
+    ("GET", "/v1/rounds/running/release/manifest.json"): (401, 404, 404, 404, 404),
+    ("GET", "/v1/metrics"): (401, 403, 200, 403, 403),
+    ("POST", "/v1/rounds/running/abort"): (401, 403, 200, 403, 403),
+}
+
+
+def body_of(path: str) -> dict[str, Any]:
+    """A well-formed body for a path."""
+    if path == "/v1/challenge":
+        return {"json": {"name": "north"}}
+    if path == "/v1/session":
+        return {"json": {"name": "north", "nonce": "00", "signature": "00"}}
+    return {"json": {}} if path == "/v1/inbox" else {}
+
+
+def test_role_by_endpoint(consortium: Consortium) -> None:
+    """Every endpoint answers every role as the matrix says, and the matrix has all of them."""
+    set_up(consortium)
+    bearers = [
+        None,
+        "analyst-token",
+        "operator-token",
+        token(consortium.agents["north"]),
+        token(consortium.agents["stranger"]),
+    ]
+    for (method, path), expected in MATRIX.items():
+        order = [0, 1, 3, 4, 2]  # the operator last: it may end the round
+        found = {i: call(consortium, bearers[i], method, path, **body_of(path)) for i in order}
+        assert tuple(found[i] for i in range(5)) == expected, (method, path)
+    app = make_app(consortium.aggregator, worker=False)
+    listed = {
+        (method.upper(), path)
+        for path, methods in app.openapi()["paths"].items()
+        for method in methods
+    }
+    named = {
+        (method, path.replace("running", "{round_id}").replace("done", "{round_id}"))
+        for method, path in MATRIX
+    }
+    named = {(m, p.replace(HASH, "{sha256}")) for m, p in named}
+    named = {
+        (m, "/".join([*p.split("/")[:-1], "{name}"]) if "/release/" in p else p) for m, p in named
+    }
+    assert named == listed
+
+
+def test_rounds_are_listed_by_role(consortium: Consortium) -> None:
+    """An analyst sees released rounds, an owner its own, an operator all."""
+    set_up(consortium)
+
+    def listed(bearer: str) -> list[str]:
+        with httpx.Client(base_url="https://registry.test", transport=_keep(consortium)) as client:
+            answer = client.get("/v1/rounds", headers={"Authorization": f"Bearer {bearer}"})
+        return [each["round"] for each in answer.json()["rounds"]]
+
+    assert listed("analyst-token") == ["done"]
+    assert listed("operator-token") == ["done", "running"]
+    assert listed(token(consortium.agents["north"])) == ["done", "running"]
+    assert listed(token(consortium.agents["stranger"])) == []
+
+
+def test_path_traversal_and_odd_names(consortium: Consortium) -> None:
+    """No name leads out of a release, whatever it is spelled like."""
+    set_up(consortium)
+    for name in (
+        "..%2faggregator.db",
+        "%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+        "....//x",
+        "data.parquet%00",
+        ".hidden",
+        "nothing.txt",
+        "%2fetc%2fpasswd",
+    ):
+        path = f"/v1/rounds/done/release/{name}"
+        assert call(consortium, "analyst-token", "GET", path) in (400, 404), name
+    assert call(consortium, "analyst-token", "GET", "/v1/rounds/..%2f..%2f/release/x") in (400, 404)
+
+
+def test_oversize_and_malformed_bodies(consortium: Consortium) -> None:
+    """Bodies too large are cut short with 413, malformed ones are answered with 400."""
+    set_up(consortium)
+    mine = token(consortium.agents["north"])
+    send = "/v1/rounds/running/messages"
+    assert call(consortium, mine, "POST", send, content=b"x" * (MOST_BYTES + 1)) == 413
+    chunk = f"/v1/rounds/running/chunks/{HASH}"
+    assert call(consortium, mine, "PUT", chunk, content=b"x" * (CHUNK + 1)) == 413
+    assert call(consortium, mine, "PUT", chunk, content=b"x") == 400
+    assert call(consortium, mine, "PUT", "/v1/rounds/running/chunks/zz", content=b"") == 400
+    for body in (b"", b"{", b"[]", b"null", b'{"header":1,"body":2,"signature":3}'):
+        assert call(consortium, mine, "POST", send, content=body) == 400
+    odd: list[Any] = [{"seen": {"x": -1}}, {"seen": []}, {"wait": 1e9}, {"more": 1}, []]
+    for data in odd:
+        assert call(consortium, mine, "POST", "/v1/inbox", json=data) == 400
+    assert call(consortium, "x" * 201, "GET", "/v1/rounds") == 401
+    assert call(consortium, "operator-token", "POST", "/v1/rounds", content=b"{}") == 400
+
+
+def test_operator_opens_a_round_over_http(consortium: Consortium) -> None:
+    """The terms of a round in canonical JSON open it."""
+    set_up(consortium)
+    terms = consortium.terms("fresh", owners=("north",))
+    body = canonical(to_data(terms))
+    assert call(consortium, "operator-token", "POST", "/v1/rounds", content=body) == 201
+    assert call(consortium, "operator-token", "POST", "/v1/rounds", content=body) == 400
+    other = canonical(to_data(consortium.terms("other", owners=("nobody",))))
+    assert call(consortium, "operator-token", "POST", "/v1/rounds", content=other) == 400
+
+
+def refused(consortium: Consortium, agent: Agent, round_id: str, raw: bytes) -> str:
+    """Why the aggregator refuses an envelope."""
+    with pytest.raises(PeerError) as caught:
+        agent.client.send(round_id, raw)
+    return caught.value.reason
+
+
+def test_replay_cross_round_and_cross_owner(consortium: Consortium) -> None:
+    """Envelopes cannot be used again elsewhere, by others, under other numbers or plans."""
+    set_up(consortium)
+    north, south = consortium.agents["north"], consortium.agents["south"]
+    north._fetch(0.0)
+    base = Message(
+        round="running",
+        plan="",
+        sender="north",
+        recipient="registry",
+        sequence=1,
+        body=Refusal(reason=Reason.NOT_INTERESTED),
+    )
+
+    def sealed(key: SigningKey, **changes: Any) -> bytes:
+        return seal(Message(**{**vars(base), **changes}), key, expires=2**40)
+
+    own = sealed(north.key)
+    assert refused(consortium, north, "done", own) is Reason.WRONG_ROUND
+    assert refused(consortium, south, "running", own) is Reason.UNKNOWN_SENDER
+    assert refused(consortium, north, "running", sealed(south.key)) is Reason.SIGNATURE
+    as_south = sealed(south.key, sender="south")
+    assert refused(consortium, north, "running", as_south) is Reason.UNKNOWN_SENDER
+    to_south = sealed(north.key, recipient="south")
+    assert refused(consortium, north, "running", to_south) is Reason.WRONG_RECIPIENT
+    assert (
+        refused(consortium, north, "running", sealed(north.key, sequence=2)) is Reason.SEQUENCE_GAP
+    )
+    ended = sealed(north.key, round="done", sequence=9)
+    assert refused(consortium, north, "done", ended) is Reason.ENDED
+    stale = seal(base, north.key, expires=5)
+    assert refused(consortium, north, "running", stale) is Reason.STALE
+    assert north.client.send("running", own) == []
+    assert north.client.send("running", own) == []  # the same again is acknowledged again
+    other = sealed(north.key, body=Refusal(reason=Reason.BUDGET))
+    assert refused(consortium, north, "running", other) is Reason.SEQUENCE_REUSED
+    data = consortium.store.round("running")
+    assert data is not None
+    assert data.state is RoundState.ABORTED
+
+
+def test_stranger_to_a_round(consortium: Consortium) -> None:
+    """An enrolled owner that was not invited finds no round, no messages and no chunks."""
+    set_up(consortium)
+    stranger = consortium.agents["stranger"]
+    message = Message(
+        round="running",
+        plan="",
+        sender="stranger",
+        recipient="registry",
+        sequence=1,
+        body=Refusal(reason=Reason.BUDGET),
+    )
+    raw = seal(message, stranger.key, expires=2**40)
+    assert refused(consortium, stranger, "running", raw) is Reason.WRONG_ROUND
+    assert refused(consortium, stranger, "no-such", raw) is Reason.WRONG_ROUND
+    assert stranger.client.inbox({}) == []
+    with pytest.raises(PeerError):
+        stranger.client.put_chunk("running", HASH, b"")
+
+
+def test_sessions_need_the_key(consortium: Consortium) -> None:
+    """A challenge is answered by the enrolled key only; a removed owner is out at once."""
+    set_up(consortium)
+    north = consortium.agents["north"]
+    wrong = consortium.client("north")
+    wrong._key = SigningKey.generate()
+    with pytest.raises(ConnectionFailedError, match="does not let this owner in"):
+        wrong.inbox({})
+    nobody = consortium.client("north")
+    nobody._name = "nobody"
+    with pytest.raises(ConnectionFailedError):
+        nobody.inbox({})
+    assert session_text("a", "b", "c") != session_text("a", "bc", "")
+    assert north.client.inbox({"done": 99, "running": 99}) == []
+    assert consortium.store.remove_member("north")
+    with pytest.raises(ConnectionFailedError):
+        north.client.inbox({})
+
+
+def test_certificate_must_be_the_owners(consortium: Consortium) -> None:
+    """With certificates, an owner's session works on a channel that shows its own only."""
+    from consortium import AppTransport
+
+    set_up(consortium)
+    transport = AppTransport(make_app(consortium.aggregator, certificates=True, worker=False))
+    try:
+        transport.peer = "north"
+        client = consortium.client("north", _Kept(transport))
+        assert client.inbox({"done": 99, "running": 99}) == []
+        for peer in ("south", None):
+            transport.peer = peer
+            with pytest.raises(PeerError):
+                client.inbox({})
+            with pytest.raises(ConnectionFailedError):
+                consortium.client("north", _Kept(transport)).inbox({})
+    finally:
+        transport.stop()
+
+
+def test_metrics_have_no_names(consortium: Consortium) -> None:
+    """Metrics count by route and state; no owner, round or value is in them."""
+    set_up(consortium)
+    with httpx.Client(base_url="https://registry.test", transport=_keep(consortium)) as client:
+        answer = client.get("/v1/metrics", headers={"Authorization": "Bearer operator-token"})
+    text = answer.text
+    assert 'sherd_rounds{state="released"} 1' in text
+    assert 'path="/v1/rounds/{round_id}/messages",status="200"' in text
+    for name in ("north", "south", "done", "running", "income", "registry"):
+        assert name not in text
+
+
+def test_errors_carry_a_code_and_a_sentence_only(consortium: Consortium) -> None:
+    """What a refused caller is told never quotes what it sent."""
+    set_up(consortium)
+    mine = token(consortium.agents["north"])
+    with httpx.Client(base_url="https://registry.test", transport=_keep(consortium)) as client:
+        for body in (b'{"SECRET-CELL":1}', b"SECRET-CELL"):
+            answer = client.post(
+                "/v1/rounds/running/messages",
+                content=body,
+                headers={"Authorization": f"Bearer {mine}"},
+            )
+            assert "SECRET-CELL" not in answer.text
+            assert set(json.loads(answer.text)["error"]) == {"code", "what", "reason"}
+
+
+@pytest.mark.slow
+def test_schemathesis_over_the_description(consortium: Consortium) -> None:
+    """Requests made up from the OpenAPI description never make the service fail."""
+    import schemathesis
+
+    set_up(consortium)
+    app = make_app(consortium.aggregator, worker=False)
+    described = schemathesis.openapi.from_dict(app.openapi())
+    bearers = [token(consortium.agents["north"]), "operator-token", "analyst-token", None]
+    tried = 0
+    from hypothesis import HealthCheck, Phase, given, settings
+
+    for result in described.get_all_operations():
+        operation: Any = result.ok()  # type: ignore[union-attr]
+        strategy = operation.as_strategy()
+
+        @settings(
+            max_examples=25,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=strategy)
+        def check(case: Any) -> None:
+            nonlocal tried
+            built = case.as_transport_kwargs(base_url="https://registry.test")
+            for bearer in bearers:
+                tried += 1
+                headers = dict(dict(built.get("headers") or {}).items())
+                if bearer is not None:
+                    headers["Authorization"] = f"Bearer {bearer}"
+                options = {k: built[k] for k in ("params", "json", "data") if built.get(k)}
+                with httpx.Client(transport=_keep(consortium)) as client:
+                    try:
+                        request = client.build_request(
+                            built["method"], built["url"], headers=headers, **options
+                        )
+                    except (httpx.InvalidURL, UnicodeEncodeError, TypeError, ValueError):
+                        continue
+                    answer = client.send(request)
+                assert answer.status_code < 500, (built["method"], built["url"])
+
+        check()
+    assert tried > 500

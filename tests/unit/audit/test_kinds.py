@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sherd
+from sherd.audit.case import Limits
+from sherd.audit.centroids import CentroidRelease
+from sherd.audit.drawing import CountQuery, Range, Values
+from sherd.audit.fragmented import FragmentedRelease
+from sherd.audit.run import run_audit
+from sherd.errors import UsageError
+from sherd.randomness import Randomness
+
+if TYPE_CHECKING:
+    from sherd.audit.result import Audit
+
+QUICK = Limits(attacked=120, modelled=400, compared=300, queries=20, triples=3, runs=200)
+SCHEMA = sherd.Schema.from_data(
+    {
+        "attributes": {
+            "age": {"type": "integer", "domain": ["0", "100"]},
+            "town": {"type": "category", "values": ["a", "b", "c", "d"]},
+            "job": {"type": "category", "values": ["p", "q", "r", "s", "t", "u"]},
+            "ill": {
+                "type": "category", "values": ["flu", "cold", "none", "leg", "arm", "eye"],
+                "role": "sensitive",
+            },
+        }
+    }
+)  # fmt: skip
+
+
+def table(n: int = 240) -> pa.Table:
+    """People whose illness is spread evenly."""
+    rng = np.random.default_rng(0)
+    return pa.table(
+        {
+            "age": rng.integers(0, 100, n),
+            "town": np.array(list("abcd"))[rng.integers(0, 4, n)],
+            "job": np.array(list("pqrstu"))[np.arange(n) % 6],
+            "ill": np.array(["flu", "cold", "none", "leg", "arm", "eye"])[rng.permutation(n) % 6],
+        }
+    )
+
+
+def audit_of(**plan: object) -> Audit:
+    """The audit of a release of the table."""
+    made = sherd.protect(table(), SCHEMA, sherd.Plan(**plan))  # type: ignore[arg-type]
+    return run_audit(table(), made, limits=QUICK, alternatives=False)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"method": "anatomy", "l": 2},
+        {"method": "mondrian", "k": 5},
+        # Compiling the methods' kernels takes longer than the audit.
+        pytest.param({"method": "slice", "l": 2}, marks=pytest.mark.slow),
+        pytest.param(
+            {
+                "method": "fragment",
+                "looseness": 4,
+                "constraints": {"constraints": [["job", "ill"]]},
+            },
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=lambda plan: str(plan["method"]),
+)
+def test_every_kind_of_release_is_audited(plan: dict[str, object]) -> None:
+    """Slices, buckets, generalised tables and fragments go through the same measures."""
+    if plan["method"] == "fragment":
+        pytest.importorskip("ortools")
+    found = audit_of(**plan)
+    assert {"marginals-1", "queries", "distinguishable", "inference", "membership"} <= set(
+        found.by_code
+    )
+    assert {"linkage", "mean-sse"} <= {skipped.spec.code for skipped in found.skipped}
+    assert found.checks
+    assert found.verdict.promise == "holds"
+    if plan["method"] == "mondrian":
+        assert found["prosecutor"].value <= 1 / 5
+        assert 0 < found["ncp"].value < 1
+        assert found["discernibility"].value >= 5 / 240
+    if plan["method"] in ("slice", "fragment"):
+        # True values in permuted rows: single attributes survive exactly.
+        assert found["marginals-1"].value == pytest.approx(0, abs=1e-12)
+
+
+def fragments() -> FragmentedRelease:
+    """Four tuples in two groups of two, on either side."""
+    return FragmentedRelease.of(
+        {
+            "fragment-1": pa.table({"group_1": [0, 0, 1, 1], "job": ["p", "q", "r", "s"]}),
+            "fragment-2": pa.table({"group_2": [5, 5, 6, 6], "ill": ["flu", "leg", "arm", "eye"]}),
+            "association": pa.table({"group_1": [0, 0, 1, 1], "group_2": [5, 6, 5, 6]}),
+        }
+    )
+
+
+def test_fragments_are_dealt_by_their_groups() -> None:
+    """A draw uses every tuple once and joins only groups that the association joins."""
+    pairs = set()
+    for drawn in fragments().draw(Randomness.seeded(1), 60):
+        assert sorted(drawn["job"].to_pylist()) == ["p", "q", "r", "s"]
+        assert sorted(drawn["ill"].to_pylist()) == ["arm", "eye", "flu", "leg"]
+        pairs |= set(zip(drawn["job"].to_pylist(), drawn["ill"].to_pylist(), strict=True))
+        first = {i for j, i in zip(drawn["job"].to_pylist(), drawn["ill"].to_pylist(), strict=True)
+                 if j in "pq"}  # fmt: skip
+        assert len(first & {"flu", "leg"}) == 1
+    assert len(pairs) == 16
+
+
+def test_fragments_count_by_shares() -> None:
+    """Expected counts are products of the groups' shares."""
+    release = fragments()
+    flu = Values(of=frozenset({"flu"}))
+    p = Values(of=frozenset({"p"}))
+    assert release.count(CountQuery(where={"ill": flu})) == 1
+    assert release.count(CountQuery(where={"job": p, "ill": flu})) == pytest.approx(0.25)
+    with pytest.raises(UsageError, match="does not have"):
+        release.count(CountQuery(where={"age": Range(low=1)}))
+    with pytest.raises(UsageError, match="cannot be turned into records"):
+        FragmentedRelease.of({"fragment-1": pa.table({"a": [1]})})
+
+
+def test_centroids_are_drawn_and_counted() -> None:
+    """Each centroid comes as often as its cluster is large; conditions multiply."""
+    release = CentroidRelease(
+        schema=SCHEMA,
+        table=pa.table(
+            {
+                "attribute": ["age", "age", "town", "town"],
+                "cluster": [1, 2, 1, 2],
+                "size": [3, 1, 2, 2],
+                "value": [10.0, 50.0, 0.0, 1.0],
+                "text": ["10", "50", "a", "b"],
+            }
+        ),
+    )
+    drawn = next(iter(release.draw(Randomness.seeded(0), 1)))
+    assert sorted(drawn["age"].to_pylist()) == [10, 10, 10, 50]
+    assert sorted(drawn["town"].to_pylist()) == ["a", "a", "b", "b"]
+    query = CountQuery(where={"age": Range(high=20), "town": Values(of=frozenset({"a"}))})
+    assert release.count(query) == pytest.approx(4 * 3 / 4 * 1 / 2)

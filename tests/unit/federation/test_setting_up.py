@@ -1,0 +1,328 @@
+"""Keys, certificates, enrolment, policies, folders, sources: what they refuse."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from people import SCHEMA, people
+
+from sherd.errors import (
+    ConnectionFailedError,
+    FormatError,
+    MissingPartError,
+    PeerError,
+    SchemaError,
+    StorageError,
+    TableError,
+    UsageError,
+    VerificationError,
+)
+from sherd.federation import certificates, chunks, enrolment, failpoints, parts
+from sherd.federation.client import Client, tls_context
+from sherd.federation.collusion import collusion_table
+from sherd.federation.demonstration import _clear
+from sherd.federation.home import Home, Settings
+from sherd.federation.journal import Journal
+from sherd.federation.keys import SigningKey, fingerprint, same_fingerprint, verify, write_secret
+from sherd.federation.policy import TEMPLATE, Policy
+from sherd.federation.premises import Premises
+from sherd.federation.premises import Settings as PremisesSettings
+from sherd.federation.serving import JsonLines
+from sherd.federation.source import Source
+from sherd.protocols.messages import CHUNK
+from sherd.protocols.terms import Kind, Linkage, Terms
+from sherd.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = SigningKey.generate()
+
+
+def settings(tmp_path: Path, name: str = "north") -> Settings:
+    """An owner's settings."""
+    (tmp_path / "schema.yaml").write_text(SCHEMA, encoding="utf-8")
+    return Settings(
+        name=name,
+        source=str(tmp_path / "table.parquet"),
+        schema=str(tmp_path / "schema.yaml"),
+        population="people",
+    )
+
+
+def test_keys_are_kept_secret_and_checked(tmp_path: Path) -> None:
+    """A key file is readable by its owner alone; other files are refused."""
+    KEY.save(tmp_path / "key.pem")
+    assert (tmp_path / "key.pem").stat().st_mode & 0o777 == 0o600
+    assert SigningKey.load(tmp_path / "key.pem").public == KEY.public
+    with pytest.raises(StorageError, match="cannot be written"):
+        KEY.save(tmp_path / "key.pem")
+    with pytest.raises(StorageError, match="cannot be read"):
+        SigningKey.load(tmp_path / "none.pem")
+    (tmp_path / "text.pem").write_text("no key", encoding="utf-8")
+    with pytest.raises(FormatError, match="no private key"):
+        SigningKey.load(tmp_path / "text.pem")
+    (tmp_path / "other.pem").write_bytes(certificates.new_key())
+    with pytest.raises(FormatError, match="another kind"):
+        SigningKey.load(tmp_path / "other.pem")
+
+
+def test_signatures_and_fingerprints() -> None:
+    """What is no key or signature never verifies; fingerprints forgive how they are typed."""
+    signature = KEY.sign(b"x")
+    assert verify(KEY.public, b"x", signature)
+    for key, given in ((KEY.public, "zz"), ("zz", signature), ("ff" * 32, signature)):
+        assert not verify(key, b"x", given)
+    shown = fingerprint(KEY.public)
+    assert same_fingerprint(shown.replace("-", " ").upper(), KEY.public)
+    assert not same_fingerprint(shown[:-1], KEY.public)
+
+
+def test_enrolment_files(tmp_path: Path) -> None:
+    """Changed, foreign and misread files are refused; fingerprints must be compared."""
+    csr = certificates.request("north", certificates.new_key())
+    good = tmp_path / "request.json"
+    good.write_bytes(enrolment.make_request("north", KEY, csr))
+    request = enrolment.read_request(good)
+    enrolment.compare(fingerprint(KEY.public), request.key, "owner")
+    with pytest.raises(UsageError, match="not compared"):
+        enrolment.compare(None, request.key, "owner")
+    with pytest.raises(VerificationError, match="not the owner's"):
+        enrolment.compare("0000-0000", request.key, "owner")
+    data = json.loads(good.read_text())
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps({**data, "name": "south"}))
+    with pytest.raises(VerificationError, match="was changed"):
+        enrolment.read_request(changed)
+    for content in ("{", "[]", json.dumps({**data, "format": "other"}), "x" * 100_000):
+        changed.write_text(content)
+        with pytest.raises(FormatError, match="no enrolment file"):
+            enrolment.read_request(changed)
+    with pytest.raises(UsageError, match="cannot be read"):
+        enrolment.read_answer(tmp_path / "none.json")
+
+
+def test_certificate_requests_are_checked() -> None:
+    """Only a sound request is signed."""
+    authority = certificates.make_authority("registry")
+    with pytest.raises(PeerError, match="certificate request"):
+        certificates.issue_client(authority, b"no request", "north")
+
+
+def test_owner_folder(tmp_path: Path) -> None:
+    """A folder is set up once, answers must be its own, and what is missing is said."""
+    home = Home.make(tmp_path / "home", settings(tmp_path))
+    assert home.settings.name == "north"
+    assert home.policy_file.read_text(encoding="utf-8") == TEMPLATE
+    assert home.shared_key is None
+    with pytest.raises(UsageError, match="already"):
+        Home.make(tmp_path / "home", settings(tmp_path))
+    with pytest.raises(UsageError, match="not enrolled"):
+        assert home.enrolled
+    with pytest.raises(UsageError, match="not an owner's folder"):
+        assert Home(tmp_path / "nowhere").settings
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot be made"):
+        Home.make(tmp_path / "file" / "home", settings(tmp_path))
+    premises = Premises.make(
+        tmp_path / "aggregator",
+        PremisesSettings(name="registry", url="https://127.0.0.1:1"),
+        ("127.0.0.1", "localhost"),
+    )
+    request = enrolment.read_request(home.folder / "request.json")
+    (tmp_path / "answer.json").write_bytes(premises.enrol(request, now=0))
+    answer = enrolment.read_answer(tmp_path / "answer.json")
+    with pytest.raises(UsageError, match="somebody else's"):
+        home.join(dataclasses.replace(answer, owner="south"))
+    home.join(answer)
+    assert home.enrolled["aggregator"] == "registry"
+    with pytest.raises(UsageError, match="already"):
+        Premises.make(premises.folder, premises.settings, ("x",))
+    with pytest.raises(UsageError, match="not an aggregator's folder"):
+        assert Premises(tmp_path / "nowhere").settings
+    with pytest.raises(StorageError, match="cannot be made"):
+        Premises.make(tmp_path / "file" / "a", premises.settings, ("x",))
+    (home.folder / "owner.json").write_text("[]")
+    with pytest.raises(UsageError, match="cannot be read"):
+        assert home.settings
+    (premises.folder / "aggregator.json").write_text("[]")
+    with pytest.raises(UsageError, match="cannot be read"):
+        assert premises.settings
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[]", "a mapping of settings"),
+        ("ages: 1", "unknown setting"),
+        ("aggregators: []\nkinds: 3", "a list"),
+        ("aggregators: [a]", "mapping of names"),
+        ("kinds: [diagonal]", "horizontal, vertical"),
+        ("least_k: 2", "whole number from 3"),
+        ("least_rows: few", "whole number"),
+        ("largest_epsilon: much", "amount of budget"),
+        ("approve: maybe", "ask or automatic"),
+        ("methods: {a: b}", "a list"),
+    ],
+)
+def test_policies_that_cannot_be(tmp_path: Path, text: str, words: str) -> None:
+    """A policy is read strictly: what is not understood allows nothing."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=words):
+        Policy.load(path)
+
+
+def test_sources(tmp_path: Path) -> None:
+    """A key must be an attribute, people have one row, something must be shared."""
+    schema = Schema.load(settings(tmp_path).schema)
+    with pytest.raises(SchemaError, match="linkage key"):
+        Source(read=lambda: people(5), schema=schema, key="ssn")
+    twice = dataclasses.replace(schema, unit="id", rows_per_unit=2)
+    with pytest.raises(SchemaError, match="one row for each person"):
+        Source(read=lambda: people(5), schema=twice)
+    source = Source(read=lambda: people(5), schema=schema)
+    with pytest.raises(SchemaError, match="shares no attribute"):
+        source.shared_schema(Policy(aggregators={}))
+    everything = Policy(aggregators={}, attributes=None)
+    shared = source.shared_schema(everything)
+    assert tuple(shared.attributes) == ("age", "income", "colour")
+    with pytest.raises(TableError, match="no linkage key"):
+        source.load(shared, linked=True)
+    loaded = Source(read=lambda: people(5), schema=schema, key="id").load(shared, linked=True)
+    with pytest.raises(TableError, match="not all in the table"):
+        loaded.arranged(b"a" * 160, b"b" * 32)
+
+
+def test_chunks_are_checked() -> None:
+    """Chunks and what is put together from them are what their hashes say."""
+    data = b"x" * (CHUNK + 5)
+    attachment = chunks.describe(data)
+    pieces = dict(zip(attachment.chunks, (data[:CHUNK], data[CHUNK:]), strict=True))
+    assert chunks.gather(attachment, pieces.__getitem__) == data
+    with pytest.raises(PeerError, match="not what was announced"):
+        chunks.gather(attachment, lambda _: b"")
+    with pytest.raises(PeerError, match="larger"):
+        chunks.check_chunk(attachment.sha256, data)
+    with pytest.raises(PeerError, match="hash says"):
+        chunks.check_chunk("0" * 64, b"x")
+    assert chunks.describe(b"").chunks == ()
+
+
+def answering(status: int, content: bytes) -> Client:
+    """A client whose aggregator always answers the same."""
+    transport = httpx.MockTransport(lambda _request: httpx.Response(status, content=content))
+    return Client(url="https://x", name="north", aggregator="a", key=KEY, transport=transport)
+
+
+def test_strange_answers() -> None:
+    """An aggregator that answers nonsense is refused; one that fails is waited for."""
+    for content in (b"", b"[]", b"{}", b'{"nonce":1}'):
+        with pytest.raises(PeerError, match="cannot be understood"):
+            answering(200, content).inbox({})
+    with pytest.raises(ConnectionFailedError, match="has a problem"):
+        answering(500, b"").inbox({})
+    for content in (b'{"nonce":"a","token":"b"}', b'{"nonce":"a","token":"b","messages":[1]}'):
+        with pytest.raises(PeerError, match="cannot be understood"):
+            answering(200, content).inbox({})
+    for content in (b'{"nonce":"a","token":"b","wanted":["x"]}', b'{"nonce":"a","token":"b"}'):
+        with pytest.raises(PeerError, match="cannot be understood"):
+            answering(200, content).send("r1", b"")
+    large = b'{"nonce":"a","token":"b"}' + b" " * CHUNK
+    with pytest.raises(PeerError, match="larger"):
+        answering(200, large).chunk("r1", HASH)
+    with pytest.raises(PeerError, match="refuses"):
+        answering(404, b"{}").chunk("r1", HASH)
+
+
+HASH = "0" * 64
+
+
+def test_certificates_that_cannot_be_used(tmp_path: Path) -> None:
+    """Files that are no certificates are said to be so."""
+    (tmp_path / "x.pem").write_text("nothing")
+    with pytest.raises(UsageError, match="certificates cannot be used"):
+        tls_context(tmp_path / "x.pem", None)
+
+
+def test_journal_that_cannot_be_opened(tmp_path: Path) -> None:
+    """A journal that is no database is said to be so."""
+    (tmp_path / "journal.db").write_text("not a database, but long enough to look like a file" * 9)
+    with pytest.raises(StorageError, match="journal"):
+        Journal(tmp_path / "journal.db")
+
+
+def test_missing_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that is not installed is named with how to install it."""
+    parts.require()
+    with pytest.raises(MissingPartError, match=r"sherd\[federation\]"):
+        parts.require(("no_such_module_at_all",))
+
+
+def test_failpoints_are_silent_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the variable, and for another place, nothing happens."""
+    monkeypatch.delenv("SHERD_FAILPOINT", raising=False)
+    failpoints.reach("owner.charged")
+    monkeypatch.setenv("SHERD_FAILPOINT", "owner.sent:100")
+    failpoints.reach("owner.charged")
+    failpoints.reach("owner.sent")
+
+
+def test_logs_hold_known_fields_only() -> None:
+    """What libraries say is not quoted; our own records show a few fields."""
+    import logging
+
+    record = logging.LogRecord("uvicorn.error", 30, "", 1, "SECRET %s", ("x",), None)
+    assert "SECRET" not in JsonLines().format(record)
+    ours = logging.LogRecord("sherd.aggregator", 20, "", 1, "request", (), None)
+    ours.path, ours.secret = "/v1", "SECRET"
+    line = json.loads(JsonLines().format(ours))
+    assert (line["event"], line["path"]) == ("request", "/v1")
+    assert "SECRET" not in json.dumps(line)
+
+
+def test_demonstration_does_not_overwrite(tmp_path: Path) -> None:
+    """A folder that is not a demonstration's is left alone."""
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(UsageError, match="not a demonstration's"):
+        _clear(tmp_path)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("linkage", list(Linkage))
+def test_collusion_table_says_who_learns_what(kind: Kind, linkage: Linkage) -> None:
+    """Every coalition has its line; the low-assurance linkage is named where it is used."""
+    if kind is Kind.VERTICAL and linkage is Linkage.NONE:
+        return
+    terms = Terms(
+        round="r",
+        aggregator="a",
+        kind=kind,
+        owners=("x", "y"),
+        method="dp",
+        epsilon="1",
+        linkage=linkage,
+        deadline=1,
+    )
+    table = collusion_table(terms)
+    assert set(table) == {
+        "analyst",
+        "one owner",
+        "the aggregator",
+        "one owner with the aggregator",
+        "two owners",
+    }
+    low = any("low assurance" in line for lines in table.values() for line in lines)
+    assert low == (linkage is Linkage.HMAC)
+
+
+def test_secrets_are_not_overwritten(tmp_path: Path) -> None:
+    """A secret file that is there stays as it is."""
+    write_secret(tmp_path / "s", b"1")
+    with pytest.raises(StorageError):
+        write_secret(tmp_path / "s", b"2")
+    assert (tmp_path / "s").read_bytes() == b"1"

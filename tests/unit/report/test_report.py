@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sherd.audit.comparison import compare
+from sherd.errors import OutputExistsError, UsageError
+from sherd.report import check_outputs, page, words, write
+from sherd.report.figures import figures, risk_map
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sherd.audit.result import Audit
+
+
+class Outline(HTMLParser):
+    """What a page holds, as a browser without pictures would see it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.headings: list[int] = []
+        self.ids: list[str] = []
+        self.loads: list[str] = []
+        self.referred: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note the tag."""
+        self.tags.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(str(value))
+            if name in ("src", "href", "xlink:href", "action", "data") and value:
+                self.loads.append(value)
+            if name in ("aria-labelledby", "aria-describedby"):
+                self.referred.append(str(value))
+
+
+def test_page_is_self_contained(text: str) -> None:
+    """No script, no load but of the page itself, and a policy that forbids any."""
+    outline = Outline(text)
+    assert "script" not in outline.tags
+    assert all(link.startswith(("#", "data:")) for link in outline.loads)
+    assert "default-src 'none'" in text
+    assert "@import" not in text
+    assert not re.search(r"url\((?!#)", text)
+
+
+def test_page_is_ordered_and_named(text: str) -> None:
+    """One first heading, no level skipped, unique ids, every description there."""
+    outline = Outline(text)
+    assert outline.headings.count(1) == 1
+    assert all(b - a <= 1 for a, b in zip(outline.headings, outline.headings[1:], strict=False))
+    assert len(outline.ids) == len(set(outline.ids))
+    assert set(outline.referred) <= set(outline.ids)
+
+
+def test_every_plot_is_on_the_page(audit: Audit, text: str) -> None:
+    """Map, attacks, promise, distances, distributions and associations, with texts as text."""
+    names = {plot.name for plot in figures(audit)}
+    assert names == {"map", "attacks", "promise", "distances", "distributions", "associations"}
+    for name in names:
+        assert f'id="figure-{name}"' in text
+        assert f'aria-labelledby="{name}-title"' in text
+    assert "var(--after)" in text
+    assert "#0101" not in text
+
+
+def test_verdict_comes_first(audit: Audit, text: str) -> None:
+    """The headline and its points stand before anything else."""
+    assert text.index(audit.verdict.headline) < text.index("The promise</h2>")
+    assert text.index("Internal: not for publication") < text.index(audit.verdict.headline)
+
+
+def test_values_are_escaped(audit: Audit) -> None:
+    """Names out of the data cannot become markup, in the page or in Markdown."""
+    from sherd.report import markdown
+
+    evil = "<script>alert(1)</script>|`x`"
+    first, *rest = audit.pictures.distributions
+    pictures = replace(
+        audit.pictures,
+        distributions=(replace(first, name=evil, classes=(evil,) * len(first.classes)), *rest),
+        names=(evil, *audit.pictures.names[1:]),
+    )
+    bad = replace(audit, title=evil, pictures=pictures)
+    assert "<script" not in page.audit(bad)
+    assert "<script" not in markdown.audit(bad)
+
+
+def test_json_holds_the_same_numbers(audit: Audit, tmp_path: Path) -> None:
+    """The JSON file holds every measure, and no number that JSON lacks."""
+    path = write(audit, tmp_path / "audit.json")
+    data = json.loads(path.read_text(), parse_constant=pytest.fail)
+    assert [m["code"] for m in data["measures"]] == [m.code for m in audit.measures]
+    assert data["verdict"]["headline"] == audit.verdict.headline
+    assert data["label"].startswith("internal")
+    assert len(data["associations"]["before"]) == len(audit.attributes)
+
+
+def test_every_form_is_written(audit: Audit, tmp_path: Path) -> None:
+    """One call writes all four forms; the PDF is one, with a page for every picture."""
+    paths = audit.save(*(tmp_path / f"report.{suffix}" for suffix in ("html", "json", "md", "pdf")))
+    assert [path.suffix for path in paths] == [".html", ".json", ".md", ".pdf"]
+    text = paths[2].read_text()
+    assert text.startswith(f"# {audit.verdict.headline}")
+    assert text.count("\n| ") > 30
+    pdf = paths[3].read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") >= len(figures(audit)) + 2
+
+
+def test_outputs_are_checked_before_work(tmp_path: Path) -> None:
+    """An unknown form and a report that is there already are refused."""
+    with pytest.raises(UsageError, match=r"\.html, \.json, \.md, \.pdf"):
+        check_outputs([tmp_path / "report.doc"], force=False)
+    there = tmp_path / "report.html"
+    there.write_text("")
+    with pytest.raises(OutputExistsError, match="there already"):
+        check_outputs([there], force=False)
+    check_outputs([there], force=True)
+
+
+def test_comparison_in_every_form(
+    audit: Audit, audit_of: Callable[..., Audit], tmp_path: Path
+) -> None:
+    """A comparison is written in all four forms, with its recommendation first."""
+    found = compare({"cbls": audit, "dp": audit_of("dp")})
+    assert found.recommended == "dp"
+    assert "cbls (attacks succeed)" in found.reason
+    assert found.shared == tuple(c for c in found.shared if c in found.audits["dp"])
+    paths = found.save(*(tmp_path / f"c.{suffix}" for suffix in ("html", "json", "md", "pdf")))
+    text = paths[0].read_text()
+    outline = Outline(text)
+    assert "Recommended: dp" in text
+    assert outline.headings.count(1) == 1
+    assert len(outline.ids) == len(set(outline.ids))
+    assert json.loads(paths[1].read_text())["recommended"] == "dp"
+    assert paths[2].read_text().startswith("# Recommended: dp")
+    assert paths[3].read_bytes().startswith(b"%PDF")
+
+
+def test_nothing_is_recommended_where_all_fail(audit: Audit) -> None:
+    """Where attacks succeed on every release none is recommended, and the least bad is named."""
+    found = compare({"one": audit, "two": audit})
+    assert found.recommended is None
+    assert "None can be recommended" in found.reason
+
+
+def test_a_useless_choice_is_called_so(audit_of: Callable[..., Audit]) -> None:
+    """The recommendation says so where even the best keeps little, or breaks its promise."""
+
+    def judged(**verdict: str) -> Audit:
+        dp = audit_of("dp")
+        return replace(dp, verdict=replace(dp.verdict, **verdict))  # type: ignore[arg-type]
+
+    poor = judged(usefulness="poor", risk="low", promise="holds")
+    assert "little use" in compare({"a": poor}).reason
+    broken = judged(promise="fails", risk="noticeable")
+    assert "does not hold as claimed" in compare({"a": broken}).reason
+    sound = judged(promise="holds", risk="noticeable")
+    assert "succeeds seriously and whose promise holds" in compare({"a": sound}).reason
+    low = judged(promise="holds", risk="low")
+    assert "b (its promise does not hold)" in compare({"a": low, "b": broken}).reason
+    assert "b (more exposed)" in compare({"a": low, "b": sound}).reason
+
+
+def test_guarantees_speak_in_headed_lists(audit: Audit) -> None:
+    """What is promised, against whom, only if what, and what not; or that nothing is."""
+    heads = [head for head, _ in words.promise(audit.guarantee)]
+    assert heads == ["What is promised", "Against whom", "Only if", "What is not protected"]
+    assert "Nothing" in words.promise({})[0][1][0]
+    strange = words.promise({"notion": "new", "assumes": ["unheard-of"], "unit": "?"})
+    assert strange[0][1] == ["new"]
+
+
+def test_names_on_the_map_do_not_overlap() -> None:
+    """Points that lie on each other keep their names apart."""
+    from sherd.audit.result import Place
+    from sherd.report.figures import _apart
+
+    places = [Place(name=str(i), utility=0.5, risk=0.1) for i in range(5)]
+    heights = sorted(dy for _, dy in _apart(places))
+    assert all(b - a >= 13 for a, b in itertools.pairwise(heights))
+    assert "(this one)" in risk_map([replace(places[0], this=True)], "a test").alt
