@@ -61,7 +61,8 @@ def connect(peers: Sequence[Peer], rank: int, key: Path, *, timeout: float) -> A
             raise UsageError("a key or certificate is not there", got=str(path))
     description = spu.libspu.link.Desc()
     description.recv_timeout_ms = int(1000 * timeout)
-    description.http_timeout_ms = int(1000 * timeout)
+    # A message that is not taken is sent four times in all, with nine seconds of pauses.
+    description.http_timeout_ms = max(2000, int(250 * timeout))
     description.connect_retry_times = max(1, int(timeout * 2))
     description.connect_retry_interval_ms = 500
     for peer in peers:
