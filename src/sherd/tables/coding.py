@@ -136,7 +136,8 @@ def _measured(block: pa.Array, axis: Axis) -> tuple[NDArray[np.int64], NDArray[n
         found = np.clip(numbers, axis.low, axis.high)
         found -= axis.low
         return found, missing
-    scaled = numbers * float(per_unit)
+    with np.errstate(over="ignore"):  # a product beyond the floats is infinite, and clipped
+        scaled = numbers * float(per_unit)
     np.rint(scaled, out=scaled)
     np.clip(scaled, axis.low, axis.high, out=scaled)
     scaled -= axis.low
@@ -245,6 +246,9 @@ def _ticks(axis: Axis, whole: NDArray[np.float64], kind: pa.DataType) -> NDArray
     return np.rint(whole * float(ticks)).astype(np.int64)
 
 
+_NUMPY_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
+
+
 def numpy_array(array: pa.Array) -> NDArray[Any]:
     """An Arrow array of numbers or booleans as numpy, numbers without a copy.
 
@@ -255,7 +259,7 @@ def numpy_array(array: pa.Array) -> NDArray[Any]:
     if pa.types.is_boolean(array.type):
         bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
         return bits[array.offset : array.offset + len(array)].view(np.bool_)
-    kind = np.dtype(array.type.to_pandas_dtype())
+    kind = np.dtype(_NUMPY_NAMES.get(str(array.type), str(array.type)))
     return np.frombuffer(data, kind, len(array), array.offset * kind.itemsize)
 
 
