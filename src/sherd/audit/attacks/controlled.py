@@ -2,9 +2,8 @@
 
 The first three follow Anonymeter (Giomi et al. 2023): what works on people in the release
 counts only as far as it works better than on people who took no part. They are written anew
-because Anonymeter evaluates predicates row by row in pandas (minutes for ten thousand
-records) and bends numbers into its own encoding; ours work on the audit's columns, all
-guesses against all records at once.
+to work on the audit's own columns, all guesses against all records at once, and to need no
+further library.
 """
 
 from __future__ import annotations
