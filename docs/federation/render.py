@@ -2,76 +2,83 @@
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
 from typing import Any
 
 from sherd.federation.collusion import collusion_table
-from sherd.protocols.states import OWNER, ROUND, OwnerState, RoundState, mermaid
+from sherd.protocols.states import (
+    OWNER,
+    OWNER_ENDS,
+    ROUND,
+    ROUND_ENDS,
+    OwnerState,
+    RoundState,
+    mermaid,
+)
 from sherd.protocols.terms import Kind, Linkage, Terms
 
 HERE = Path(__file__).parent
 
 
-def diagram(table: Any, states: Any) -> str:
-    """A transition table as a picture: the way through on the left, the other ends beside it."""
-    order = list(states)
-    leaving = {state for state, _ in table}
-    forward = [(a, e, b) for (a, e), b in table.items() if b in leaving or b is _goal(table, order)]
-    goal = _goal(table, order)
-    main = [state for state in order if state in leaving or state is goal]
-    ends = [state for state in order if state not in main]
-    step, width, left, right = 64, 170, 20, 560
-    top = {state: 20 + i * step for i, state in enumerate(main)}
-    height = 20 + len(main) * step
-    for i, end in enumerate(ends):
-        top[end] = 60 + i * (height - 120) // max(1, len(ends) - 1)
-    parts = [
-        f'<svg viewBox="0 0 760 {height}" role="img" aria-label="States and transitions" '
-        'style="max-width: 46rem; width: 100%; font: 13px sans-serif" fill="currentColor" '
-        'stroke="none" xmlns="http://www.w3.org/2000/svg">'
-    ]
-    for (a, _), b in table.items():
-        if b in ends:
-            x, y = left + width, top[a] + 16
-            parts.append(
-                f'<path d="M{x} {y} C {x + 160} {y}, {right - 160} {top[b] + 16}, {right} '
-                f'{top[b] + 16}" fill="none" stroke="currentColor" stroke-opacity=".3"/>'
+def svg(table: Any, start: Any, ends: Any) -> str:
+    """A transition table as a picture: the way forward down, the early ends to the right."""
+    forward = [start]
+    for state in forward:
+        for (before, event), after in table.items():
+            if before is state and after not in forward and event.name not in EARLY:
+                forward.append(after)
+    forward.sort(key=list(type(start)).index)
+    early = [state for state in type(start) if state not in forward]
+    high = 70 * len(forward) + 20
+    place = {state: (150, 30 + 70 * row) for row, state in enumerate(forward)}
+    gap = high // (len(early) + 1)
+    place |= {state: (560, gap * (row + 1)) for row, state in enumerate(early)}
+    lines, boxes = [], []
+    for (before, event), after in table.items():
+        (x, y), (to_x, to_y) = place[before], place[after]
+        if after in early:
+            lines.append(f'<path class="early" d="M{x + 80} {y} L{to_x - 80} {to_y}"/>')
+        elif to_y - y == 70:
+            lines.append(f'<path d="M{x} {y + 18} L{to_x} {to_y - 20}" marker-end="url(#tip)"/>')
+            lines.append(f'<text x="{x + 8}" y="{y + 38}">{event.value}</text>')
+        else:
+            middle = (y + to_y) // 2
+            lines.append(
+                f'<path d="M{x - 80} {y} C20 {y} 20 {to_y} {to_x - 82} {to_y}" '
+                'marker-end="url(#tip)"/>'
             )
-    for a, event, b in forward:
-        skip = main.index(b) - main.index(a) > 1
-        x = left + (8 if skip else 60)
-        y1, y2 = top[a] + 32, top[b]
-        bend = (
-            f"C {left - 22} {y1 + 20}, {left - 22} {y2 - 20}, {x} {y2}" if skip else f"L {x} {y2}"
-        )
-        parts.append(f'<path d="M{x} {y1} {bend}" fill="none" stroke="currentColor"/>')
-        parts.append(f'<path d="M{x - 4} {y2 - 8} L {x} {y2} L {x + 4} {y2 - 8} Z"/>')
-        if not skip:
-            parts.append(f'<text x="{x + 10}" y="{(y1 + y2) // 2 + 5}">{html.escape(event)}</text>')
-    for state in order:
-        x = right if state in ends else left
-        parts.append(
-            f'<rect x="{x}" y="{top[state]}" width="{width}" height="32" rx="6" fill="none" '
-            f'stroke="currentColor"/><text x="{x + 10}" y="{top[state] + 21}">{state.name}</text>'
-        )
-        if state in ends:
-            events = sorted({e for (_, e), b in table.items() if b is state})
-            parts.append(
-                f'<text x="{x}" y="{top[state] + 50}">{html.escape(", ".join(events))}</text>'
-            )
-    return "\n".join([*parts, "</svg>"])
+            lines.append(f'<text x="4" y="{middle}">{event.value}</text>')
+    for state, (x, y) in place.items():
+        kind = "end" if state in ends else "state"
+        boxes.append(f'<rect class="{kind}" x="{x - 80}" y="{y - 18}" width="160" height="36"/>')
+        boxes.append(f'<text class="name" x="{x}" y="{y + 4}">{state.name}</text>')
+        reasons = dict.fromkeys(e.value for (_, e), after in table.items() if after is state)
+        if state in early:
+            boxes.append(f'<text class="why" x="{x}" y="{y + 34}">{"; ".join(reasons)}</text>')
+    return "\n".join([HEAD.format(width=720, height=high + 20), *lines, *boxes, "</svg>", ""])
 
 
-def _goal(table: Any, order: Any) -> Any:
-    """The end of the way through: the end that only one state leads to."""
-    ends = [state for state in order if state not in {a for a, _ in table}]
-    return next(e for e in ends if sum(b is e for b in table.values()) == 1)
+EARLY = ("FAILED", "DEADLINE", "REFUSED", "ABORTED")
+HEAD = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
+<style>
+path {{ fill: none; stroke: #555; }} path.early {{ stroke: #bbb; stroke-dasharray: 3 3; }}
+rect {{ fill: #eef3fa; stroke: #456; rx: 6px; }} rect.end {{ fill: #f6eee6; }}
+text {{ font: 11px sans-serif; fill: #333; }} text.name {{ text-anchor: middle; font-size: 12px; }}
+text.why {{ text-anchor: middle; font-size: 10px; }}
+</style>
+<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="6" refY="3" orient="auto">
+<path d="M0 0 L6 3 L0 6 z" style="fill: #555"/></marker></defs>
+<rect x="0" y="0" width="{width}" height="{height}" style="fill: white; stroke: none"/>"""
 
 
-def picture(table: Any, states: Any) -> str:
-    """The diagram as a block of a page."""
-    return f"```{{raw}} html\n{diagram(table, states)}\n```"
+def round_svg() -> str:
+    """The picture of a round."""
+    return svg(ROUND, RoundState.DRAFT, ROUND_ENDS)
+
+
+def owner_svg() -> str:
+    """The picture of an owner."""
+    return svg(OWNER, OwnerState.INVITED, OWNER_ENDS)
 
 
 def states() -> str:
@@ -83,24 +90,24 @@ that they are the same.
 
 ## A round, as the aggregator sees it
 
-{picture(ROUND, RoundState)}
+![States of a round](states-round.svg)
 
-The same as text (Mermaid):
+## A round, as one owner sees it
+
+![States of an owner in a round](states-owner.svg)
+
+What an owner was charged for cannot be refused any more: from `PROTECTED` on it sends the same
+bytes again until the aggregator has them or the round is over.
+
+## As text
+
+In the notation of Mermaid:
 
 ```text
 {mermaid(ROUND, RoundState.DRAFT)}```
 
-## A round, as one owner sees it
-
-{picture(OWNER, OwnerState)}
-
-The same as text (Mermaid):
-
 ```text
 {mermaid(OWNER, OwnerState.INVITED)}```
-
-What an owner was charged for cannot be refused any more: from `PROTECTED` on it sends the same
-bytes again until the aggregator has them or the round is over.
 """
 
 
@@ -134,7 +141,12 @@ def parties() -> str:
     return "\n".join(parts)
 
 
-PAGES = {"states.md": states, "what-each-party-sees.md": parties}
+PAGES = {
+    "states.md": states,
+    "states-round.svg": round_svg,
+    "states-owner.svg": owner_svg,
+    "what-each-party-sees.md": parties,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -108,5 +108,7 @@ def test_vertical_round(consortium: Consortium, linkage: Linkage) -> None:
         for name, agent in consortium.agents.items()
     }
     assert spent == {"north": "0.5", "south": "0.25", "west": "0.25"}
+    for home in consortium.homes.values():
+        assert not list(home.bulk.iterdir()), "who had which pseudonym is forgotten"
     for name in table.column_names:
         assert min(Counter(table.column(name).to_pylist()).values()) >= 3

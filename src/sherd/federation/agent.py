@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from sherd.federation.home import Home
     from sherd.protocols.messages import Message
 
+REMEMBERED = 30 * 24 * 3600
+"""How long after its deadline a round may still be spoken of; the aggregator forgets earlier."""
+
 GONE = frozenset({Reason.LATE, Reason.ENDED})
 """Answers that mean: the round is over for us."""
 
@@ -84,6 +87,7 @@ class Agent:
         after = self.work()
         self._flush()
         self._take_releases()
+        linking.tidy(self.home, self.journal)
         return before or fetched or after
 
     def run(self, *, wait: float = 20.0, until: Callable[[], bool] = lambda: False) -> None:
@@ -101,7 +105,8 @@ class Agent:
     def _fetch(self, wait: float) -> bool:
         # A task that is left waits for a person or for the disk: look again soon.
         left = any(Owner(data, verify=verify_plan).task for data in self.journal.rounds())
-        raws = self.client.inbox(self.journal.seen(), wait=min(wait, 2.0) if left else wait)
+        seen = self.journal.seen(since=self.now() - REMEMBERED)
+        raws = self.client.inbox(seen, wait=min(wait, 2.0) if left else wait)
         return any(self._receive(raw) for raw in raws)
 
     def _receive(self, raw: bytes) -> bool:

@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION = 1
+FAR = 2**62
+"""The deadline of a round whose terms are not known yet."""
 
 _TABLES = """
 CREATE TABLE rounds (
-    id TEXT PRIMARY KEY, ended INTEGER NOT NULL, received INTEGER NOT NULL, data TEXT NOT NULL
+    id TEXT PRIMARY KEY, ended INTEGER NOT NULL, received INTEGER NOT NULL,
+    deadline INTEGER NOT NULL, data TEXT NOT NULL
 );
 CREATE INDEX rounds_open ON rounds (id) WHERE ended = 0;
-CREATE INDEX rounds_seen ON rounds (id, received);
+CREATE INDEX rounds_seen ON rounds (deadline, id, received);
 CREATE TABLE outgoing (
     round TEXT NOT NULL REFERENCES rounds (id), sequence INTEGER NOT NULL, raw BLOB NOT NULL,
     files TEXT NOT NULL, acknowledged INTEGER NOT NULL DEFAULT 0,
@@ -116,12 +119,14 @@ class Journal:
         """Write a round down with what it sends."""
         with self._writing() as db:
             db.execute(
-                "INSERT INTO rounds VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
-                " ended = excluded.ended, received = excluded.received, data = excluded.data",
+                "INSERT INTO rounds VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+                " ended = excluded.ended, received = excluded.received,"
+                " deadline = excluded.deadline, data = excluded.data",
                 (
                     data.round,
                     data.state in OWNER_ENDS,
                     data.received,
+                    FAR if data.terms is None else data.terms.deadline,
                     canonical(to_data(data)).decode(),
                 ),
             )
@@ -146,10 +151,10 @@ class Journal:
             rows = db.execute(f"SELECT data FROM rounds {which} ORDER BY id").fetchall()  # noqa: S608
         return [from_data(OwnerData, json.loads(row[0])) for row in rows]
 
-    def seen(self) -> dict[str, int]:
-        """The last message seen in each round."""
+    def seen(self, *, since: int = 0) -> dict[str, int]:
+        """The last message seen in each round whose deadline is not before ``since``."""
         with self._open() as db:
-            rows = db.execute("SELECT id, received FROM rounds")
+            rows = db.execute("SELECT id, received FROM rounds WHERE deadline >= ?", (since,))
             return {row[0]: int(row[1]) for row in rows.fetchall()}
 
     def unsent(self) -> list[Outgoing]:
@@ -163,6 +168,16 @@ class Journal:
             Outgoing(round=r, sequence=s, raw=raw, files=json.loads(files))
             for r, s, raw, files in rows
         ]
+
+    def files_of(self, round_id: str) -> list[str]:
+        """Where everything lies that a round announced; empty while something is unsent."""
+        with self._open() as db:
+            rows = db.execute(
+                "SELECT files, acknowledged FROM outgoing WHERE round = ?", (round_id,)
+            ).fetchall()
+        if not all(acknowledged for _, acknowledged in rows):
+            return []
+        return [path for files, _ in rows for path in json.loads(files).values()]
 
     def acknowledge(self, message: Outgoing) -> None:
         """The aggregator has a message and everything it announced."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sherd.errors import PeerError, TableError, UsageError
@@ -13,13 +14,13 @@ from sherd.federation.keys import write_secret
 from sherd.protocols.linkage import Secret, chain, keyed_pseudonyms
 from sherd.protocols.messages import Attachment, Batch, Hop
 from sherd.protocols.reasons import Reason
+from sherd.protocols.states import OWNER_ENDS
 from sherd.protocols.terms import Linkage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sherd.federation.client import Client
     from sherd.federation.home import Home
+    from sherd.federation.journal import Journal
     from sherd.federation.source import Loaded
     from sherd.protocols.owner import Owner
 
@@ -138,6 +139,18 @@ def finish(home: Home, machine: Owner, client: Client) -> Made:
     path.unlink(missing_ok=True)
     write_secret(path, bytes.fromhex(loaded.identity) + b"".join(names))
     return _write(home, b"".join(sorted(names)), len(names))
+
+
+def tidy(home: Home, journal: Journal) -> None:
+    """Throw away which pseudonym was whose, and the batches, once their round has ended."""
+    for names in home.bulk.glob("*.pseudonyms"):
+        data = journal.round(names.name.removesuffix(".pseudonyms"))
+        if data is None or data.state not in OWNER_ENDS:
+            continue
+        for path in map(Path, journal.files_of(data.round)):
+            if path.parent == home.bulk:
+                path.unlink(missing_ok=True)
+        names.unlink(missing_ok=True)
 
 
 def _names_file(home: Home, machine: Owner) -> Path:
