@@ -30,9 +30,9 @@ def svg(table: Any, start: Any, ends: Any) -> str:
     forward.sort(key=list(type(start)).index)
     early = [state for state in type(start) if state not in forward]
     high = 70 * len(forward) + 20
-    place = {state: (150, 30 + 70 * row) for row, state in enumerate(forward)}
+    place = {state: (200, 30 + 70 * row) for row, state in enumerate(forward)}
     gap = high // (len(early) + 1)
-    place |= {state: (560, gap * (row + 1)) for row, state in enumerate(early)}
+    place |= {state: (600, gap * (row + 1)) for row, state in enumerate(early)}
     lines, boxes = [], []
     for (before, event), after in table.items():
         (x, y), (to_x, to_y) = place[before], place[after]
@@ -44,10 +44,10 @@ def svg(table: Any, start: Any, ends: Any) -> str:
         else:
             middle = (y + to_y) // 2
             lines.append(
-                f'<path d="M{x - 80} {y} C20 {y} 20 {to_y} {to_x - 82} {to_y}" '
+                f'<path d="M{x - 80} {y} C70 {y} 70 {to_y} {to_x - 82} {to_y}" '
                 'marker-end="url(#tip)"/>'
             )
-            lines.append(f'<text x="4" y="{middle}">{event.value}</text>')
+            lines.append(f'<text x="2" y="{middle}">{event.value}</text>')
     for state, (x, y) in place.items():
         kind = "end" if state in ends else "state"
         boxes.append(f'<rect class="{kind}" x="{x - 80}" y="{y - 18}" width="160" height="36"/>')
