@@ -5,6 +5,7 @@ Commands are imported when they are called, so that ``sherd --help`` answers at 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -101,7 +102,18 @@ def main(args: list[str] | None = None) -> None:
     given = sys.argv[1:] if args is None else args
     # A polite end (a container that stops, a batch system's limit) cleans up like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(run(given))
+    try:
+        code = run(given)
+    except KeyboardInterrupt:  # a second one, while the first was being told
+        code = 130
+    if code == 130:
+        # What was to be undone is undone; threads that still wait must not hold up the end,
+        # nor turn it into a death by signal.
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(args: list[str]) -> int:

@@ -42,7 +42,7 @@ STRATEGIES: tuple[Strategy, ...] = ("cells", "nearest")
 _EVERY = 1 << 40
 _LEVELS = 256
 _LEAST_CELL = 50
-_TRIES = ((200, 24), (2000, 6), (_EVERY, 1))
+_TRIES = ((50, 400), (200, 24), (2000, 6), (_EVERY, 1))
 _LARGE_TABLE = 200_000
 _TIERS = (0.25, 0.5, 0.75, 0.875, 0.9375)
 
