@@ -186,7 +186,12 @@ class Masking:
 
             return ordered_centroids(jobs, run)
         rows = table.num_rows
-        order = run.randomness.permutation(rows) if run.shuffle else np.arange(rows)
+        # Half the memory of 64-bit row numbers, which no table that fits a machine needs.
+        order = (
+            run.randomness.permutation(rows, run.threads).astype(np.uint32)
+            if run.shuffle
+            else np.arange(rows, dtype=np.uint32)
+        )
         places = places_of(order)
         masked: dict[str, pa.Array] = {}
         findings: list[Finding] = []
@@ -241,7 +246,7 @@ class Masking:
         return jobs
 
 
-def places_of(order: NDArray[np.int64]) -> NDArray[np.uint32]:
+def places_of(order: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Where each input row stands in the release, given the input row of each released one."""
     places = np.empty(len(order), np.uint32)
     places[order] = np.arange(len(order), dtype=np.uint32)

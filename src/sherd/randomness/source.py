@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -72,10 +73,10 @@ class Randomness:
         with self._lock:
             return [Randomness(child) for child in self._seeds.spawn(n)]
 
-    def words(self, n: int) -> NDArray[np.uint64]:
-        """Words of 64 random bits, n of them."""
+    def words(self, n: int, threads: int = 1) -> NDArray[np.uint64]:
+        """Words of 64 random bits, n of them; the system's on several threads if asked."""
         if self._generator is None:
-            return np.frombuffer(bytearray(os.urandom(8 * n)), dtype=np.uint64)
+            return _system_words(n, threads)
         with self._lock:
             return np.asarray(self._generator.random_raw(n), dtype=np.uint64)
 
@@ -106,10 +107,10 @@ class Randomness:
             result[doubtful], low[doubtful] = high, low_again
         return result
 
-    def permutation(self, n: int) -> NDArray[np.int64]:
+    def permutation(self, n: int, threads: int = 1) -> NDArray[np.int64]:
         """A permutation of 0 … n − 1, every one equally likely."""
         _require(n >= 0, "the length of a permutation is negative", "from 0", str(n))
-        return order.permutation(self.words, n)
+        return order.permutation(lambda count: self.words(count, threads), n)
 
     def permutation_within(self, group_of_row: NDArray[np.int64]) -> NDArray[np.int64]:
         """A permutation that moves rows inside their group only, uniform in each group.
@@ -202,6 +203,27 @@ class Randomness:
             rows = np.flatnonzero(t == one)
             result[rows] = vetted.discrete_laplace(Fraction(int(one), s), rows.size)
         return result
+
+
+_CHUNK = 1 << 16
+
+
+def _system_words(n: int, threads: int) -> NDArray[np.uint64]:
+    """Words from the operating system, whose generator is the slow part of a shuffle."""
+    out = np.empty(n, np.uint64)
+
+    def fill(start: int) -> None:
+        part = out[start : start + _CHUNK]
+        part[:] = np.frombuffer(os.urandom(8 * len(part)), np.uint64)
+
+    starts = range(0, n, _CHUNK)
+    if threads == 1 or len(starts) == 1:
+        for start in starts:
+            fill(start)
+    else:
+        with ThreadPoolExecutor(max_workers=threads) as pool:
+            list(pool.map(fill, starts))
+    return out
 
 
 def _require(holds: bool, what: str, must: str, got: str | None = None) -> None:
