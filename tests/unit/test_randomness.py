@@ -165,8 +165,9 @@ def test_below_redraws_what_would_be_biased() -> None:
 
         __slots__ = ()
 
-        def words(self, n: int) -> NDArray[np.uint64]:
+        def words(self, n: int, threads: int = 1) -> NDArray[np.uint64]:
             """The next words."""
+            del threads
             return np.array([given.pop(0) for _ in range(n)], dtype=np.uint64)
 
     assert Chosen(None).below(3).tolist() == [1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -246,7 +246,7 @@ class Masking:
         return jobs
 
 
-def places_of(order: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def places_of(order: NDArray[Any]) -> NDArray[np.uint32]:
     """Where each input row stands in the release, given the input row of each released one."""
     places = np.empty(len(order), np.uint32)
     places[order] = np.arange(len(order), dtype=np.uint32)
