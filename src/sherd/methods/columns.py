@@ -54,11 +54,16 @@ def scales_of(job: ColumnJob, clusters: Clusters) -> Scales:
     return scales
 
 
-def mask_column(job: ColumnJob, places: NDArray[np.uint32]) -> tuple[pa.Array, list[Finding]]:
-    """The masked column with each row at its place, and what the owner should know of it."""
+def mask_column(
+    job: ColumnJob, places: NDArray[np.uint32], words: NDArray[np.uint64] | None = None
+) -> tuple[pa.Array, list[Finding]]:
+    """The masked column with each row at its place, and what the owner should know of it.
+
+    ``words`` is memory to sort in, a word a row, free again afterwards.
+    """
     if not job.masking.least_k:
         return _each_value(job, places)
-    ranking = rank(job.column, job.axis, job.k, places, job.missing_values)
+    ranking = rank(job.column, job.axis, job.k, places, job.missing_values, words)
     kind = job.column.type
     out = np.zeros(len(places), storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)
     found: list[Finding] = []

@@ -7,6 +7,7 @@ axis in steps, ε_a its share of epsilon.
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
@@ -195,8 +196,17 @@ class Masking:
         places = places_of(order)
         masked: dict[str, pa.Array] = {}
         findings: list[Finding] = []
+        # One piece of memory a worker for all its columns, so that the system need not give
+        # out fresh pages for every sort.
+        own = threading.local()
+
+        def work(job: ColumnJob) -> tuple[pa.Array, list[Finding]]:
+            if self.least_k and not hasattr(own, "words"):
+                own.words = np.empty(rows, np.uint64)
+            return mask_column(job, places, getattr(own, "words", None))
+
         with ThreadPoolExecutor(max_workers=max(1, run.threads)) as pool:
-            results = pool.map(lambda job: mask_column(job, places), jobs)
+            results = pool.map(work, jobs)
             for done, (job, (column, found)) in enumerate(zip(jobs, results, strict=True), 1):
                 masked[job.axis.name] = column
                 findings += found

@@ -80,8 +80,12 @@ def rank(
     k: int,
     places: NDArray[np.uint32],
     missing_values: Sequence[str] = (),
+    words: NDArray[np.uint64] | None = None,
 ) -> Ranking:
-    """Sort a column's present cells; ``places`` says where each row stands in the release."""
+    """Sort a column's present cells; ``places`` says where each row stands in the release.
+
+    ``words`` is memory to work in, a word a row, that the ranking then holds on to.
+    """
     rows = len(column)
     bits = max(1, (rows - 1).bit_length())
     if axis.steps.bit_length() + bits > 64:
@@ -97,7 +101,8 @@ def rank(
             must="clusters whose sums are below 2**62 steps",
             do="declare a wider `grid` in the schema, or choose a smaller k",
         )
-    words = np.empty(rows, np.uint64)
+    if words is None:
+        words = np.empty(rows, np.uint64)
     gaps = []
     filled = 0
     for start, positions, missing in encode(column, axis, missing_values):
