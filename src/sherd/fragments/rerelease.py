@@ -80,8 +80,7 @@ class Kept:
     @property
     def released(self) -> npt.NDArray[np.bool_]:
         """Which tuples have a part in the release."""
-        found: npt.NDArray[np.bool_] = (self.groups >= 0).any(axis=0)
-        return found
+        return np.asarray((self.groups >= 0).any(axis=0))
 
     def save(self, path: str | Path) -> None:
         """Write the record for the owner's eyes only: it says who belongs with whom."""
@@ -180,7 +179,7 @@ def rerelease(
             ),
         )
     left = np.where(gone, -1, old.groups)
-    stays = (left >= 0).any(axis=0)
+    stays = np.asarray((left >= 0).any(axis=0))
     out = old.withdrawn | {
         key for key, r, s in zip(old.keys, released, stays, strict=True) if r and not s
     }
