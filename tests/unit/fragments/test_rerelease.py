@@ -336,3 +336,47 @@ def test_in_all_worlds_leaving_a_tuple_out_shows_its_parts() -> None:
         )
 
     assert posterior(hide) == 1
+
+
+def changed(name: str, shown: dict[str, pa.Table], old: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """A release with one thing about it made wrong."""
+    part, association = shown["fragment-1"], shown["association"]
+    groups = part.column("group_1").to_numpy().copy()
+    named = association.column("group_1").to_pylist()
+    empty = named.index(None)
+    if name == "a row is gone":
+        return {**shown, "fragment-1": part.slice(1)}
+    if name == "an association row is gone":
+        return {**shown, "association": association.slice(1)}
+    if name == "two rows change groups":
+        other = int(np.flatnonzero(groups != groups[0])[0])
+        groups[0], groups[other] = groups[other], groups[0]
+        return {**shown, "fragment-1": part.set_column(2, "group_1", pa.array(groups))}
+    if name == "an empty place is filled":
+        named[empty] = named[-1]
+    if name == "a place is emptied":
+        named[-1] = None
+    if name == "a withdrawn group is named":
+        named[empty] = (set(old["fragment-1"].column("group_1").to_pylist()) - set(groups)).pop()
+    column = pa.array(named, association.schema.field("group_1").type)
+    return {**shown, "association": association.set_column(0, "group_1", column)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a row is gone",
+        "an association row is gone",
+        "two rows change groups",
+        "an empty place is filled",
+        "a place is emptied",
+        "a withdrawn group is named",
+    ],
+)
+def test_whatever_else_is_changed_beside_whole_groups_is_caught(name: str) -> None:
+    """Each single change to a good second release fails a check, alone or beside the first."""
+    old = first(KEYS)
+    before, good = tables(old), tables(again(old, without(old, 2), withdraw="groups").kept)
+    bad = changed(name, good, before)
+    checks = [*verify(bad, MANIFEST), *verify_together(before, bad, MANIFEST)]
+    assert any(check.passed is False for check in checks)
