@@ -255,7 +255,7 @@ def test_a_next_release_that_does_not_fit_is_refused(
     (kept / "other.yaml").write_text("constraints:\n  - [age, illness]\n")
     schema = (kept / "s.yaml").read_text()
     (kept / "other-schema.yaml").write_text(
-        schema.replace("pay: {type: integer", "pay: {type: real")
+        schema.replace("pay: {type: integer", "pay: {type: number")
     )
     record = (kept / "r1.json").read_bytes()
     assert follow(kept, *more) == 2
