@@ -153,7 +153,7 @@ def test_keys_must_be_there_and_other_methods_keep_no_record() -> None:
         {
             "attributes": {
                 "id": {"type": "category", "role": "identifier"},
-                "a": {"type": "number", "domain": [0, 80], "role": "confidential"},
+                "a": {"type": "number", "domain": [0, 80]},
             }
         }
     )
