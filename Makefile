@@ -56,7 +56,7 @@ lint: $(READY) ## types, style and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-bench: $(READY) ## speed and memory, as ratios measured in one run
+bench: $(READY) ## speed and memory beside peers, in one run; writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py
 
 docs: $(READY) ## the documentation as HTML in docs/_build
@@ -70,6 +70,10 @@ lock: $(READY) ## lock the development dependencies anew
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --custom-compile-command "make lock" \
 	  --extra joint -o requirements/joint.lock pyproject.toml
+	for peer in anjana anonymeter pycanon sdmetrics; do \
+	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --custom-compile-command "make lock" \
+	  benchmarks/peers/$$peer.in -o benchmarks/peers/$$peer.txt || exit; done
 
 clean: ## remove what was built
-	rm -rf $(VENV) $(JOINT) docs/_build dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(JOINT) .venv-* out docs/_build dist build .mypy_cache .ruff_cache .pytest_cache

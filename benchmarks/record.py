@@ -3,9 +3,9 @@
     sherd reproduce 000 -o DIR && python benchmarks/record.py DIR
 
 The tables of each paper in DIR are judged again by the claims as they stand now, so that a run of
-half an hour need not be repeated when a judge's words change; the page and ``RESULT.md`` are written
-anew, and the latter is copied between the marks of ``benchmarks/<paper>/README.md``. When and where
-the numbers were measured, and at which commit, is kept from the run.
+half an hour need not be repeated when a judge's words change; the page and ``RESULT.md`` are
+written anew, and the latter is copied between the marks of ``benchmarks/<paper>/README.md``. When
+and where the numbers were measured, and at which commit, is kept from the run.
 """
 
 from __future__ import annotations
