@@ -15,7 +15,7 @@ def _figure(columns: int, rows: int = 1, width: float = 4.2, height: float = 3.8
     return figure
 
 
-def heat_maps(rows: list[dict[str, Any]], value: str, panel: str) -> Any:
+def heat_maps(rows: list[dict[str, Any]], value: str, panel: str, what: str = "") -> Any:
     """One heat map a panel, cream to red as in the paper, the number in every cell."""
     panels = list(dict.fromkeys(row[panel] for row in rows))
     across = min(2, len(panels))
@@ -59,12 +59,19 @@ def heat_maps(rows: list[dict[str, Any]], value: str, panel: str) -> Any:
                         fontsize=7,
                         color="white" if dark else "black",
                     )
-        figure.colorbar(shown, ax=axis)
+        figure.colorbar(shown, ax=axis, label=what)
     return figure
 
 
 def curves(
-    rows: list[dict[str, Any]], x: str, y: str, line: str, panel: str, *, log: bool = True
+    rows: list[dict[str, Any]],
+    x: str,
+    y: str,
+    line: str,
+    panel: str,
+    *,
+    log: bool = True,
+    label: str | None = None,
 ) -> Any:
     """Curves over k, one panel each, on a logarithmic scale where asked."""
     panels = list(dict.fromkeys(row[panel] for row in rows))
@@ -76,13 +83,13 @@ def curves(
         axis.set_visible(False)
     for axis, name in zip(axes, panels, strict=False):
         own = [row for row in rows if row[panel] == name]
-        for label in dict.fromkeys(row[line] for row in own):
-            points = sorted((row[x], row[y]) for row in own if row[line] == label)
-            axis.plot(*zip(*points, strict=True), marker="o", markersize=3, label=str(label))
+        for name_of in dict.fromkeys(row[line] for row in own):
+            points = sorted((row[x], row[y]) for row in own if row[line] == name_of)
+            axis.plot(*zip(*points, strict=True), marker="o", markersize=3, label=str(name_of))
         if log:
             axis.set_yscale("log")
         axis.set_xlabel(x)
-        axis.set_ylabel(y)
+        axis.set_ylabel(label or y)
         axis.set_title(str(name), fontsize=10)
         axis.grid(visible=True, alpha=0.3)
     axes[0].legend(fontsize=7)
