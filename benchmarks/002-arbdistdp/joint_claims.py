@@ -135,11 +135,11 @@ def not_below(data: str, other: str) -> Any:
         gaps = [(b["accuracy"] - a["accuracy"], noise(a, b), a["epsilon"])
                 for a, b in zip(mine, theirs, strict=True)]  # fmt: skip
         worst = max(gaps)
-        return (
-            f"at the most {worst[0]:+.1f} points below {other}, at ε = {worst[2]:g} "
-            f"(noise of the runs {worst[1]:.1f})",
-            max(gap - room for gap, room, _ in gaps) <= points,
-        )
+        told = f"{worst[0]:.1f} points below {other} at ε = {worst[2]:g}, the most"
+        if worst[0] <= 0:
+            told = f"nowhere below {other}, nearest by {-worst[0]:.1f} points at ε = {worst[2]:g}"
+        held = max(gap - room for gap, room, _ in gaps) <= points
+        return f"{told} (noise of the runs {worst[1]:.1f})", held
 
     return judge
 
