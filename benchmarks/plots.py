@@ -94,3 +94,16 @@ def curves(
         axis.grid(visible=True, alpha=0.3)
     axes[0].legend(fontsize=7)
     return figure
+
+
+def bars(rows: list[dict[str, Any]], name: str, value: str) -> Any:
+    """One horizontal bar a row, in the order given, with its number at the end."""
+    figure = _figure(1, width=7.5, height=0.6 + 0.36 * len(rows))
+    axis = figure.subplots()
+    drawn = axis.barh([str(row[name]) for row in rows], [row[value] for row in rows])
+    axis.bar_label(drawn, fmt="%.3g", padding=3, fontsize=8)
+    axis.invert_yaxis()
+    axis.set_xlabel(value)
+    axis.margins(x=0.12)
+    axis.grid(visible=True, axis="x", alpha=0.3)
+    return figure
