@@ -54,8 +54,13 @@ def facts(setting: Setting) -> dict[str, Any]:
     }
 
 
-def write(report: Report, folder: Path, setting: Setting) -> Path:
-    """Tables as CSV and JSON, plots as PNG, and the page that puts it all together."""
+def write(
+    report: Report, folder: Path, setting: Setting, made: dict[str, Any] | None = None
+) -> Path:
+    """Tables as CSV and JSON, plots as PNG, and the page that puts it all together.
+
+    ``made`` are the facts of an earlier run whose tables are shown again.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {}
     values = chosen(report.paper, setting)
@@ -70,7 +75,9 @@ def write(report: Report, folder: Path, setting: Setting) -> Path:
             drawn.savefig(picture, format="png", dpi=110)
             (folder / f"figure-{figure.number}.png").write_bytes(picture.getvalue())
             pictures[figure.number] = base64.b64encode(picture.getvalue()).decode()
-    made = facts(setting) | {"seconds of processor": report.seconds, "missing": report.missing}
+    if made is None:
+        made = facts(setting)
+        made |= {"seconds of processor": report.seconds, "missing": report.missing}
     _json(folder / "run.json", made)
     _json(folder / "verdicts.json", [as_data(v) for v in report.verdicts])
     (folder / "RESULT.md").write_text(result(report, made), encoding="utf-8")

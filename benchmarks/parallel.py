@@ -39,12 +39,14 @@ def reports(folders: list[Path], setting: Setting, only: str | None, jobs: int) 
         waiting = []
         for folder in folders:
             report = reproduction.Report(paper=reproduction.load(folder), folder=folder)
-            numbers = [f.number for f in report.paper.FIGURES if only in (None, f.number)]
-            tasks = [(n, pool.submit(_compute, folder, n, silent)) for n in numbers]
+            tasks = [
+                (shown, pool.submit(_compute, folder, number, silent))
+                for number, shown in reproduction.tasks(report.paper, only).items()
+            ]
             waiting.append((report, tasks))
         for report, tasks in waiting:
-            for number, task in tasks:
-                reproduction.enter(report, number, *task.result())
+            for shown, task in tasks:
+                reproduction.enter(report, shown, *task.result())
             reproduction.judge(report, setting)
             yield report
     queue.put(None)

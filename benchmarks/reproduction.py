@@ -75,12 +75,14 @@ class Setting:
 class Figure:
     """One figure or table: how it is computed and how it is drawn.
 
-    ``draw`` is given the chosen value of each switch in ``switches`` by name.
+    ``draw`` is given the chosen value of each switch in ``switches`` by name. A figure that shows
+    the runs of another one names it in ``same_runs``.
     """
 
     number: str
     title: str
     compute: Callable[[Setting], Rows]
+    same_runs: str | None = None
     draw: Callable[..., Any] | None = None
     readings: str = ""
     switches: tuple[str, ...] = ()
@@ -157,6 +159,15 @@ def load(folder: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def tasks(paper: ModuleType, only: str | None) -> dict[str, list[str]]:
+    """The figures to be computed, and for each of them those that show its rows."""
+    found: dict[str, list[str]] = {}
+    for figure in paper.FIGURES:
+        if only in (None, figure.number):
+            found.setdefault(figure.same_runs or figure.number, []).append(figure.number)
+    return found
 
 
 def compute(
@@ -241,20 +252,20 @@ def _verdict(
 def reproduce(folder: Path, setting: Setting, only: str | None = None) -> Report:
     """Compute a paper's figures one after the other and judge its claims."""
     report = Report(paper=load(folder), folder=folder)
-    for figure in report.paper.FIGURES:
-        if only is None or figure.number == only:
-            enter(report, figure.number, *compute(folder, report.paper, figure.number, setting))
+    for number, shown in tasks(report.paper, only).items():
+        enter(report, shown, *compute(folder, report.paper, number, setting))
     judge(report, setting)
     return report
 
 
-def enter(report: Report, number: str, rows: Rows, seconds: float, missing: str) -> None:
-    """Write a figure's numbers into the report."""
-    if missing:
-        report.missing[number] = missing
-        return
-    report.rows[number] = rows
-    report.seconds[number] = seconds
+def enter(report: Report, shown: list[str], rows: Rows, seconds: float, missing: str) -> None:
+    """Write a figure's numbers into the report; figures of the same runs took no time more."""
+    for at, number in enumerate(shown):
+        if missing:
+            report.missing[number] = missing
+        else:
+            report.rows[number] = rows
+            report.seconds[number] = 0.0 if at else seconds
 
 
 def run(
