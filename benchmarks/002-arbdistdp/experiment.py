@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
 import cost
 import generalised
 import joint_claims
@@ -159,8 +160,8 @@ def figure_8(setting: Setting) -> Rows:
         lines = [
             ("DiffP-C4.5", "DiffP-C4.5", suited, 2),
             ("DiffGen", "diffgen", suited, 2),
-            *ours(name),
             ("as printed", "printed", "max", 2),
+            *ours(name),
         ]
         rows += table_rows(name, setting, lines, "beside one party's")
     return rows
@@ -187,9 +188,7 @@ def figure_9(setting: Setting) -> Rows:
         whole = len(generalised.coded(name)[4])
         chosen = np.random.default_rng(FIRST).integers(0, whole, n)
 
-        def once(
-            name: str = name, method: str = method, chosen: np.ndarray = chosen
-        ) -> None:
+        def once(name: str = name, method: str = method, chosen: np.ndarray = chosen) -> None:
             generalised.partition(
                 name, 1.0, method, chosen, FIRST, utility="max", max_leaves=MAX_LEAVES
             )
@@ -246,16 +245,16 @@ def _accuracy(rows: Rows, *, tree: str) -> Any:
          "title": r["line"] if r["l"] is None else f"as printed, l = {r['l']}"}
         for r in rows if r["tree"] == tree
     ]  # fmt: skip
-    return curves(shown, "ε", "accuracy, %", "title", "panel", log=False)
+    return curves(shown, "ε", "accuracy, %", "title", "panel", log=False, across=2)
 
 
 def _times(rows: Rows) -> Any:
     shown = [{**r, "panel": NAMES[r["data"]]} for r in rows]
-    return curves(shown, "records", "seconds", "line", "panel")
+    return curves(shown, "records", "seconds", "line", "panel", across=2)
 
 
 FIGURES = (
-    Figure(number="T4", title="the datasets (Table 4 of the paper)", compute=table_4),
+    Figure(number="T4", title="Table 4: the datasets", compute=table_4),
     Figure(number="7", title="Classification accuracy over ε and l", compute=figure_7,
            draw=_accuracy, switches=("tree",),
            readings="l exists in the protocol as printed only. BA and LA: accuracy on the raw "

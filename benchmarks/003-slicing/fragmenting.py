@@ -10,7 +10,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from learned import SENSITIVE, Task
 
 from sherd.audit.verify.slicing import verify
@@ -25,6 +24,8 @@ from sherd.plan import Plan
 from sherd.randomness import Randomness
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sherd.method import Outcome
 
 COLUMNS = 3
@@ -44,6 +45,7 @@ def parameters(method: str, l: int, **more: Any) -> dict[str, Any]:  # noqa: E74
 def distinct(table: pa.Table, names: list[str]) -> int:
     """How many different rows some fields have.
 
+    >>> import pyarrow as pa
     >>> distinct(pa.table({"a": [1, 1, 2], "b": [3, 3, 3]}), ["a", "b"])
     2
     """

@@ -19,13 +19,13 @@ from sherd import datasets
 from sherd.audit.drawing import drawable
 from sherd.method import Run
 from sherd.plan import Plan
-from sherd.randomness import Randomness
 from sherd.tables.schema import Role
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.method import Outcome
+    from sherd.randomness import Randomness
     from sherd.tables.schema import Schema
 
 DRAWS = 5
