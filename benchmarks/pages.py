@@ -199,7 +199,8 @@ def _page(report: Report, pictures: dict[str, str], made: dict[str, Any]) -> str
         number = figure.number
         if number not in report.rows and number not in report.missing:
             continue
-        lines.append(f"<h2 id='figure-{number}'>Figure {_e(number)}: {_e(figure.title)}</h2>")
+        title = f"Figure {number}: {figure.title}" if number[0].isdigit() else figure.title
+        lines.append(f"<h2 id='figure-{number}'>{_e(title)}</h2>")
         if number in report.missing:
             lines.append(f"<p>Left out: {_e(report.missing[number])}</p>")
             continue

@@ -88,11 +88,14 @@ def curves(
     """
     panels = list(dict.fromkeys(row[panel] for row in rows))
     figure, axes = _grid(panels, across)
+    colours = {called: f"C{at}" for at, called in enumerate(dict.fromkeys(r[line] for r in rows))}
+    shown: dict[str, Any] = {}
     for axis, name in zip(axes, panels, strict=True):
         own = [row for row in rows if row[panel] == name]
         for called in dict.fromkeys(row[line] for row in own):
             points = sorted((row[x], row[y]) for row in own if row[line] == called)
-            axis.plot(*zip(*points, strict=True), marker="o", markersize=3, label=str(called))
+            style = {"marker": "o", "markersize": 3, "color": colours[called]}
+            shown[str(called)] = axis.plot(*zip(*points, strict=True), **style)[0]
         if log:
             axis.set_yscale("log")
         if name in log_x:
@@ -101,8 +104,10 @@ def curves(
         axis.set_ylabel(label or y)
         axis.set_title(str(name), fontsize=10)
         axis.grid(visible=True, alpha=0.3)
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, fontsize=8, loc="outside lower center", ncols=min(5, len(names)))
+    figure.legend(
+        list(shown.values()), list(shown), fontsize=8, loc="outside lower center",
+        ncols=min(5, len(shown)),
+    )  # fmt: skip
     return figure
 
 
@@ -138,4 +143,17 @@ def bars(rows: list[dict[str, Any]], label: str, *, across: int = 3, percent: bo
         list(shown.values()), list(shown), fontsize=8, loc="outside lower center",
         ncols=min(7, len(shown)),
     )  # fmt: skip
+    return figure
+
+
+def flat_bars(rows: list[dict[str, Any]], name: str, value: str) -> Any:
+    """One horizontal bar a row, in the order given, with its number at the end."""
+    figure = _figure(1, width=7.5, height=0.6 + 0.36 * len(rows))
+    axis = figure.subplots()
+    drawn = axis.barh([str(row[name]) for row in rows], [row[value] for row in rows])
+    axis.bar_label(drawn, fmt="%.3g", padding=3, fontsize=8)
+    axis.invert_yaxis()
+    axis.set_xlabel(value)
+    axis.margins(x=0.12)
+    axis.grid(visible=True, axis="x", alpha=0.3)
     return figure
