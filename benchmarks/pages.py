@@ -59,7 +59,7 @@ def write(
 ) -> Path:
     """Tables as CSV and JSON, plots as PNG, and the page that puts it all together.
 
-    ``made`` are the facts of an earlier run whose tables are shown again.
+    ``made`` are the facts of an earlier run whose tables are shown again; they stay as they are.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {}
@@ -68,7 +68,8 @@ def write(
         rows = report.rows.get(figure.number)
         if not rows:
             continue
-        _tables(rows, folder, f"figure-{figure.number}")
+        if made is None:
+            _tables(rows, folder, f"figure-{figure.number}")
         if figure.draw is not None:
             picture = io.BytesIO()
             drawn = figure.draw(rows, **{name: values[name] for name in figure.switches})
@@ -78,7 +79,7 @@ def write(
     if made is None:
         made = facts(setting)
         made |= {"seconds of processor": report.seconds, "missing": report.missing}
-    _json(folder / "run.json", made)
+        _json(folder / "run.json", made)
     _json(folder / "verdicts.json", [as_data(v) for v in report.verdicts])
     (folder / "RESULT.md").write_text(result(report, made), encoding="utf-8")
     page = folder / "index.html"
