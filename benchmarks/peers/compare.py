@@ -72,10 +72,13 @@ def told(command: list[Any]) -> dict[str, Any]:
     return found
 
 
-def line(name: str, used: float, limit: float, ours: float, extra: float, size: int) -> None:
-    """One tool's figures."""
+def line(
+    name: str, used: float, limit: float, ours: float, extra: float | None = None, size: int = 1
+) -> None:
+    """One tool's figures; memory where it was measured."""
+    memory = "-" if extra is None else f"{extra / size:.1f}"
     print(
-        f"  {name:<44}{used:>9.2f} s{used / limit:>11.0f}{used / ours:>10.2f}{extra / size:>12.1f}",
+        f"  {name:<44}{used:>9.2f} s{used / limit:>11.0f}{used / ours:>10.2f}{memory:>12}",
         flush=True,
     )
 
@@ -83,7 +86,7 @@ def line(name: str, used: float, limit: float, ours: float, extra: float, size: 
 def head(title: str) -> None:
     """The heading of a comparison."""
     print(f"\n{title}")
-    print(f"  {'':<44}{'processor':>11}{'× limit':>11}{'× ours':>10}{'memory ÷ t.':>12}")
+    print(f"  {'':<44}{'processor':>11}{'× limit':>11}{'× ours':>10}{'memory ÷ t':>12}")
 
 
 def prepared(rows: int, folder: Path) -> tuple[pa.Table, sherd.Schema]:
@@ -176,9 +179,9 @@ def anonymity(rows: int, folder: Path) -> None:
     from sherd.audit.verify import verify_release
 
     ours = seconds(lambda: verify_release(folder / "bundle"))
-    line("sherd verify: k, labels, hashes of all files", ours, limit, ours, 0, released.nbytes)
+    line("sherd verify: k, labels, hashes of all files", ours, limit, ours)
     start = seconds(lambda: released.group_by(QUASI).aggregate([([], "count_all")]))
-    line("pyarrow's group_by alone", start, limit, ours, 0, released.nbytes)
+    line("pyarrow's group_by alone", start, limit, ours)
     try:
         found = told([python_of("pycanon"), HERE / "run_pycanon.py", folder, SENSITIVE])
     except (PeerMissingError, OSError, subprocess.SubprocessError) as error:
@@ -205,7 +208,7 @@ def microaggregation(rows: int, folder: Path) -> None:
     run = Run(randomness=Randomness.from_system(), threads=1)
     ours = seconds(lambda: plan.spec.run(table, schema, plan, run))
     head(f"individual ranking, k = 100, {rows:,} × 10; limit: np.sort of every column")
-    line("sherd idp-ls, noise and shuffling included", ours, limit, ours, 0, table.nbytes)
+    line("sherd idp-ls, noise and shuffling included", ours, limit, ours)
     try:
         program = rscript()
         pyarrow.csv.write_csv(table, folder / "numbers.csv")
@@ -217,7 +220,7 @@ def microaggregation(rows: int, folder: Path) -> None:
         print(f"  sdcMicro left out: {error}")
         return
     line("sdcMicro, microaggregation(method = 'onedims')", float(done.stdout.split()[-1]), limit,
-         ours, 0, table.nbytes)  # fmt: skip
+         ours)  # fmt: skip
 
 
 def main() -> int:
