@@ -49,19 +49,6 @@ def test_every_protocol_is_more_accurate_than_the_most_frequent_class(
     assert min(told.values()) > least + 0.3
 
 
-def test_more_digits_change_no_more_than_chance_does(generalised: ModuleType) -> None:
-    """At a large ε the largest utility wins whatever l is."""
-    train, _ = generalised.divided("nursery", 1)
-    cuts = [
-        generalised.partition(
-            "nursery", 1000.0, "printed", train, 1, utility="max", digits=digits, max_leaves=50
-        ).specialised.cuts
-        for digits in (2, 6)
-    ]
-    for one, other in zip(*cuts, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_columns_of_each_method(fragmenting: ModuleType) -> None:
     """Three of slicing, one of generalisation, two of bucketisation; every attribute in one."""
     task = fragmenting.Task.adult(1, rows=400, more=4)
