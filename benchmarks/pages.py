@@ -59,7 +59,7 @@ def write(
 ) -> Path:
     """Tables as CSV and JSON, plots as PNG, and the page that puts it all together.
 
-    ``made`` are the facts of an earlier run whose tables are shown again.
+    ``made`` are the facts of an earlier run whose tables are shown again; they stay as they are.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {}
@@ -68,7 +68,8 @@ def write(
         rows = report.rows.get(figure.number)
         if not rows:
             continue
-        _tables(rows, folder, f"figure-{figure.number}")
+        if made is None:
+            _tables(rows, folder, f"figure-{figure.number}")
         if figure.draw is not None:
             picture = io.BytesIO()
             drawn = figure.draw(rows, **{name: values[name] for name in figure.switches})
@@ -78,7 +79,7 @@ def write(
     if made is None:
         made = facts(setting)
         made |= {"seconds of processor": report.seconds, "missing": report.missing}
-    _json(folder / "run.json", made)
+        _json(folder / "run.json", made)
     _json(folder / "verdicts.json", [as_data(v) for v in report.verdicts])
     (folder / "RESULT.md").write_text(result(report, made), encoding="utf-8")
     page = folder / "index.html"
@@ -118,14 +119,27 @@ def _readings(v: Verdict) -> str:
     """Which readings fit, in words; nothing where the claim can be read in one way only."""
     if not v.fits:
         return ""
-    by_verdict = {
-        verdict: [name for name, found in v.fits.items() if found == verdict]
-        for verdict in VERDICTS
-    }
-    kinds = [verdict for verdict in VERDICTS if by_verdict[verdict]]
+    fits = _deciding({tuple(name.split("; ")): verdict for name, verdict in v.fits.items()})
+    kinds = [verdict for verdict in VERDICTS if verdict in fits.values()]
     if len(kinds) == 1:
         return f"{kinds[0]} in each of the {len(v.fits)} readings"
-    return ". ".join(f"{kind.capitalize()} with: {' | '.join(by_verdict[kind])}" for kind in kinds)
+    told = []
+    for kind in kinds:
+        names = ["; ".join(point) for point, found in fits.items() if found == kind]
+        told.append(f"{kind.capitalize()} with: {' | '.join(names)}")
+    return ". ".join(told)
+
+
+def _deciding(fits: dict[tuple[str, ...], str]) -> dict[tuple[str, ...], str]:
+    """The same with the switches left out that no verdict depends on."""
+    for at in reversed(range(len(next(iter(fits))))):
+        fewer: dict[tuple[str, ...], str] = {}
+        for point, verdict in fits.items():
+            if fewer.setdefault(point[:at] + point[at + 1 :], verdict) != verdict:
+                break
+        else:
+            fits = fewer
+    return fits
 
 
 def _tolerance(v: Verdict) -> str:

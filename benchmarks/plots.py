@@ -78,13 +78,13 @@ def curves(
     *,
     log: bool = True,
     label: str | None = None,
-    x_label: str | None = None,
-    log_x: str | None = None,
+    x_labels: dict[str, str] | None = None,
+    log_x: frozenset[str] = frozenset(),
     across: int = 3,
 ) -> Any:
     """Curves, one panel each, on a logarithmic scale where asked.
 
-    ``log_x`` is a word: in panels whose name has it, the other axis is logarithmic too.
+    ``x_labels`` and ``log_x`` speak of panels by name.
     """
     panels = list(dict.fromkeys(row[panel] for row in rows))
     figure, axes = _grid(panels, across)
@@ -98,9 +98,9 @@ def curves(
             shown[str(called)] = axis.plot(*zip(*points, strict=True), **style)[0]
         if log:
             axis.set_yscale("log")
-        if log_x is not None and log_x in str(name):
+        if name in log_x:
             axis.set_xscale("log")
-        axis.set_xlabel(x_label or x)
+        axis.set_xlabel((x_labels or {}).get(name, x))
         axis.set_ylabel(label or y)
         axis.set_title(str(name), fontsize=10)
         axis.grid(visible=True, alpha=0.3)
@@ -111,7 +111,7 @@ def curves(
     return figure
 
 
-def bars(rows: list[dict[str, Any]], label: str, *, across: int = 3) -> Any:
+def bars(rows: list[dict[str, Any]], label: str, *, across: int = 3, percent: bool = False) -> Any:
     """Groups of bars: rows say their ``panel``, ``group``, ``bar`` and ``height``."""
     panels = list(dict.fromkeys(row["panel"] for row in rows))
     figure, axes = _grid(panels, across, height=3.2, width=5.4)
@@ -133,6 +133,8 @@ def bars(rows: list[dict[str, Any]], label: str, *, across: int = 3) -> Any:
         axis.set_ylabel(label)
         axis.set_title(str(name), fontsize=10)
         axis.grid(visible=True, axis="y", alpha=0.3)
+        if percent:
+            axis.set_ylim(min(0.0, *(row["height"] for row in rows)) * 1.05, 105)
     shown: dict[str, Any] = {}
     for axis in axes:
         for handle, called in zip(*axis.get_legend_handles_labels(), strict=True):

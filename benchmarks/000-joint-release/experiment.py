@@ -200,8 +200,11 @@ def _cells(rows: Rows, scenario: str, loss: str) -> Rows:
 
 
 def _beyond_noise(cells: Rows) -> float:
-    """The largest difference that two standard errors of the runs do not explain."""
-    return max(max(0.0, abs(r["difference"]) - 2 * r["error"]) for r in cells)
+    """The largest difference that four standard errors do not explain.
+
+    Four, not two: it is the largest of many cells, and errors of few runs are themselves uncertain.
+    """
+    return max(max(0.0, abs(r["difference"]) - 4 * r["error"]) for r in cells)
 
 
 def _mean(cells: Rows) -> tuple[float, float]:

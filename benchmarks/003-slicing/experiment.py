@@ -213,7 +213,8 @@ def _accuracies(rows: Rows, *, learned: str) -> Any:
     shown = [{**r, "panel": panels[r["over"]], "x": r[r["over"]]}
              for r in rows if r["learned"] == learned]  # fmt: skip
     return curves(shown, "x", "accuracy", "method", "panel", log=False,
-                  x_label="number of attributes, or l", across=2)  # fmt: skip
+                  x_labels={panels["attributes"]: "number of attributes", panels["l"]: "l"},
+                  across=2)  # fmt: skip
 
 
 def _rates(rows: Rows, *, rate: str) -> Any:

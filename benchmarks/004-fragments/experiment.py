@@ -38,25 +38,23 @@ READINGS_ABOUT = {
 Judged = tuple[str, bool | None]
 
 
-def _panels(rows: Rows, part: str, of: str) -> Rows:
-    name = {"tuples": "tuples, γ = {}", "gamma": "10,000 tuples"}[part]
-    return [
-        {**r, "panel": f"{r['algorithm']}; {name.format(r['gamma'])}", "line": f"k = {r['k']}",
-         "x": r["rows"] if part == "tuples" else r["gamma"], of: r[of]}
-        for r in rows if r["part"] == part
-    ]  # fmt: skip
-
-
 def _drawn(of: str, label: str, *, log: bool, percent: bool = False) -> Any:
     """Both parts of a figure: over the number of tuples, and over γ."""
 
     def draw(rows: Rows) -> Any:
-        shown = _panels(rows, "tuples", of) + _panels(rows, "gamma", of)
-        if percent:
-            shown = [{**r, of: 100 * r[of]} for r in shown]
+        shown = []
+        for r in sorted(rows, key=lambda r: (r["part"] == "gamma", -r["gamma"], r["k"])):
+            tuples = r["part"] == "tuples"
+            panel = f"{r['algorithm']}; " + (f"γ = {r['gamma']}" if tuples else "10,000 tuples")
+            shown.append(
+                {"panel": panel, "line": f"k = {r['k']}", "tuples": tuples,
+                 "x": r["rows"] if tuples else r["gamma"], "y": r[of] * (100 if percent else 1)}
+            )  # fmt: skip
+        names = {r["panel"]: "tuples" if r["tuples"] else "γ" for r in shown}
+        wide = frozenset(name for name, axis in names.items() if axis == "tuples")
         return curves(
-            shown, "x", of, "line", "panel", log=log, label=label,
-            x_label="tuples, or γ", log_x="tuples",
+            shown, "x", "y", "line", "panel", log=log, label=label, x_labels=names, log_x=wide,
+            across=2,
         )  # fmt: skip
 
     return draw
@@ -74,11 +72,11 @@ def _draw_7(rows: Rows) -> Any:
 
 def _draw_utility(rows: Rows) -> Any:
     shown = [
-        {"panel": "; ".join(filter(None, (r["algorithm"], r.get("fragments")))),
+        {"panel": r["algorithm"] + (f"; {r['fragments']} fragments" if "fragments" in r else ""),
          "group": r["query"], "bar": r["grouping"], "height": 100 * r["utility"]}
         for r in rows
     ]  # fmt: skip
-    return bars(shown, "utility, %", across=2)
+    return bars(shown, "utility, %", across=2, percent=True)
 
 
 def _draw_15(rows: Rows) -> Any:
@@ -89,8 +87,9 @@ def _draw_15(rows: Rows) -> Any:
         for key, line in (("real", "real"), ("without", "without loose associations"),
                           ("with", "with loose associations (ordered)"))
     ]  # fmt: skip
+    names = {r["panel"]: "level of education" for r in shown}
     return curves(shown, "x", "y", "line", "panel", log=False, label="average weekly earnings",
-                  x_label="level of education", across=2)  # fmt: skip
+                  x_labels=names, across=2)  # fmt: skip
 
 
 FIGURES = (

@@ -242,7 +242,10 @@ def test_results_are_put_into_readmes(
         recording.main()
 
 
-@pytest.mark.parametrize("folder", sorted(p.parent for p in BENCHMARKS.glob("*/experiment.py")))
+@pytest.mark.slow  # `make reproduce` finds the same, later
+@pytest.mark.parametrize(
+    "folder", sorted(p.parent for p in BENCHMARKS.glob("*/experiment.py")), ids=lambda p: p.name
+)
 def test_every_paper_records_its_claims(framework: ModuleType, folder: Path) -> None:
     """Each claim has a text and a record, and each record a claim."""
     import records
