@@ -143,7 +143,17 @@ def _deciding(fits: dict[tuple[str, ...], str]) -> dict[tuple[str, ...], str]:
 
 
 def _tolerance(v: Verdict) -> str:
-    return ", ".join(f"{name} {value}" for name, value in v.tolerance.items())
+    return _listed(v.tolerance)
+
+
+def _listed(named: Any) -> str:
+    """Names and values, those inside others in brackets."""
+    if not isinstance(named, dict):
+        return str(named)
+    return ", ".join(
+        f"{name} ({_listed(value)})" if isinstance(value, dict) else f"{name} {value}"
+        for name, value in named.items()
+    )
 
 
 def result(report: Report, made: dict[str, Any]) -> str:

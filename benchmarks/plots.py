@@ -106,7 +106,7 @@ def curves(
         axis.grid(visible=True, alpha=0.3)
     figure.legend(
         list(shown.values()), list(shown), fontsize=8, loc="outside lower center",
-        ncols=min(5, len(shown)),
+        ncols=min(5, len(shown), 2 * min(across, len(panels))),
     )  # fmt: skip
     return figure
 

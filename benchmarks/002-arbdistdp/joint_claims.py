@@ -118,11 +118,12 @@ def scaling(data: str) -> Any:
                 gap = abs(a["accuracy"] - b["accuracy"])
                 largest = max(largest, (gap, epsilon))
                 beyond = max(beyond, gap - noise(a, b))
-        return (
+        told = (
             f"largest span {largest[0]:.1f} points, at ε = {largest[1]:g}; {beyond:.1f} beyond the "
-            "noise of the runs",
-            beyond <= span,
+            "noise of the runs"
         )
+        # A larger span that noise may explain tells nothing about the digits.
+        return told, False if beyond > span else True if largest[0] <= span else None
 
     return judge
 
