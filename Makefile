@@ -43,7 +43,7 @@ test: $(READY) lint ## set up everything and pass the tests
 	$(BIN)/python tests/coverage_floor.py
 	$(MAKE) reproduce
 
-# The budget of time: 10 minutes on 2 cores, enforced; it takes about 4.
+# The budget of time is 10 minutes on 2 cores; it needs about 250 s of processor time.
 reproduce: $(READY) ## the papers' experiments in short; fails when a verdict changes unrecorded
 	timeout 600 $(BIN)/sherd reproduce --quick -o out/reproduce
 

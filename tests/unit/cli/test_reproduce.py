@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -61,9 +62,7 @@ def _framework(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The checkout's framework, forgotten again after the test."""
     monkeypatch.setenv("SHERD_BENCHMARKS", str(BENCHMARKS))
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-    import reproduction
-
-    return reproduction
+    return importlib.import_module("reproduction")
 
 
 @pytest.fixture(name="record")
@@ -193,8 +192,7 @@ def test_records_are_checked(
     record: Callable[[str], None], framework: ModuleType, record_of_small: str, message: str
 ) -> None:
     """A verdict other than "reproduced" needs a reason; nothing else may be written."""
-    import records
-
+    records = importlib.import_module("records")
     record(f"small: {record_of_small}\n")
     with pytest.raises(records.RecordError, match=message):
         records.load(framework.HERE / "900-toy")
@@ -225,8 +223,7 @@ def test_results_are_put_into_readmes(
     record: Callable[[str], None], framework: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the marks, judged again by the claims as they stand now."""
-    import record as recording
-
+    recording = importlib.import_module("record")
     assert _run("--quick") == 0
     readme = framework.HERE / "900-toy" / "README.md"
     readme.write_text(f"before\n{recording.BEGIN}\nOUTDATED\n{recording.END}\nafter\n")
@@ -248,8 +245,7 @@ def test_results_are_put_into_readmes(
 )
 def test_every_paper_records_its_claims(framework: ModuleType, folder: Path) -> None:
     """Each claim has a text and a record, and each record a claim."""
-    import records
-
+    records = importlib.import_module("records")
     paper = framework.load(folder)
     recorded = records.load(folder)
     assert [claim.id for claim in paper.CLAIMS if claim.id not in recorded] == []
