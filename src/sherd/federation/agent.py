@@ -23,7 +23,7 @@ from sherd.errors import (
 from sherd.federation import linking, outbox
 from sherd.federation.envelope import open_envelope, seal
 from sherd.federation.failpoints import reach
-from sherd.federation.journal import Journal, Outgoing
+from sherd.federation.journal import FETCHED, Journal, Outgoing
 from sherd.federation.keys import verify_plan
 from sherd.protocols.knowledge import OwnerData
 from sherd.protocols.owner import Owner, OwnerTask
@@ -70,8 +70,9 @@ class Agent:
         self.ledger = Ledger(home.ledger)
         self.journal = Journal(home.journal)
         self._clock = clock
-        self._released: set[str] = set()
+        self._released = self.journal.unfetched(since=self.now() - REMEMBERED)
         outbox.recover(self.ledger)
+        outbox.sweep(home, self.ledger)
 
     def now(self) -> int:
         """The time in whole seconds."""
@@ -340,7 +341,7 @@ class Agent:
             self.journal.acknowledge(message)
 
     def _take_releases(self) -> None:
-        """Fetch the releases of rounds that were closed since the agent started, once each."""
+        """Fetch the releases of closed rounds, once each while the agent runs."""
         for round_id in sorted(self._released):
             data = self.journal.round(round_id)
             self._released.discard(round_id)
@@ -348,7 +349,7 @@ class Agent:
                 continue
             try:
                 outbox.fetch_release(self.home, self.client, round_id, data.manifest)
-                self.journal.note(round_id, "fetched the release", data.manifest)
+                self.journal.note(round_id, FETCHED, data.manifest)
             except SherdError as error:
                 # It is published all the same, and can be had from the aggregator later.
                 self.journal.note(round_id, "could not fetch the release", error.what)

@@ -7,6 +7,7 @@ there is there, linking and assembling begin anew after a crash and end in one r
 from __future__ import annotations
 
 import hashlib
+import shutil
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -252,6 +253,7 @@ class Aggregator:
             )
             work.add_bulk(dict(zip(attachment.chunks, pieces, strict=True)))
             told = self._keep(work, machine, messages)
+            reach("aggregator.linking")
         reach("aggregator.linked")
         self.listener(told)
 
@@ -301,6 +303,8 @@ class Aggregator:
         except SherdError as error:
             raise VerificationError(error.what) from None
         self.releases.mkdir(parents=True, exist_ok=True)
+        for left in self.releases.glob(f".{round_id}.staged-*"):
+            shutil.rmtree(left, ignore_errors=True)  # by a run that died before it published
         staged = release.stage(folder)
         reach("aggregator.staged")
         staged.publish()

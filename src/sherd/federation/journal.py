@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION = 1
+FETCHED = "fetched the release"
+"""What the audit log says once an owner has a release."""
 FAR = 2**62
 """The deadline of a round whose terms are not known yet."""
 
@@ -168,6 +170,17 @@ class Journal:
             Outgoing(round=r, sequence=s, raw=raw, files=json.loads(files))
             for r, s, raw, files in rows
         ]
+
+    def unfetched(self, *, since: int) -> set[str]:
+        """The rounds with a release that was never fetched, whose deadline is not long past."""
+        with self._open() as db:
+            rows = db.execute(
+                "SELECT data FROM rounds WHERE ended = 1 AND deadline >= ? AND NOT EXISTS"
+                " (SELECT 1 FROM audit WHERE audit.round = rounds.id AND event = ?)",
+                (since, FETCHED),
+            ).fetchall()
+        found = [from_data(OwnerData, json.loads(row[0])) for row in rows]
+        return {data.round for data in found if data.manifest is not None}
 
     def files_of(self, round_id: str) -> list[str]:
         """Where everything lies that a round announced; empty while something is unsent."""

@@ -8,6 +8,7 @@ afterwards sends the same bytes.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,17 @@ def recover(ledger: Ledger) -> list[Path]:
     from sherd.release import digest as file_digest
 
     return ledger.recover(lambda folder: file_digest(folder / MANIFEST))
+
+
+def sweep(home: Home, ledger: Ledger) -> None:
+    """Throw away what a dead agent had half done and not paid for; only for the one agent."""
+    for staged in home.outbox.glob(".*.staged-*"):
+        if ledger.charge_of(staged.name[1:].partition(".")[0]) is None:
+            shutil.rmtree(staged, ignore_errors=True)
+    for fetched in home.releases.glob(".*"):
+        shutil.rmtree(fetched, ignore_errors=True)
+    for bulk in home.bulk.glob(".*"):
+        bulk.unlink(missing_ok=True)
 
 
 def occasion_hash(machine: Owner) -> str:
@@ -113,6 +125,7 @@ def _protect(home: Home, ledger: Ledger, machine: Owner, client: Client) -> None
         # shuffles them after the join.
         settings=Settings(keep_order=vertical),
         format=SUFFIX.removeprefix("."),
+        before_publishing=lambda _release: reach("owner.staged"),
         occasion=Occasion(hash=occasion_hash(machine), note=f"round {data.round}"),
     )
 
@@ -194,7 +207,6 @@ def write_witness(home: Home, head: str) -> None:
 def fetch_release(home: Home, client: Client, round_id: str, manifest_sha256: str) -> Path:
     """The joint release, fetched into the owner's folder and checked file by file."""
     import hashlib
-    import shutil
     import tempfile
 
     from sherd.release import MANIFEST
@@ -213,6 +225,7 @@ def fetch_release(home: Home, client: Client, round_id: str, manifest_sha256: st
             client.download(round_id, path.name, path, size=int(entry["bytes"]))
             if file_digest(path) != entry["sha256"]:
                 raise VerificationError("a file of the release is not what its manifest says")
+        reach("owner.fetched")
         staged.rename(target)
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
