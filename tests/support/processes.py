@@ -28,7 +28,7 @@ from sherd.federation.keys import fingerprint
 from sherd.federation.premises import Premises, Settings
 from sherd.protocols.states import OWNER_ENDS, ROUND_ENDS, RoundState
 from sherd.protocols.terms import Kind, Linkage, Terms
-from sherd.protocols.values import digest
+from sherd.protocols.values import canonical, digest, to_data
 from sherd.release import MANIFEST
 from sherd.release import digest as file_digest
 
@@ -137,8 +137,8 @@ class Village:
         return home
 
     def start(self, who: str, conditions: Conditions | None = None) -> Spawned:
-        """Start the aggregator or an owner's agent."""
-        self.stop(who)
+        """Start the aggregator or an owner's agent; one that runs is killed first."""
+        self.kill(who)
         if who == "aggregator":
             command = ["aggregator", "serve", "--home", str(self.premises.folder), "--port"]
             command += [str(self.port), *(["--plain"] if self.plain else [])]
@@ -157,9 +157,13 @@ class Village:
         for who in ("aggregator", *self.homes):
             self.start(who, conditions.get(who))
 
-    def _await_service(self, process: Spawned) -> None:
+    def client(self) -> httpx.Client:
+        """A line to the service for somebody without a certificate."""
         context = ssl.create_default_context(cafile=str(self.premises.authority))
-        with httpx.Client(verify=context, trust_env=False) as client:
+        return httpx.Client(verify=context, trust_env=False)
+
+    def _await_service(self, process: Spawned) -> None:
+        with self.client() as client:
 
             def answers() -> bool:
                 assert process.poll() is None, self.logs[-1].read_text()
@@ -169,19 +173,19 @@ class Village:
 
             wait_until(answers, "the aggregator answers")
 
-    def stop(self, who: str) -> None:
-        """End a process, gently."""
+    def kill(self, who: str) -> None:
+        """End a process at once."""
         process = self.running.pop(who, None)
         if process is not None:
-            process.stop()
+            process.kill()
 
     def close(self) -> None:
         """End everything."""
         for who in list(self.running):
-            self.stop(who)
+            self.kill(who)
 
     def open_round(self, round_id: str = "r1", **changes: Any) -> None:
-        """Open a round of all owners, from outside the service's process."""
+        """Open a round of all owners, as the operator does."""
         base: dict[str, Any] = {
             "round": round_id,
             "aggregator": "registry",
@@ -194,9 +198,12 @@ class Village:
         }
         if changes.get("kind") is Kind.VERTICAL:
             base["linkage"] = Linkage.OPRF
-        aggregator = self.premises.aggregator()
-        aggregator.open_round(Terms(**{**base, **changes}))
-        aggregator.store.close()
+        body = canonical(to_data(Terms(**{**base, **changes})))
+        token = (self.premises.folder / "operator.token").read_text()
+        headers = {"Authorization": f"Bearer {token}"}
+        with self.client() as client:
+            answer = client.post(f"{self.service}/v1/rounds", content=body, headers=headers)
+        assert answer.status_code == httpx.codes.CREATED, answer.text
 
     def round(self, round_id: str = "r1") -> RoundData:
         """What the aggregator knows of a round."""

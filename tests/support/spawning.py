@@ -10,7 +10,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
-import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ LIBRARIES = [
     "pytest", "numpy", "pyarrow", "pyarrow.parquet", "pyarrow.compute", "fastapi", "uvicorn",
     "uvicorn.protocols.http.h11_impl", "sqlalchemy", "sqlalchemy.dialects.sqlite", "httpx",
     "cryptography.x509", "cryptography.hazmat.primitives.asymmetric.ed25519", "yaml", "click",
-    "opendp", "narwhals", "spawning",
+    "opendp.measurements", "narwhals", "rbcl", "jinja2", "psycopg", "spawning",
 ]  # fmt: skip
 
 _context = multiprocessing.get_context("forkserver")
@@ -34,11 +33,10 @@ _context = multiprocessing.get_context("forkserver")
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """What a process meets: a place to die at, a clock that is off, files that cannot grow."""
+    """What a process meets: a place to die at, a clock that is off."""
 
     failpoint: str | None = None
     clock_off: float = 0.0
-    environment: tuple[tuple[str, str], ...] = ()
 
 
 def _run(command: list[str], log: str, conditions: Conditions) -> None:
@@ -49,8 +47,8 @@ def _run(command: list[str], log: str, conditions: Conditions) -> None:
     os.close(out)
     sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
-    os.environ.pop("SHERD_FAILPOINT", None)
-    os.environ.update(conditions.environment)
+    for name in ("SHERD_FAILPOINT", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        os.environ.pop(name, None)
     if conditions.failpoint is not None:
         os.environ["SHERD_FAILPOINT"] = conditions.failpoint
     if conditions.clock_off:
@@ -92,15 +90,6 @@ class Spawned:
         """As ``kill -9`` does, wherever the process is."""
         self._process.kill()
         self._process.join()
-
-    def stop(self) -> None:
-        """Ask the process to end, and make it."""
-        if self.poll() is not None:
-            return
-        os.kill(self.pid, signal.SIGTERM)
-        self._process.join(15)
-        if self.poll() is None:
-            self.kill()
 
     def limit_files(self, size: int | None) -> None:
         """Let no file of the running process grow beyond so many bytes, or any."""

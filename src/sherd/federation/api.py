@@ -7,6 +7,7 @@ its own. Errors carry a code and a public sentence and nothing else.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import secrets
 import threading
@@ -149,14 +150,17 @@ async def inbox(body: Seen, member: AnOwner, service: Served) -> dict[str, list[
     """Messages for an owner; waits for the first if asked to."""
     until = time.monotonic() + body.wait
     store, since = service.aggregator.store, service.aggregator.now() - KEPT_SECONDS
-    while True:
-        found = await run_in_threadpool(store.inbox, member.name, body.seen, since=since)
-        left = until - time.monotonic()
-        if found or left <= 0:
-            service.metrics.sent(len(found))
-            return {"messages": [raw.decode("ascii") for raw in found]}
-        # Another process of ours may have written: look now and then without a bell.
-        await service.bell.wait(member.name, min(left, 2.0))
+    with service.bell.listening(member.name) as rung:
+        while True:
+            rung.clear()
+            found = await run_in_threadpool(store.inbox, member.name, body.seen, since=since)
+            left = until - time.monotonic()
+            if found or left <= 0:
+                service.metrics.sent(len(found))
+                return {"messages": [raw.decode("ascii") for raw in found]}
+            # Another process of ours may have written: look now and then without a bell.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(rung.wait(), min(left, 2.0))
 
 
 @router.post("/rounds/{round_id}/messages")

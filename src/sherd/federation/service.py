@@ -18,6 +18,8 @@ from sherd.federation.storage import Member
 from sherd.protocols.reasons import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sherd.federation.aggregator import Aggregator
 
 OWNER, OPERATOR, ANALYST = "owner", "operator", "analyst"
@@ -48,13 +50,16 @@ class Bell:
             for event in self._waiting.get(name, ()):
                 event.set()
 
-    async def wait(self, name: str, seconds: float) -> None:
-        """Wait until rung, at most so long."""
+    @contextlib.contextmanager
+    def listening(self, name: str) -> Iterator[asyncio.Event]:
+        """An event that is set when rung for somebody.
+
+        Whoever listens before they look misses nothing that comes between looking and waiting.
+        """
         event = asyncio.Event()
         self._waiting.setdefault(name, set()).add(event)
         try:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(event.wait(), seconds)
+            yield event
         finally:
             self._waiting[name].discard(event)
 
