@@ -104,7 +104,7 @@ class Village:
     ) -> Home:
         """Set up and enrol an owner."""
         folder = self.folder / name
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         pq.write_table(table, folder / "table.parquet")
         (folder / "schema.yaml").write_text(schema, encoding="utf-8")
         home = Home.make(

@@ -99,6 +99,7 @@ class Spawned:
 
 def spawn(command: list[str], log: Path, conditions: Conditions | None = None) -> Spawned:
     """Start ``sherd COMMAND`` with its output in ``log``."""
+    log.touch()
     _context.set_forkserver_preload(LIBRARIES)
     process = _context.Process(
         target=_run, args=(command, str(log), conditions or Conditions()), daemon=True

@@ -275,6 +275,7 @@ def _peer_error(_request: Request, error: Exception) -> JSONResponse:
 def _our_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SherdError)
     if isinstance(error, OutsideError):
+        log.error("request failed", extra={"code": error.code})
         return _error(503, error.code, "the aggregator has a problem; try again later")
     return _error(403 if isinstance(error, RefusedError) else 400, error.code, error.what)
 

@@ -86,12 +86,22 @@ def _translated() -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         # The driver's message may hold an address or a value; its kind is enough.
-        kind = "is not reachable or busy" if isinstance(error, OperationalError) else "failed"
         raise StorageError(
-            f"the aggregator's database {kind}",
+            f"the aggregator's database {_kind(error)}",
             got=type(getattr(error, "orig", None) or error).__name__,
             do="check that it runs, has room, and was made by `sherd aggregator init`",
         ) from None
+
+
+def _kind(error: SQLAlchemyError) -> str:
+    """What happened to the database, from the driver's code."""
+    cause = getattr(error, "orig", None)
+    code = getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None) or ""
+    if code in ("SQLITE_FULL", "53100"):
+        return "has no room left"
+    if code.startswith("SQLITE_IOERR"):
+        return "cannot be read or written"
+    return "is not reachable or busy" if isinstance(error, OperationalError) else "failed"
 
 
 def migrate(engine: Engine) -> None:
