@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 REMEMBERED = 30 * 24 * 3600
 """How long after its deadline a round may still be spoken of; the aggregator forgets earlier."""
 
+PAUSE = 0.2
+"""Seconds to wait when the network fails; doubled while no call is answered."""
+
 GONE = frozenset({Reason.LATE, Reason.ENDED})
 """Answers that mean: the round is over for us."""
 
@@ -87,21 +90,21 @@ class Agent:
         fetched = self._fetch(wait)
         after = self.work()
         self._flush()
-        self._take_releases()
         linking.tidy(self.home, self.journal)
+        self._take_releases()
         return before or fetched or after
 
     def run(self, *, wait: float = 20.0, until: Callable[[], bool] = lambda: False) -> None:
-        """Step until told to stop; a network that fails is waited for."""
-        pause = 0.2
+        """Step until told to stop; a network that fails is waited for, longer if all of it does."""
+        pause, heard = PAUSE, -1
         while not until():
             try:
                 self.step(wait=wait)
-                pause = 0.2
             except ConnectionFailedError as error:
                 self.journal.note("", "network", error.what)
+                pause = PAUSE if self.client.answered > heard else min(pause * 2, 30.0)
+                heard = self.client.answered
                 time.sleep(pause)
-                pause = min(pause * 2, 30.0)
 
     def _fetch(self, wait: float) -> bool:
         # A task that is left waits for a person or for the disk: look again soon.
@@ -341,11 +344,11 @@ class Agent:
             self.journal.acknowledge(message)
 
     def _take_releases(self) -> None:
-        """Fetch the releases of closed rounds, once each while the agent runs."""
+        """Fetch the releases of closed rounds; what is not as announced is left."""
         for round_id in sorted(self._released):
             data = self.journal.round(round_id)
-            self._released.discard(round_id)
             if data is None or data.manifest is None or (self.home.releases / round_id).exists():
+                self._released.discard(round_id)
                 continue
             try:
                 outbox.fetch_release(self.home, self.client, round_id, data.manifest)
@@ -353,6 +356,9 @@ class Agent:
             except SherdError as error:
                 # It is published all the same, and can be had from the aggregator later.
                 self.journal.note(round_id, "could not fetch the release", error.what)
+                if isinstance(error, ConnectionFailedError):
+                    raise
+            self._released.discard(round_id)
 
     def _rejected(self, message: Outgoing, reason: Reason) -> None:
         machine = self._machine(message.round)

@@ -63,6 +63,8 @@ class Client:
         self._aggregator = aggregator
         self._key = key
         self._token: str | None = None
+        self.answered = 0
+        """How many calls were answered and not refused."""
         self._http = httpx.Client(
             base_url=url,
             verify=True if context is None else context,
@@ -85,6 +87,7 @@ class Client:
             if answer.status_code == httpx.codes.UNAUTHORIZED and not last:
                 self._token = None
                 continue
+            self.answered += answer.is_success
             return _checked(answer)
         raise AssertionError
 

@@ -115,6 +115,11 @@ class RoundWork:
         where = (CHUNKS.c.round == self._id, CHUNKS.c.sha256 == sha256)
         return self._db.execute(select(CHUNKS.c.sha256).where(*where)).first() is not None
 
+    def _announced(self, sender: str, sha256: str) -> bool:
+        mine = (MESSAGES.c.round == self._id, MESSAGES.c.sender == sender)
+        raws = self._db.execute(select(MESSAGES.c.raw).where(*mine)).scalars()
+        return any(f'"{sha256}"'.encode() in bytes(raw) for raw in raws)
+
     def put_chunk(self, sender: str, sha256: str, data: bytes) -> list[tuple[str, int]] | None:
         """Keep a chunk that its sender announced; the messages it completed, by sender and number.
 
@@ -123,7 +128,8 @@ class RoundWork:
         mine = (WANTED.c.round == self._id, WANTED.c.sha256 == sha256)
         rows = self._db.execute(select(WANTED.c.sender, WANTED.c.sequence).where(*mine)).all()
         if sender not in {row[0] for row in rows}:
-            return [] if self._has_chunk(sha256) else None
+            # It may have come before, even in a round that ended meanwhile.
+            return [] if self._announced(sender, sha256) else None
         if not self._has_chunk(sha256):
             self._db.execute(insert(CHUNKS).values(round=self._id, sha256=sha256, data=data))
         self._db.execute(delete(WANTED).where(*mine))
