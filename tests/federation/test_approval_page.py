@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from browsing import axe, browser, violations, visited  # noqa: F401 - fixtures
+from browsing import axe_fixture, browser_fixture, violations, visited  # noqa: F401 - fixtures
 from consortium import AppTransport
 from people import SCHEMA, people
 from spawning import spawn
@@ -214,7 +214,10 @@ def test_only_this_machine(consortium: Consortium) -> None:
 
 
 def test_page_command_in_a_browser(
-    consortium: Consortium, tmp_path: Path, browser: Any, axe: str  # noqa: F811 - fixtures
+    consortium: Consortium,
+    tmp_path: Path,
+    browser: Any,
+    axe: str,
 ) -> None:
     """`sherd owner page`: shown in Chromium in light and dark, accessible, approved by a click."""
     from processes import wait_until

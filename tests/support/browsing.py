@@ -27,8 +27,8 @@ def require_or_skip(reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture(scope="session", name="axe")
+def axe_fixture(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The source of axe-core: a file that SHERD_AXE names, or fetched by npm."""
     given = os.environ.get("SHERD_AXE")
     if given:
@@ -53,8 +53,8 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
         return member.read().decode()
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+@pytest.fixture(scope="module", name="browser")
+def browser_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Chromium without a window, with a log of its console and its network."""
     try:
         from selenium import webdriver

@@ -75,14 +75,14 @@ class LossyProxy:
                 threading.Thread(target=self._serve, args=(near,), daemon=True).start()
 
     def _serve(self, near: socket.socket) -> None:
-        with contextlib.suppress(OSError), near:
-            with socket.create_connection(("127.0.0.1", self._target)) as far:
-                caller, service = _Line(near), _Line(far)
-                while (request := caller.message()) is not None:
-                    answer = self._call(request, service)
-                    if answer is None:
-                        return
-                    near.sendall(answer)
+        target = ("127.0.0.1", self._target)
+        with contextlib.suppress(OSError), near, socket.create_connection(target) as far:
+            caller, service = _Line(near), _Line(far)
+            while (request := caller.message()) is not None:
+                answer = self._call(request, service)
+                if answer is None:
+                    return
+                near.sendall(answer)
 
     def _call(self, request: bytes, service: _Line) -> bytes | None:
         """The answer to a request; None where the connection is to break."""

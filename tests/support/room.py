@@ -25,9 +25,12 @@ def may_mount() -> bool:
     """Whether file systems can be mounted here."""
     if os.geteuid() != 0:
         return False
-    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(subprocess.SubprocessError):
-        with small_disk(Path(folder), 1):
-            return True
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.suppress(OSError, subprocess.SubprocessError),
+        small_disk(Path(folder), 1),
+    ):
+        return True
     return False
 
 
