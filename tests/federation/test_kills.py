@@ -103,7 +103,12 @@ def test_kill_at_every_place(villages: Villages, kind: Kind, place: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("kind", "place"), [case for case in CASES if case[1].startswith("aggregator")]
+    ("kind", "place"),
+    [
+        pytest.param(kind, place, marks=pytest.mark.slow if kind is Kind.VERTICAL else ())
+        for kind, place in CASES
+        if place.startswith("aggregator")
+    ],
 )
 def test_kill_the_aggregator_on_postgresql(
     villages: Villages, postgresql: str, kind: Kind, place: str
