@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from sherd.errors import StorageError
 from sherd.protocols.knowledge import OwnerData
 from sherd.protocols.states import OWNER_ENDS
-from sherd.protocols.values import canonical, from_data, to_data
+from sherd.protocols.values import from_data, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,7 +127,7 @@ class Journal:
                     data.state in OWNER_ENDS,
                     data.received,
                     FAR if data.terms is None else data.terms.deadline,
-                    canonical(to_data(data)).decode(),
+                    text(data),
                 ),
             )
             for each in outgoing:

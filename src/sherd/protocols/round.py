@@ -257,7 +257,7 @@ class Round:
         linked = data.terms.linkage is not Linkage.NONE
         self._move(RoundEvent.LINKAGE_BEGINS if linked else RoundEvent.NO_LINKAGE)
         for owner in data.plan.owners:
-            self._send(owner, Signed(signatures=data.signatures, head=data.heads.get(owner)))
+            self._send(owner, Signed(signatures=dict(data.signatures), head=data.heads.get(owner)))
 
     def _refusal(self, sender: str, body: Refusal) -> None:
         data = self.data

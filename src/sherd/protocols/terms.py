@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError
-from sherd.protocols.values import digest, to_data
+from sherd.protocols.values import text
 
 if TYPE_CHECKING:
     from sherd.plan import Plan
@@ -243,7 +244,7 @@ class JointPlan:
     @functools.cached_property
     def hash(self) -> str:
         """The sha256 of the plan's canonical form."""
-        return digest(to_data(self))
+        return hashlib.sha256(text(self).encode("ascii")).hexdigest()
 
     @property
     def owners(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from sherd.federation.storage.tables import (
 from sherd.federation.storage.work import RoundWork, Sent, write_sent
 from sherd.protocols.knowledge import RoundData
 from sherd.protocols.states import ROUND_ENDS, RoundState
-from sherd.protocols.values import canonical, from_data, to_data
+from sherd.protocols.values import from_data, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -174,7 +174,7 @@ class Store:
             row = {
                 "id": data.terms.round,
                 "state": data.state.value,
-                "data": canonical(to_data(data)).decode(),
+                "data": text(data),
                 "opened": now,
                 "deadline": data.terms.deadline,
             }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import delete, insert, select, update
 
 from sherd.federation.storage.tables import CHUNKS, GRANTS, HEADS, MESSAGES, ROUNDS, WANTED
-from sherd.protocols.values import canonical, to_data
+from sherd.protocols.values import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -66,7 +66,7 @@ class RoundWork:
 
     def save(self, sent: Iterable[Sent], *, now: int) -> None:
         """Keep what the round knows now, and what it sends."""
-        self.saved = canonical(to_data(self.data)).decode()
+        self.saved = text(self.data)
         row = {"state": self.data.state.value, "data": self.saved}
         self._db.execute(update(ROUNDS).where(ROUNDS.c.id == self._id).values(row))
         write_sent(self._db, self._id, self.data.terms.aggregator, sent, now)
