@@ -18,7 +18,7 @@ from sherd.federation.chunks import check_chunk, describe, gather
 from sherd.federation.envelope import open_envelope, seal
 from sherd.federation.failpoints import reach
 from sherd.federation.keys import SigningKey, verify_plan
-from sherd.federation.storage import RoundWork, Sent, Store
+from sherd.federation.storage import Member, RoundWork, Sent, Store
 from sherd.protocols.knowledge import RoundData
 from sherd.protocols.linkage import check_pseudonyms, intersection, overlap
 from sherd.protocols.messages import CHUNK, Delivery, Message, attachments
@@ -28,6 +28,7 @@ from sherd.protocols.states import RoundState
 from sherd.protocols.terms import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from sherd.protocols.messages import Attachment
@@ -108,49 +109,77 @@ class Aggregator:
 
     # what owners send
 
-    def receive(self, owner: str, round_id: str, raw: bytes) -> list[str]:
-        """Take an envelope of an owner; the chunks it announced that have not come."""
+    def receive(
+        self, owner: str, round_id: str, raw: bytes, chunks: Sequence[bytes] = ()
+    ) -> list[str]:
+        """Take an envelope of an owner and chunks it announces; those that have not come."""
+        member = self.store.member(owner)
         message = open_envelope(
-            raw, key_of=self._key_of(owner), recipient=self.name, now=self.now()
+            raw,
+            key_of=lambda sender: member.key if member and sender == owner else None,
+            recipient=self.name,
+            now=self.now(),
         )
         if message.sender != owner or message.round != round_id:
             raise PeerError(Reason.WRONG_ROUND.words, reason=Reason.WRONG_ROUND)
-        self.tick(round_id)
+        given = {hashlib.sha256(chunk).hexdigest(): chunk for chunk in chunks}
+        try:
+            told, wanted = self._take(member, round_id, message, given)
+        except PeerError as error:
+            if error.reason is Reason.LATE:
+                self.tick(round_id)
+            raise
+        reach("aggregator.stored")
+        if told is not None:
+            self.listener(told)
+        return wanted
+
+    def _take(
+        self, member: Member | None, round_id: str, message: Message, given: Mapping[str, bytes]
+    ) -> tuple[frozenset[str] | None, list[str]]:
+        """One message in one transaction: who was sent something, and what is still missing."""
+        owner = message.sender
         with self.store.working(round_id) as work:
             if work is None or owner not in work.data.keys:
                 raise _no_round()
             # The key a round began with counts, while the owner is still enrolled with it.
-            member = self.store.member(owner)
             if member is None or member.key != work.data.keys[owner]:
                 raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
             known = work.known_message(owner, message.sequence)
-            if known is not None:
-                if known != hashlib.sha256(raw).hexdigest():
-                    raise PeerError(Reason.SEQUENCE_REUSED.words, reason=Reason.SEQUENCE_REUSED)
-                return work.wanted(owner, message.sequence)
-            reach("aggregator.received")
-            told = self._accept(work, message, raw)
-            wanted = work.wanted(owner, message.sequence)
-        reach("aggregator.stored")
-        self.listener(told)
-        return wanted
+            if known is None:
+                reach("aggregator.received")
+                told = self._accept(work, message, given)
+                return told, self._wanted(work, message)
+            if known != hashlib.sha256(message.raw.encode("ascii")).hexdigest():
+                raise PeerError(Reason.SEQUENCE_REUSED.words, reason=Reason.SEQUENCE_REUSED)
+            return None, self._wanted(work, message)
 
-    def _accept(self, work: RoundWork, message: Message, raw: bytes) -> frozenset[str]:
+    def _wanted(self, work: RoundWork, message: Message) -> list[str]:
+        announces = bool(attachments(message.body))
+        return work.wanted(message.sender, message.sequence) if announces else []
+
+    def _accept(
+        self, work: RoundWork, message: Message, given: Mapping[str, bytes]
+    ) -> frozenset[str]:
         machine = self._machine(work.data)
-        machine.data.heads = work.heads(machine.data.keys)
+        if machine.may_complete(message):
+            machine.data.heads = work.heads(machine.data.keys)
         messages = machine.receive(message, now=self.now())
         bulk = attachments(message.body).values()
         chunks = [sha256 for each in bulk for sha256 in each.chunks]
-        work.add_message(message.sender, message.sequence, raw, chunks, now=self.now())
+        raw = message.raw.encode("ascii")
+        completed = work.add_message(
+            message.sender, message.sequence, raw, chunks, given=given, now=self.now()
+        )
+        if given:
+            reach("aggregator.chunk")
         if isinstance(message.body, Delivery):
             work.set_head(message.sender, message.body.head, now=self.now())
-        if bulk and not work.wanted(message.sender, message.sequence):
-            messages += machine.attached(message.sender, message.sequence)
+        if bulk and not self._wanted(work, message):
+            completed.append((message.sender, message.sequence))
+        for sender, sequence in completed:
+            messages += machine.attached(sender, sequence)
         return self._keep(work, machine, messages)
-
-    def _key_of(self, owner: str) -> Callable[[str], str | None]:
-        member = self.store.member(owner)
-        return lambda sender: member.key if member is not None and sender == owner else None
 
     def put_chunk(self, owner: str, round_id: str, sha256: str, data: bytes) -> None:
         """Take a chunk that the owner announced."""
@@ -162,7 +191,6 @@ class Aggregator:
             if completed is None:
                 raise PeerError(Reason.UNKNOWN_CHUNK.words, reason=Reason.UNKNOWN_CHUNK)
             machine = self._machine(work.data)
-            machine.data.heads = work.heads(machine.data.keys)
             messages, told = [], frozenset[str]()
             for sender, sequence in completed:
                 messages += machine.attached(sender, sequence)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from sherd.errors import ConnectionFailedError, PeerError, UsageError
+from sherd.federation.exchange import Call, Exchanged, read_response, write_request
 from sherd.protocols.messages import CHUNK
 from sherd.protocols.reasons import Reason, reason_of
 
@@ -68,6 +69,8 @@ class Client:
             verify=True if context is None else context,
             transport=transport,
             timeout=TIMEOUT,
+            # An owner masks for minutes between two calls; the service hangs up after 75 s.
+            limits=httpx.Limits(max_keepalive_connections=4, keepalive_expiry=60.0),
             trust_env=transport is None,
         )
 
@@ -102,8 +105,8 @@ class Client:
         return answer
 
     def _log_in(self) -> str:
-        asked = _checked(self._raw("POST", "/v1/challenge", json={"name": self._name}))
-        nonce = _field(asked, "nonce")
+        call = _checked(self._raw("POST", "/v1/challenge", json={"name": self._name}))
+        nonce = _field(call, "nonce")
         signature = self._key.sign(session_text(self._aggregator, self._name, nonce))
         body = {"name": self._name, "nonce": nonce, "signature": signature}
         try:
@@ -116,6 +119,13 @@ class Client:
                 "this key and certificate",
             ) from None
         return _field(answer, "token")
+
+    def exchange(self, call: Call) -> Exchanged:
+        """Send messages and take those that came, waiting for the first as long as call."""
+        answer = self._call(
+            "POST", "/v1/exchange", content=write_request(call), timeout=TIMEOUT + call.wait
+        )
+        return read_response(answer.content, len(call.parcels))
 
     def inbox(self, seen: Mapping[str, int], *, wait: float = 0.0) -> list[bytes]:
         """Envelopes we have not seen; waits up to so many seconds for the first."""

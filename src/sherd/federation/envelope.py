@@ -15,7 +15,7 @@ from sherd.errors import PeerError
 from sherd.federation.keys import SigningKey, verify
 from sherd.protocols.messages import BODIES, Message, Type
 from sherd.protocols.reasons import Reason
-from sherd.protocols.values import canonical, from_data, text
+from sherd.protocols.values import canonical, canonical_text, from_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ class Header:
 
 def seal(message: Message, key: SigningKey, *, expires: int) -> bytes:
     """The signed envelope of a message; the same bytes each time."""
-    body = text(message.body)
+    body = canonical_text(message.body)
     header = Header(
         version=VERSION,
         round=message.round,
@@ -60,7 +60,7 @@ def seal(message: Message, key: SigningKey, *, expires: int) -> bytes:
         body_sha256=hashlib.sha256(body.encode("ascii")).hexdigest(),
         expires=expires,
     )
-    signed = text(header)
+    signed = canonical_text(header)
     return _enveloped(signed, body, key.sign(_TAG + signed.encode("ascii")))
 
 

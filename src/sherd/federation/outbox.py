@@ -14,19 +14,22 @@ from typing import TYPE_CHECKING
 from sherd.budget.amount import Amount
 from sherd.errors import BudgetError, StorageError, VerificationError
 from sherd.federation import linking
-from sherd.federation.chunks import describe_file
+from sherd.federation.chunks import describe_file, pieces
+from sherd.federation.exchange import INLINE, MOST_AT_ONCE, Call, Exchanged, Parcel
 from sherd.federation.failpoints import reach
 from sherd.protocols.messages import CHUNK, Attachment, Delivery
 from sherd.protocols.terms import Kind
 from sherd.protocols.values import digest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import pyarrow as pa
 
     from sherd.budget.ledger import Ledger
     from sherd.federation.client import Client
     from sherd.federation.home import Home
-    from sherd.federation.journal import Outgoing
+    from sherd.federation.journal import Journal, Outgoing
     from sherd.federation.policy import Policy
     from sherd.protocols.owner import Owner
 
@@ -145,12 +148,53 @@ def _describe(home: Home, ledger: Ledger, machine: Owner) -> tuple[Delivery, dic
     return delivery, paths
 
 
-def send(client: Client, message: Outgoing) -> None:
-    """Send a message and what it announced, as far as the aggregator lacks it."""
-    wanted = client.send(message.round, message.raw)
-    reach("owner.sent")
+def batches(journal: Journal, *, always: bool = False) -> Iterator[list[Outgoing]]:
+    """What is to be sent, a message of each round at a time; once ``always``, even if nothing.
+
+    A round's next message goes only after the one before was received.
+    """
+    tried: set[tuple[str, int]] = set()
+    while True:
+        first: dict[str, Outgoing] = {}
+        for message in journal.unsent():
+            first.setdefault(message.round, message)
+        fresh = [each for each in first.values() if (each.round, each.sequence) not in tried]
+        if not fresh and not (always and not tried):
+            return
+        always = False
+        fresh = fresh[:MOST_AT_ONCE]
+        tried |= {(each.round, each.sequence) for each in fresh}
+        yield fresh
+
+
+def exchange(
+    client: Client,
+    waiting: list[Outgoing],
+    *,
+    seen: Mapping[str, int] | None = None,
+    wait: float = 0.0,
+) -> Exchanged:
+    """Send messages with their small attachments, and take what came if ``seen`` is given."""
+    room = INLINE
+    parcels = []
+    for message in waiting:
+        size = sum(Path(path).stat().st_size for path in message.files.values())
+        small = size <= room
+        room -= size if small else 0
+        chunks = [c for path in message.files.values() for c in pieces(Path(path))] if small else []
+        parcels.append(Parcel(round=message.round, raw=message.raw, chunks=tuple(chunks)))
+    found = client.exchange(Call(parcels=tuple(parcels), seen=seen, wait=wait))
+    if waiting:
+        reach("owner.sent")
+    if any(parcel.chunks for parcel in parcels):
+        reach("owner.uploaded")
+    return found
+
+
+def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> bool:
+    """Send what a message announced, as far as the aggregator lacks it."""
     if not wanted:
-        return
+        return True
     announced = json.loads(message.raw)["body"]
     listed = announced.get("files") or {"attachment": announced.get("attachment")}
     missing = set(wanted)
@@ -163,6 +207,7 @@ def send(client: Client, message: Outgoing) -> None:
                     client.put_chunk(message.round, sha256, file.read(CHUNK))
                 reach("owner.uploaded")
                 missing.discard(sha256)
+    return True
 
 
 def apply_lifetime(ledger: Ledger, population: str, policy: Policy) -> Amount:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError
-from sherd.protocols.values import text
+from sherd.protocols.values import canonical_text
 
 if TYPE_CHECKING:
     from sherd.plan import Plan
@@ -244,7 +244,7 @@ class JointPlan:
     @functools.cached_property
     def hash(self) -> str:
         """The sha256 of the plan's canonical form."""
-        return hashlib.sha256(text(self).encode("ascii")).hexdigest()
+        return hashlib.sha256(canonical_text(self).encode("ascii")).hexdigest()
 
     @property
     def owners(self) -> tuple[str, ...]:

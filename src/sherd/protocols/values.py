@@ -22,12 +22,14 @@ import hashlib
 import json
 import types
 import typing
-from collections.abc import Callable
 from enum import StrEnum
 from json.encoder import encode_basestring_ascii
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sherd.errors import PeerError, SherdError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T = TypeVar("T")
 
@@ -54,14 +56,14 @@ def digest(data: Any) -> str:
 _TEXT = "_canonical_text"
 
 
-def text(value: Any) -> str:
+def canonical_text(value: Any) -> str:
     """``canonical(to_data(value))`` as text, without building the plain data in between.
 
     A frozen value is written once and remembers its text: a round of many owners is written
     down at every message, and nearly all of it is offers, plan and deliveries that never
     change. (A mapping inside a frozen value is not changed either, by convention.)
 
-    >>> text({"b": (1, None), "a": True})
+    >>> canonical_text({"b": (1, None), "a": True})
     '{"a":true,"b":[1,null]}'
     """
     kind = type(value)
@@ -71,10 +73,10 @@ def text(value: Any) -> str:
         return _text_of_dataclass(kind, value)
     if kind is dict:
         items = sorted((str(key), item) for key, item in value.items())
-        pairs = [f"{encode_basestring_ascii(key)}:{text(item)}" for key, item in items]
+        pairs = [f"{encode_basestring_ascii(key)}:{canonical_text(item)}" for key, item in items]
         return "{" + ",".join(pairs) + "}"
     if kind is tuple or kind is list:
-        return "[" + ",".join([text(item) for item in value]) + "]"
+        return "[" + ",".join([canonical_text(item) for item in value]) + "]"
     if isinstance(value, StrEnum):
         return encode_basestring_ascii(value.value)
     return json.dumps(value, allow_nan=False)
@@ -93,7 +95,9 @@ def _text_of_dataclass(kind: type, value: Any) -> str:
         known: str | None = value.__dict__.get(_TEXT)
         if known is not None:
             return known
-    found = "{" + ",".join([key + text(getattr(value, name)) for name, key in names]) + "}"
+    found = (
+        "{" + ",".join([key + canonical_text(getattr(value, name)) for name, key in names]) + "}"
+    )
     if frozen:
         object.__setattr__(value, _TEXT, found)
     return found
@@ -115,7 +119,8 @@ def to_data(value: Any) -> Any:
 def from_data(cls: type[T], data: Any) -> T:
     """The value that ``to_data`` wrote; PeerError where the data is anything else."""
     try:
-        value = _reader(cls)(data)
+        kind: Any = cls
+        value = _reader(kind)(data)
     except (_UnfitError, SherdError):
         # Read again by the slow way, which knows the words for what is wrong.
         value = _read(cls, data, cls.__name__)
