@@ -86,7 +86,9 @@ class Agent:
         self.ledger = Ledger(home.ledger)
         self.journal = Journal(home.journal)
         self._clock = clock
-        self._released: set[str] = set()
+        self.released: set[str] = set()
+        """Rounds whose releases are out and were not fetched yet."""
+        self._left = False
         outbox.recover(self.ledger)
 
     def now(self) -> int:
@@ -142,7 +144,7 @@ class Agent:
         if waiting and len(self.journal.unsent()) > len(waiting):
             wait = 0.0  # there is more to send
         # A task that is left waits for a person or for the disk: look again soon.
-        if wait > 0 and any(Owner(d, verify=verify_plan).task for d in self.journal.rounds()):
+        if wait > 0 and self._left:
             wait = min(wait, 2.0)
         found = outbox.exchange(self.client, waiting, seen=seen, wait=wait)
         self._sent(waiting, found.answers)
@@ -192,7 +194,7 @@ class Agent:
             return self._object(book, error)
         if new:
             if machine.data.manifest is not None:
-                self._released.add(message.round)
+                self.released.add(message.round)
             self._note(book, None, f"received {message.type.value}")
         return new
 
@@ -205,6 +207,9 @@ class Agent:
         if changes:
             self.journal.write(changes)
             reach("owner.stored")
+        for book in books.values():
+            if not book.changed:
+                self.journal.unchanged(book.machine.data)
 
     def _object(self, book: _Book, error: PeerError) -> bool:
         """The aggregator broke the protocol: refuse the round if nothing is spent yet."""
@@ -236,6 +241,7 @@ class Agent:
             for data in self.journal.rounds()
         }
         done = [self._work_on(book) for book in books.values()]
+        self._left = any(book.machine.task for book in books.values())
         self._write(books)
         return any(done)
 
@@ -340,22 +346,22 @@ class Agent:
 
     def _about_ledger(self, machine: Owner) -> tuple[Reason, str] | None:
         """Whether the ledger is the one the aggregator saw last, and has enough left."""
-        head = machine.data.head
-        if head is not None and not self.ledger.holds(head):
-            return Reason.ROLLED_BACK, "the ledger does not hold a row that was delivered before"
-        witness = outbox.read_witness(self.home)
-        if witness is not None and not self.ledger.holds(witness):
-            return Reason.ROLLED_BACK, "the ledger does not hold the row its witness has"
         plan = machine.data.plan
         assert plan is not None
+        head, witness = machine.data.head, outbox.read_witness(self.home)
+        population = self.home.settings.population
+        known = [each for each in (head, witness) if each is not None]
+        account, held = self.ledger.standing(population, *known)
+        if not held:
+            whose = "a row that was delivered before, or that its witness has"
+            return Reason.ROLLED_BACK, f"the ledger does not hold {whose}"
         epsilon = plan.share(self.name).epsilon
         if epsilon is None:
             return None
-        population = self.home.settings.population
-        limit = outbox.apply_lifetime(self.ledger, population, self.home.policy)
-        account = self.ledger.account(population)
+        limit = outbox.apply_lifetime(self.ledger, account, self.home.policy)
         if (account.spent + account.reserved + Amount(epsilon)) > limit:
-            return Reason.BUDGET, f"{account.left} of epsilon is left of {limit}"
+            left = limit.less(account.spent + account.reserved)
+            return Reason.BUDGET, f"{left} of epsilon is left of {limit}"
         return None
 
     def _approve(self, book: _Book) -> bool:
@@ -419,9 +425,9 @@ class Agent:
 
     def _take_releases(self) -> None:
         """Fetch the releases of rounds that were closed since the agent started, once each."""
-        for round_id in sorted(self._released):
+        for round_id in sorted(self.released):
             data = self.journal.round(round_id)
-            self._released.discard(round_id)
+            self.released.discard(round_id)
             if data is None or data.manifest is None or (self.home.releases / round_id).exists():
                 continue
             try:

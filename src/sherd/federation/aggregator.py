@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PeerError, SherdError, UsageError, VerificationError
 from sherd.federation.arrow import read_table
 from sherd.federation.assembly import assemble
+from sherd.federation.batching import Together
 from sherd.federation.chunks import check_chunk, describe, gather
 from sherd.federation.envelope import open_envelope, seal
 from sherd.federation.failpoints import reach
@@ -40,6 +42,17 @@ KEPT_SECONDS = 7 * 24 * 3600
 Listener = Callable[[frozenset[str]], None]
 
 
+@dataclass(kw_only=True)
+class _Incoming:
+    """A message that came, with its sender's key now and what it brought; then its answer."""
+
+    message: Message
+    key: str | None
+    given: Mapping[str, bytes]
+    wanted: list[str] = field(default_factory=list)
+    error: PeerError | None = None
+
+
 class Aggregator:
     """One aggregator: its name, its key, its storage and its folder of releases."""
 
@@ -58,6 +71,7 @@ class Aggregator:
         self.store = store
         self.releases = releases
         self._clock = clock
+        self._together = Together(self._take)
         self.listener = listener
         """Told who got a message, or nobody where only a round's state may have changed."""
 
@@ -110,58 +124,76 @@ class Aggregator:
     # what owners send
 
     def receive(
-        self, owner: str, round_id: str, raw: bytes, chunks: Sequence[bytes] = ()
+        self,
+        owner: str,
+        round_id: str,
+        raw: bytes,
+        chunks: Sequence[bytes] = (),
+        *,
+        member: Member | None = None,
     ) -> list[str]:
         """Take an envelope of an owner and chunks it announces; those that have not come."""
-        member = self.store.member(owner)
+        known = member or self.store.member(owner)
         message = open_envelope(
             raw,
-            key_of=lambda sender: member.key if member and sender == owner else None,
+            key_of=lambda sender: known.key if known and sender == owner else None,
             recipient=self.name,
             now=self.now(),
         )
         if message.sender != owner or message.round != round_id:
             raise PeerError(Reason.WRONG_ROUND.words, reason=Reason.WRONG_ROUND)
         given = {hashlib.sha256(chunk).hexdigest(): chunk for chunk in chunks}
-        try:
-            told, wanted = self._take(member, round_id, message, given)
-        except PeerError as error:
-            if error.reason is Reason.LATE:
-                self.tick(round_id)
-            raise
-        reach("aggregator.stored")
-        if told is not None:
-            self.listener(told)
-        return wanted
+        job = _Incoming(message=message, key=known.key if known else None, given=given)
+        self._together.do(round_id, job)
+        if job.error is None:
+            return job.wanted
+        if job.error.reason is Reason.LATE:
+            self.tick(round_id)
+        raise job.error
 
-    def _take(
-        self, member: Member | None, round_id: str, message: Message, given: Mapping[str, bytes]
-    ) -> tuple[frozenset[str] | None, list[str]]:
-        """One message in one transaction: who was sent something, and what is still missing."""
-        owner = message.sender
+    def _take(self, round_id: str, jobs: list[_Incoming]) -> None:
+        """Messages for one round in one transaction; a refused one changes nothing."""
+        told: frozenset[str] = frozenset()
         with self.store.working(round_id) as work:
-            if work is None or owner not in work.data.keys:
-                raise _no_round()
-            # The key a round began with counts, while the owner is still enrolled with it.
-            if member is None or member.key != work.data.keys[owner]:
-                raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
-            known = work.known_message(owner, message.sequence)
-            if known is None:
-                reach("aggregator.received")
-                told = self._accept(work, message, given)
-                return told, self._wanted(work, message)
-            if known != hashlib.sha256(message.raw.encode("ascii")).hexdigest():
-                raise PeerError(Reason.SEQUENCE_REUSED.words, reason=Reason.SEQUENCE_REUSED)
-            return None, self._wanted(work, message)
+            if work is None:
+                for job in jobs:
+                    job.error = _no_round()
+                return
+            machine, messages, changed = self._machine(work.data), list[Message](), False
+            for job in jobs:
+                try:
+                    if self._is_new(work, job):
+                        reach("aggregator.received")
+                        messages += self._accept(work, machine, job)
+                        changed = True
+                    job.wanted = self._wanted(work, job.message)
+                except PeerError as error:
+                    job.error = error
+            if changed:
+                told = self._keep(work, machine, messages)
+        reach("aggregator.stored")
+        if changed:
+            self.listener(told)
+
+    def _is_new(self, work: RoundWork, job: _Incoming) -> bool:
+        """Whether a message has not come before; refuses whose it is not, and another's number."""
+        owner = job.message.sender
+        if owner not in work.data.keys:
+            raise _no_round()
+        # The key a round began with counts, while the owner is still enrolled with it.
+        if job.key != work.data.keys[owner]:
+            raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+        known = work.known_message(owner, job.message.sequence)
+        if known is not None and known != hashlib.sha256(job.message.raw.encode()).hexdigest():
+            raise PeerError(Reason.SEQUENCE_REUSED.words, reason=Reason.SEQUENCE_REUSED)
+        return known is None
 
     def _wanted(self, work: RoundWork, message: Message) -> list[str]:
         announces = bool(attachments(message.body))
         return work.wanted(message.sender, message.sequence) if announces else []
 
-    def _accept(
-        self, work: RoundWork, message: Message, given: Mapping[str, bytes]
-    ) -> frozenset[str]:
-        machine = self._machine(work.data)
+    def _accept(self, work: RoundWork, machine: Round, job: _Incoming) -> list[Message]:
+        message = job.message
         if machine.may_complete(message):
             machine.data.heads = work.heads(machine.data.keys)
         messages = machine.receive(message, now=self.now())
@@ -169,9 +201,9 @@ class Aggregator:
         chunks = [sha256 for each in bulk for sha256 in each.chunks]
         raw = message.raw.encode("ascii")
         completed = work.add_message(
-            message.sender, message.sequence, raw, chunks, given=given, now=self.now()
+            message.sender, message.sequence, raw, chunks, given=job.given, now=self.now()
         )
-        if given:
+        if job.given:
             reach("aggregator.chunk")
         if isinstance(message.body, Delivery):
             work.set_head(message.sender, message.body.head, now=self.now())
@@ -179,7 +211,7 @@ class Aggregator:
             completed.append((message.sender, message.sequence))
         for sender, sequence in completed:
             messages += machine.attached(sender, sequence)
-        return self._keep(work, machine, messages)
+        return messages
 
     def put_chunk(self, owner: str, round_id: str, sha256: str, data: bytes) -> None:
         """Take a chunk that the owner announced."""

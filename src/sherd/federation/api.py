@@ -188,7 +188,7 @@ async def exchange(request: Request) -> Response:
     call = read_request(await limited(request, MOST_REQUEST))
     answers: tuple[Answer, ...] = ()
     if call.parcels:
-        answers = await run_in_threadpool(_take_parcels, service.aggregator, member.name, call)
+        answers = await run_in_threadpool(_take_parcels, service.aggregator, member, call)
         service.metrics.received(sum(answer.reason is None for answer in answers))
     found: list[bytes] = []
     if call.seen is not None:
@@ -199,11 +199,13 @@ async def exchange(request: Request) -> Response:
     return Response(body, media_type="application/octet-stream")
 
 
-def _take_parcels(aggregator: Aggregator, owner: str, call: Call) -> tuple[Answer, ...]:
+def _take_parcels(aggregator: Aggregator, owner: Member, call: Call) -> tuple[Answer, ...]:
     answers = []
     for parcel in call.parcels:
         try:
-            wanted = aggregator.receive(owner, parcel.round, parcel.raw, parcel.chunks)
+            wanted = aggregator.receive(
+                owner.name, parcel.round, parcel.raw, parcel.chunks, member=owner
+            )
             answers.append(Answer(wanted=tuple(wanted)))
         except PeerError as error:
             answers.append(Answer(reason=reason_of(error.reason) or Reason.UNEXPECTED))

@@ -79,6 +79,7 @@ class Journal:
         # Rounds as last written, so that they are not read back at every step; handed out
         # once, and only where the text in the file is still the same.
         self._last: dict[str, tuple[str, OwnerData]] = {}
+        self._lent: dict[str, str] = {}
         self._connection: sqlite3.Connection | None = None
         with self._open() as db:
             if db.execute("PRAGMA user_version").fetchone()[0] == 0:
@@ -170,12 +171,20 @@ class Journal:
                 for note in change.notes:
                     _note(db, data.round, *note)
         for change, written in zip(changes, texts, strict=True):
+            self._lent.pop(change.data.round, None)
             if change.data.state not in OWNER_ENDS:
                 self._last[change.data.round] = (written, change.data)
 
     def _read(self, id: str, written: str) -> OwnerData:  # noqa: A002
         last, data = self._last.pop(id, ("", None))
+        self._lent[id] = written
         return data if data is not None and last == written else _parsed(written)
+
+    def unchanged(self, data: OwnerData) -> None:
+        """Take back a round that was read and not changed."""
+        written = self._lent.pop(data.round, None)
+        if written is not None and data.state not in OWNER_ENDS:
+            self._last[data.round] = (written, data)
 
     def round(self, id: str) -> OwnerData | None:  # noqa: A002
         """What is known of a round."""

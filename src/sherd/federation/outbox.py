@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sherd.budget.entries import Account
     from sherd.budget.ledger import Ledger
     from sherd.federation.client import Client
     from sherd.federation.home import Home
@@ -210,12 +211,12 @@ def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> bool:
     return True
 
 
-def apply_lifetime(ledger: Ledger, population: str, policy: Policy) -> Amount:
+def apply_lifetime(ledger: Ledger, account: Account, policy: Policy) -> Amount:
     """The most the population may ever spend: the policy's limit, or a lower one in force."""
     most = Amount(policy.lifetime_epsilon)
-    limit = ledger.account(population).limit
+    limit = account.limit
     if limit is None or most < limit:
-        ledger.set_limit(population, most)
+        ledger.set_limit(account.population, most)
         return most
     return limit
 

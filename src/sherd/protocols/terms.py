@@ -151,6 +151,7 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
+@functools.lru_cache(maxsize=1024)
 def exact(text: str) -> Fraction:
     """An amount of epsilon as the fraction it was written as.
 

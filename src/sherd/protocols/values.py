@@ -69,7 +69,11 @@ def canonical_text(value: Any) -> str:
     kind = type(value)
     if kind is str:
         return encode_basestring_ascii(value)
-    if dataclasses.is_dataclass(kind):
+    if kind is int:
+        return int.__repr__(value)
+    if value is None:
+        return "null"
+    if hasattr(kind, "__dataclass_fields__"):
         return _text_of_dataclass(kind, value)
     if kind is dict:
         items = sorted((str(key), item) for key, item in value.items())
