@@ -124,7 +124,7 @@ def test_large_deliveries_come_in_chunks(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is too large to travel with its message is sent chunk by chunk after it."""
-    monkeypatch.setattr("sherd.federation.outbox.INLINE", 0)
+    monkeypatch.setattr("sherd.federation.outbox.MOST_PARTS", 0)
     assert any("/chunks/" in path for path in _run(consortium))
 
 

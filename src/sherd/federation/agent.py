@@ -13,10 +13,8 @@ need be: a round takes an owner five of them.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sherd.budget.amount import Amount
 from sherd.budget.ledger import Ledger
 from sherd.errors import (
     BudgetError,
@@ -26,9 +24,10 @@ from sherd.errors import (
     SherdError,
 )
 from sherd.federation import linking, outbox
-from sherd.federation.envelope import open_envelope, seal
+from sherd.federation.book import Book
+from sherd.federation.envelope import open_envelope
 from sherd.federation.failpoints import reach
-from sherd.federation.journal import Change, Journal, Outgoing
+from sherd.federation.journal import Journal, Outgoing
 from sherd.federation.keys import verify_plan
 from sherd.protocols.knowledge import OwnerData
 from sherd.protocols.owner import Owner, OwnerTask
@@ -38,12 +37,10 @@ from sherd.protocols.terms import Linkage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from sherd.federation.client import Client
     from sherd.federation.exchange import Answer
     from sherd.federation.home import Home
-    from sherd.protocols.messages import Message
 
 REMEMBERED = 30 * 24 * 3600
 """How long after its deadline a round may still be spoken of; the aggregator forgets earlier."""
@@ -59,16 +56,6 @@ SPOILT = frozenset(
     }
 )  # fmt: skip
 """Answers that repeating cannot mend."""
-
-
-@dataclass(kw_only=True)
-class _Book:
-    """A round being worked on: what is not written down yet."""
-
-    machine: Owner
-    outgoing: list[Outgoing] = field(default_factory=list)
-    notes: list[tuple[str, str]] = field(default_factory=list)
-    changed: bool = False
 
 
 class Agent:
@@ -161,7 +148,7 @@ class Agent:
         """Take messages and do what each asks for, which is written down at once."""
         new, done = [], []
         for raw in raws:
-            books: dict[str, _Book] = {}
+            books: dict[str, Book] = {}
             new.append(self._receive_into(books, raw))
             if work:
                 done += [self._work_on(book) for book in books.values() if book.changed]
@@ -172,7 +159,7 @@ class Agent:
         """Take one message, and nothing more; whether it was new."""
         return self._take([raw], work=False)[0]
 
-    def _receive_into(self, books: dict[str, _Book], raw: bytes) -> bool:
+    def _receive_into(self, books: dict[str, Book], raw: bytes) -> bool:
         try:
             message = open_envelope(
                 raw,
@@ -185,7 +172,7 @@ class Agent:
             return False
         reach("owner.received")
         if message.round not in books:
-            books[message.round] = _Book(machine=self._machine(message.round))
+            books[message.round] = Book(machine=self._machine(message.round), key=self.key)
         book = books[message.round]
         machine = book.machine
         try:
@@ -195,15 +182,11 @@ class Agent:
         if new:
             if machine.data.manifest is not None:
                 self.released.add(message.round)
-            self._note(book, None, f"received {message.type.value}")
+            book.note(f"received {message.type.value}")
         return new
 
-    def _write(self, books: dict[str, _Book]) -> None:
-        changes = [
-            Change(data=book.machine.data, outgoing=tuple(book.outgoing), notes=tuple(book.notes))
-            for book in books.values()
-            if book.changed
-        ]
+    def _write(self, books: dict[str, Book]) -> None:
+        changes = [book.change for book in books.values() if book.changed]
         if changes:
             self.journal.write(changes)
             reach("owner.stored")
@@ -211,7 +194,7 @@ class Agent:
             if not book.changed:
                 self.journal.unchanged(book.machine.data)
 
-    def _object(self, book: _Book, error: PeerError) -> bool:
+    def _object(self, book: Book, error: PeerError) -> bool:
         """The aggregator broke the protocol: refuse the round if nothing is spent yet."""
         machine = book.machine
         reason = reason_of(error.reason) or Reason.MALFORMED
@@ -219,7 +202,7 @@ class Agent:
         if machine.ended or spent or machine.data.terms is None or reason is Reason.SEQUENCE_GAP:
             self.journal.note(machine.data.round, "refused a message", reason.value)
             return False
-        self._refuse(book, reason, error.what)
+        book.refuse(reason, error.what)
         return True
 
     def _machine(self, round_id: str) -> Owner:
@@ -237,7 +220,7 @@ class Agent:
     def work(self) -> bool:
         """Do what waits in every round; whether anything was done."""
         books = {
-            data.round: _Book(machine=Owner(data, verify=verify_plan))
+            data.round: Book(machine=Owner(data, verify=verify_plan), key=self.key)
             for data in self.journal.rounds()
         }
         done = [self._work_on(book) for book in books.values()]
@@ -245,20 +228,19 @@ class Agent:
         self._write(books)
         return any(done)
 
-    def _work_on(self, book: _Book) -> bool:
+    def _work_on(self, book: Book) -> bool:
         """Do what waits in one round; whether anything was done."""
         done = False
         while self._work(book):
             done = True
         return done
 
-    def _work(self, book: _Book) -> bool:
+    def _work(self, book: Book) -> bool:
         """One task of one round; whether there was one."""
         machine = book.machine
         before = machine.state
         machine.tick(self.now())
         if machine.state is not before:
-            book.changed = True
             book.notes.append(("expired", before.value))
             return False
         task = machine.task
@@ -286,139 +268,85 @@ class Agent:
         except SherdError as error:
             # What the error says of the table stays here; the aggregator gets a code.
             reason = Reason.BUDGET if isinstance(error, BudgetError) else Reason.METHOD_FAILED
-            self._refuse(book, reason, str(error))
+            book.refuse(reason, str(error))
             return True
 
-    def _note(
-        self,
-        book: _Book,
-        message: Message | None,
-        note: str,
-        files: dict[str, Path] | None = None,
-    ) -> None:
-        """Note what is to be written down: the round as it is now, a line, a message to send."""
-        book.changed = True
-        book.notes.append((note, book.machine.state.value))
-        if message is None:
-            return
-        terms = book.machine.data.terms
-        assert terms is not None
-        book.outgoing.append(
-            Outgoing(
-                round=message.round,
-                sequence=message.sequence,
-                raw=seal(message, self.key, expires=terms.deadline),
-                files={name: str(path) for name, path in (files or {}).items()},
-            )
-        )
-
-    def _refuse(self, book: _Book, reason: Reason, detail: str) -> None:
-        message = book.machine.refuse(reason)
-        book.machine.data.details = (detail,)
-        self._note(book, message, f"refused: {reason.value}")
-
-    def _offer(self, book: _Book) -> bool:
+    def _offer(self, book: Book) -> bool:
         machine = book.machine
         terms = machine.data.terms
         assert terms is not None
         policy = self.home.policy
         objection = policy.objection(terms, self.aggregator_key)
         if objection is not None:
-            self._refuse(book, *objection)
+            book.refuse(*objection)
             return True
         linked = terms.linkage is not Linkage.NONE
         offer = self.home.source().offer(policy, linked=linked)
-        self._note(book, machine.offer(offer), "offered")
+        book.note("offered", machine.offer(offer))
         return True
 
-    def _check_plan(self, book: _Book) -> bool:
+    def _check_plan(self, book: Book) -> bool:
         machine = book.machine
         plan = machine.data.plan
         assert plan is not None
         wrong = machine.recompute() or self.home.policy.objection_to_plan(plan, self.name)
-        wrong = wrong or self._about_ledger(machine)
+        wrong = wrong or outbox.objection(self.home, self.ledger, machine)
         if wrong is not None:
-            self._refuse(book, *wrong)
+            book.refuse(*wrong)
         else:
             machine.plan_passed()
-            self._note(book, None, "plan checked")
+            book.note("plan checked")
         return True
 
-    def _about_ledger(self, machine: Owner) -> tuple[Reason, str] | None:
-        """Whether the ledger is the one the aggregator saw last, and has enough left."""
-        plan = machine.data.plan
-        assert plan is not None
-        head, witness = machine.data.head, outbox.read_witness(self.home)
-        population = self.home.settings.population
-        known = [each for each in (head, witness) if each is not None]
-        account, held = self.ledger.standing(population, *known)
-        if not held:
-            whose = "a row that was delivered before, or that its witness has"
-            return Reason.ROLLED_BACK, f"the ledger does not hold {whose}"
-        epsilon = plan.share(self.name).epsilon
-        if epsilon is None:
-            return None
-        limit = outbox.apply_lifetime(self.ledger, account, self.home.policy)
-        if (account.spent + account.reserved + Amount(epsilon)) > limit:
-            left = limit.less(account.spent + account.reserved)
-            return Reason.BUDGET, f"{left} of epsilon is left of {limit}"
-        return None
-
-    def _approve(self, book: _Book) -> bool:
+    def _approve(self, book: Book) -> bool:
         machine = book.machine
         decision = self.journal.decision(machine.data.round)
         if decision is None and not self.home.policy.automatic:
             return False
         if decision == "refuse":
-            self._refuse(book, Reason.NOT_INTERESTED, "a person refused")
+            book.refuse(Reason.NOT_INTERESTED, "a person refused")
             return True
         plan = machine.data.plan
         assert plan is not None
         how = "by policy" if decision is None else "by a person"
         message = machine.approve(self.key.sign_plan(plan.hash))
-        self._note(book, message, f"approved {how}")
+        book.note(f"approved {how}", message)
         return True
 
-    def _blind(self, book: _Book) -> bool:
+    def _blind(self, book: Book) -> bool:
         machine = book.machine
         made = linking.blind(self.home, machine)
-        self._note(
-            book,
-            machine.blinded(count=made.count, attachment=made.attachment),
-            "blinded",
-            {"attachment": made.path},
-        )
+        message = machine.blinded(count=made.count, attachment=made.attachment)
+        book.note("blinded", message, {"attachment": made.path})
         return True
 
-    def _raise(self, book: _Book) -> bool:
+    def _raise(self, book: Book) -> bool:
         machine = book.machine
         made = linking.raise_batch(self.home, machine, self.client)
-        self._note(book, machine.raised(made.attachment), "raised", {"attachment": made.path})
+        book.note("raised", machine.raised(made.attachment), {"attachment": made.path})
         return True
 
-    def _finish(self, book: _Book) -> bool:
+    def _finish(self, book: Book) -> bool:
         machine = book.machine
         made = linking.finish(self.home, machine, self.client)
-        self._note(
-            book,
-            machine.named(count=made.count, attachment=made.attachment),
-            "named",
-            {"attachment": made.path},
-        )
+        message = machine.named(count=made.count, attachment=made.attachment)
+        book.note("named", message, {"attachment": made.path})
         return True
 
-    def _protect(self, book: _Book) -> bool:
+    def _protect(self, book: Book) -> bool:
         machine = book.machine
         wrong = (
-            None if outbox.made(self.home, self.ledger, machine) else self._about_ledger(machine)
+            None
+            if outbox.made(self.home, self.ledger, machine)
+            else outbox.objection(self.home, self.ledger, machine)
         )
         if wrong is not None:
-            self._refuse(book, *wrong)
+            book.refuse(*wrong)
             return True
         reach("owner.protecting")
         delivery, files = outbox.deliver(self.home, self.ledger, machine, self.client)
         reach("owner.outbox")
-        self._note(book, machine.protected(delivery), "protected and charged", files)
+        book.note("protected and charged", machine.protected(delivery), files)
         return True
 
     # afterwards

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 MOST_AT_ONCE = 16
 """The most messages of one exchange."""
 
-INLINE = 4 << 20
-"""The most bytes of attachments that travel with their messages; larger ones come in chunks."""
+MOST_PARTS = MOST_BYTES
+"""The most bytes of messages and attachments together; larger attachments come in chunks."""
 
 MOST_WAIT = 30.0
-MOST_REQUEST = MOST_BYTES + INLINE + (1 << 20)
+MOST_REQUEST = MOST_PARTS + (900 << 10)
+"""With the header, which says how far the owner has read: below 5 MB in all."""
 MOST_SEEN = 10_000
 _LENGTH = struct.Struct(">I")
 

@@ -15,9 +15,10 @@ from sherd.budget.amount import Amount
 from sherd.errors import BudgetError, StorageError, VerificationError
 from sherd.federation import linking
 from sherd.federation.chunks import describe_file, pieces
-from sherd.federation.exchange import INLINE, MOST_AT_ONCE, Call, Exchanged, Parcel
+from sherd.federation.exchange import MOST_AT_ONCE, MOST_PARTS, Call, Exchanged, Parcel
 from sherd.federation.failpoints import reach
 from sherd.protocols.messages import CHUNK, Attachment, Delivery
+from sherd.protocols.reasons import Reason
 from sherd.protocols.terms import Kind
 from sherd.protocols.values import digest
 
@@ -163,9 +164,21 @@ def batches(journal: Journal, *, always: bool = False) -> Iterator[list[Outgoing
         if not fresh and not (always and not tried):
             return
         always = False
-        fresh = fresh[:MOST_AT_ONCE]
+        fresh = _fitting(fresh)
         tried |= {(each.round, each.sequence) for each in fresh}
         yield fresh
+
+
+def _fitting(messages: list[Outgoing]) -> list[Outgoing]:
+    """As many messages from the first on as one exchange can hold."""
+    found: list[Outgoing] = []
+    size = 0
+    for message in messages[:MOST_AT_ONCE]:
+        size += len(message.raw)
+        if found and size > MOST_PARTS:
+            break
+        found.append(message)
+    return found
 
 
 def exchange(
@@ -176,7 +189,7 @@ def exchange(
     wait: float = 0.0,
 ) -> Exchanged:
     """Send messages with their small attachments, and take what came if ``seen`` is given."""
-    room = INLINE
+    room = MOST_PARTS - sum(len(message.raw) for message in waiting)
     parcels = []
     for message in waiting:
         size = sum(Path(path).stat().st_size for path in message.files.values())
@@ -209,6 +222,27 @@ def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> bool:
                 reach("owner.uploaded")
                 missing.discard(sha256)
     return True
+
+
+def objection(home: Home, ledger: Ledger, machine: Owner) -> tuple[Reason, str] | None:
+    """Whether the ledger is the one the aggregator saw last, and has enough left."""
+    plan = machine.data.plan
+    assert plan is not None
+    head, witness = machine.data.head, read_witness(home)
+    population = home.settings.population
+    known = [each for each in (head, witness) if each is not None]
+    account, held = ledger.standing(population, *known)
+    if not held:
+        whose = "a row that was delivered before, or that its witness has"
+        return Reason.ROLLED_BACK, f"the ledger does not hold {whose}"
+    epsilon = plan.share(machine.data.owner).epsilon
+    if epsilon is None:
+        return None
+    limit = apply_lifetime(ledger, account, home.policy)
+    if (account.spent + account.reserved + Amount(epsilon)) > limit:
+        left = limit.less(account.spent + account.reserved)
+        return Reason.BUDGET, f"{left} of epsilon is left of {limit}"
+    return None
 
 
 def apply_lifetime(ledger: Ledger, account: Account, policy: Policy) -> Amount:
