@@ -79,10 +79,10 @@ def test_release_that_is_not_what_was_announced(consortium: Consortium) -> None:
     agent._take_releases()
     assert not (agent.home.releases / "r1").exists()
     (folder / "manifest.json").write_text("{}")
-    agent._released.add("r1")
+    agent.released.add("r1")
     agent._take_releases()
     (folder / "manifest.json").unlink()
-    agent._released.add("r1")
+    agent.released.add("r1")
     agent._take_releases()
     events = [event for _, _, event, _ in agent.journal.audit()]
     assert events.count("could not fetch the release") == 3

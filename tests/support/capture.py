@@ -172,9 +172,17 @@ def _bodies(stream: bytes) -> Iterator[bytes]:
 
 
 def _read_tables(data: bytes, seen: Seen) -> None:
-    if data[:4] == b"\xff\xff\xff\xff":
+    # A stream may lie anywhere; one that began earlier is read whole, and only once.
+    read = 0
+    for match in re.finditer(b"\xff\xff\xff\xff", data):
+        if match.start() < read:
+            continue
         with contextlib.suppress(pa.ArrowInvalid, OSError):
-            seen.arrow.append(pa.ipc.open_stream(data).read_all())
+            source = pa.BufferReader(data[match.start() :])
+            table = pa.ipc.open_stream(source).read_all()
+            read = match.start() + source.tell()
+            if table not in seen.arrow:
+                seen.arrow.append(table)
     if data[:4] == b"PAR1":
         with contextlib.suppress(pa.ArrowInvalid, OSError):
             seen.parquet.append(pq.read_table(io.BytesIO(data)))
