@@ -46,6 +46,13 @@ def owner() -> None:
 @click.option("--key", "key_column", help="The column that tells people apart, to link them by.")
 @click.option("--population", help="Whose budget is charged. Default: the owner's name.")
 @click.option("--witness", help="A file elsewhere that keeps a copy of the ledger's head.")
+@click.option(
+    "--keeps",
+    type=click.Choice(["data", "manifest"]),
+    default="data",
+    show_default=True,
+    help="What to fetch of joint releases: the data, too, or the manifest alone.",
+)
 @click.option("--enrolment", type=click.Path(path_type=Path), help="The operator's answer.")
 @click.option("--fingerprint", "given", help="The aggregator's, as its operator told you.")
 @json_option
@@ -80,6 +87,7 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
             key_column=given["key_column"],
             population=given["population"] or schema.population or given["name"],
             witness=given["witness"],
+            keeps=given["keeps"],
         ),
     )
     shown = fingerprint(made.key.public)

@@ -229,6 +229,8 @@ class Aggregator:
                 messages += machine.attached(sender, sequence)
             if completed:
                 told = self._keep(work, machine, messages)
+            else:
+                work.unchanged = True
             reach("aggregator.chunk")
         self.listener(told)
 

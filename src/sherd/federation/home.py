@@ -27,7 +27,10 @@ SETTINGS = "owner.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What an owner was set up with; ``source`` is a file or an address of a database."""
+    """What an owner was set up with; ``source`` is a file or an address of a database.
+
+    ``keeps`` is what it fetches of a joint release: its data, too, or its manifest alone.
+    """
 
     name: str
     source: str
@@ -36,6 +39,7 @@ class Settings:
     key_column: str | None = None
     population: str
     witness: str | None = None
+    keeps: str = "data"
 
 
 class Home:

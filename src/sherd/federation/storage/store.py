@@ -257,8 +257,9 @@ class Store:
                 data = from_data(RoundData, json.loads(row[0]))
             work = RoundWork(db, data)
             yield work
-        if work.saved is not None:
-            self._last = {id: (work.saved, work.data)}
+        written = row[0] if work.unchanged else work.saved
+        if written is not None:
+            self._last = {id: (written, work.data)}
 
     # messages and chunks, to be read
 

@@ -94,6 +94,8 @@ class RoundWork:
         self.data = data
         self._id = data.terms.round
         self.saved: str | None = None
+        self.unchanged = False
+        """Said by whoever did not touch the round's data: it need not be read back."""
 
     def save(self, sent: Iterable[Sent], *, now: int) -> None:
         """Keep what the round knows now, and what it sends."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sherd.methods.slicing import compiled as module
 from sherd.methods.slicing.compiled import OneCompiles, compiled
@@ -53,9 +53,9 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(
     """A cache that cannot be made is done without."""
     import numba
 
-    inner = numba.njit
+    inner: Any = numba.njit
 
-    def njit(*given: object, cache: bool = False, **options: object) -> object:
+    def njit(*given: Any, cache: bool = False, **options: Any) -> Any:
         if cache and not given:
             raise RuntimeError("cannot cache function: no locator available")
         return inner(*given, **options)
