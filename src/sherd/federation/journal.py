@@ -224,8 +224,8 @@ class Journal:
         """The rounds with a release that was never fetched, whose deadline is not long past."""
         with self._open() as db:
             rows = db.execute(
-                "SELECT data FROM rounds WHERE ended = 1 AND deadline >= ? AND NOT EXISTS"
-                " (SELECT 1 FROM audit WHERE audit.round = rounds.id AND event = ?)",
+                "SELECT data FROM rounds WHERE ended = 1 AND deadline >= ? AND id NOT IN"
+                " (SELECT round FROM audit WHERE event = ?)",
                 (since, FETCHED),
             ).fetchall()
         found = [from_data(OwnerData, json.loads(row[0])) for row in rows]
