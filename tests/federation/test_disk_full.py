@@ -56,7 +56,8 @@ def disk_of(folder: Path, who: str, below: str, means: str) -> Iterator[tuple[Vi
     with contextlib.ExitStack() as stack:
         if mounted:
             (folder / who).mkdir()
-            stack.enter_context(small_disk(place, 16))
+            # Larger than the write-ahead log of the aggregator becomes (1000 pages of 16 KiB).
+            stack.enter_context(small_disk(place, 64))
         village = Village(folder)
         stack.callback(village.close)
         add_owners(village, Kind.HORIZONTAL, ROWS)
