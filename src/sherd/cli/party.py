@@ -43,7 +43,8 @@ def run(settings: Path, ledger_file: str | None, unwatched: bool, as_json: bool)
     """Take part in the joint release that the file SETTINGS describes.
 
     All parties must run at the same time. A run that breaks off is started again in the same
-    way: what was opened before is not drawn again, and nothing is charged twice.
+    way: what was opened before is not drawn again, and nothing is charged twice. A party that
+    has finished already and is started again tells the others what they missed.
     """
     from sherd.budget.ledger import Ledger
     from sherd.budget.place import default_path
@@ -106,18 +107,21 @@ def _watched(settings: Path, ledger_file: str | None, as_json: bool) -> None:
 @json_option
 def status(settings: Path, as_json: bool) -> None:
     """What is there of the joint release that the file SETTINGS describes."""
-    from sherd.joint.journal import Journal, run_of
+    from sherd.joint.journal import Journal, finished
     from sherd.party import PartySettings
 
     loaded = PartySettings.load(settings)
-    name = run_of(loaded.journal)
-    opened = [] if name is None else Journal.load(loaded.journal, name).entries
-    state = "finished" if loaded.output.exists() else "begun" if name else "not begun"
+    begun = Journal.load(loaded.journal)
+    done = Journal.load(finished(loaded.journal))
+    known = begun or (done if loaded.output.exists() else None)
+    state = "begun" if begun else "finished" if loaded.output.exists() else "not begun"
+    opened = [] if known is None else known.entries
     data = {
         "party": loaded.name,
-        "parties": [peer.name for peer in loaded.peers],
+        "parties": loaded.names,
+        "computing": loaded.names[: loaded.hosts],
         "state": state,
-        "run": name,
+        "run": None if known is None else known.run,
         "opened": [{"what": what, "numbers": len(values)} for what, values in opened],
     }
     if as_json:

@@ -17,6 +17,7 @@ are exchanged as framed bytes, never pickled.
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 import time
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sherd.joint.guests import Wire
     from sherd.randomness import Randomness
 
     Numbers = NDArray[np.int64]
@@ -56,10 +58,18 @@ class SpuEngine:
     """One party's side of the computation.
 
     ``link`` is SPU's link to the other parties; ``randomness`` what this party adds to joint
-    randomness. ``transcript`` lists what was opened, ``times`` where the seconds went.
+    randomness. ``owners`` is how many give input where more do than compute; their shares come
+    by ``wire``. ``transcript`` lists what was opened, ``times`` where the seconds went.
     """
 
-    def __init__(self, link: Any, randomness: Randomness) -> None:
+    def __init__(
+        self,
+        link: Any,
+        randomness: Randomness,
+        *,
+        owners: int | None = None,
+        wire: Wire | None = None,
+    ) -> None:
         spu = load_spu()
         import jax
 
@@ -79,6 +89,8 @@ class SpuEngine:
         config.experimental_enable_colocated_optimization = True
         self._spu, self._jnp = spu, jax.numpy
         self._link, self._randomness = link, randomness
+        self._hosts, self._wire = int(link.world_size), wire
+        self._owners = self._hosts if owners is None else owners
         self._runtime = spu.Runtime(link, config)
         self._io = spu.Io(link.world_size, config)
         self._names = itertools.count()
@@ -89,7 +101,7 @@ class SpuEngine:
     @property
     def parties(self) -> int:
         """How many owners give input."""
-        return int(self._link.world_size)
+        return self._owners
 
     @property
     def rank(self) -> int:
@@ -97,7 +109,16 @@ class SpuEngine:
         return int(self._link.rank)
 
     def share(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Noted:
-        """The owner's numbers as a private input; the others put zeros in their place."""
+        """The owner's numbers; of those of an owner that does not compute, the sum of shares."""
+        if owner < self._hosts:
+            return self._private(owner, own, shape)
+        assert self._wire is not None
+        mine = self._wire.receive_numbers(owner, math.prod(shape)).view(np.int64)
+        parts = [self._private(host, lambda: mine, shape) for host in range(self._hosts)]
+        return _note("guest", lambda first, *rest: sum(rest, first), shape, *parts)
+
+    def _private(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Noted:
+        """A computing party's numbers as a private input; the others put zeros in their place."""
         values = np.zeros(shape, np.int64)
         if owner == self.rank:
             values = np.ascontiguousarray(own(), np.int64).reshape(shape)
@@ -111,7 +132,7 @@ class SpuEngine:
         keep = np.uint64(2**bits - 1)
         parts = [
             self.share(party, lambda: (self._randomness.words(n) & keep).view(np.int64), (n,))
-            for party in range(self.parties)
+            for party in range(self._hosts)
         ]
         jnp, modulus = self._jnp, 2**bits
 
@@ -211,12 +232,12 @@ class SpuEngine:
         share = self._runtime.get_var(done.variable)
         mine = _framed([share.meta, *share.share_chunks])
         try:
-            for party in range(self.parties):
+            for party in range(self._hosts):
                 if party != self.rank:
                     self._link.send_async(party, mine)
             frames = [
                 mine if party == self.rank else self._link.recv(party)
-                for party in range(self.parties)
+                for party in range(self._hosts)
             ]
         except RuntimeError as error:
             raise _lost(error) from None
