@@ -124,4 +124,5 @@ class Meeting:
 @pytest.fixture
 def meeting(tmp_path: Path) -> Meeting:
     """Nobody yet."""
-    return Meeting(tmp_path)
+    (tmp_path / "meeting").mkdir()
+    return Meeting(tmp_path / "meeting")

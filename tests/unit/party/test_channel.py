@@ -175,8 +175,9 @@ def test_parties_need_not_all_come_where_some_suffice(meeting: Any) -> None:
     with meeting.channel(0, timeout=0.5) as channel:
         assert channel.connect(all_needed=False) == []
         assert channel.exchange({"x": 1}) == {0: {"x": 1}}
-    with meeting.channel(0, timeout=0.5) as channel, pytest.raises(
-        ConnectionFailedError, match="could not be reached"
+    with (
+        meeting.channel(0, timeout=0.5) as channel,
+        pytest.raises(ConnectionFailedError, match="could not be reached"),
     ):
         channel.connect()
 
@@ -187,8 +188,9 @@ def test_unusable_keys_and_addresses_are_refused(meeting: Any) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", int(meeting.peers[0].address.split(":")[1])))
         taken.listen()
-        with meeting.channel(0, 1) as channel, pytest.raises(
-            ConnectionFailedError, match="cannot listen"
+        with (
+            meeting.channel(0, 1) as channel,
+            pytest.raises(ConnectionFailedError, match="cannot listen"),
         ):
             channel.connect()
     (meeting.folder / "b.pem").write_text("no certificate")
@@ -240,11 +242,16 @@ def faced(meeting: Any, behave: Callable[[Rogue], None], timeout: float = 1.0) -
 
     thread = threading.Thread(target=act)
     begin = time.monotonic()
-    with pytest.raises(SherdError) as caught, meeting.channel(0, timeout) as channel:
-        thread.start()
-        channel.connect()
-        channel.exchange({"hello": 1})
-        channel.receive_numbers(1, 4)
+
+    def listen() -> None:
+        with meeting.channel(0, timeout) as channel:
+            thread.start()
+            channel.connect()
+            channel.exchange({"hello": 1})
+            channel.receive_numbers(1, 4)
+
+    with pytest.raises(SherdError) as caught:
+        listen()
     assert time.monotonic() - begin < timeout + 3
     thread.join(10)
     return caught.value
