@@ -114,6 +114,8 @@ def entries_of(data: Any) -> list[Entry]:
     for what, values in data:
         if not isinstance(what, str) or any(type(value) is not int for value in values):
             raise TypeError(what)
+        if any(not -(2**63) <= value < 2**63 for value in values):
+            raise ValueError(what)
         found.append((what, tuple(values)))
     return found
 

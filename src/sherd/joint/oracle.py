@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.errors import PlanError, TableError
+from sherd.errors import PlanError, TableError, VerificationError
 from sherd.joint.bits import TIE_BITS, thresholds
 from sherd.joint.plain import Histograms, part_of_code
 
@@ -119,7 +119,11 @@ class JointOracle:
             part = engine.take(keys, start, start + len(group))
             chosen.append(engine.reshape(engine.largest(part), (1,)))
             start += len(group)
-        return [int(place) for place in engine.open(engine.join(chosen), "places of choices")]
+        places = engine.open(engine.join(chosen), "places of choices").tolist()
+        if not all(0 <= place < len(group) for place, group in zip(places, groups, strict=True)):
+            # From a journal or from computing parties; our own computation gives no others.
+            raise VerificationError("a choice that was opened is none of the candidates")
+        return places
 
     def _utilities(self, group: Sequence[Candidate]) -> Any:
         engine = self._engine

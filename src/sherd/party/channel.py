@@ -141,24 +141,24 @@ class Channel:
         """Take the connection if it is of one of those, and if it speaks as parties do."""
         shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         known = [place for place in who if self._pinned[place] == shown]
-        if not known or known[0] in self._connections:
-            writer.close()
-            return
-        place = known[0]
+        taken = False
         try:
+            if not known or known[0] in self._connections:
+                return
             writer.write(frames.frame(frames.MESSAGE, frames.pack(GREETING)))
             kind, content = await asyncio.wait_for(read_frame(reader), self._timeout)
             if kind != frames.MESSAGE or frames.unpack(content) != GREETING:
                 raise frames.malformed("a greeting")
+            self._connections[known[0]] = Connection(
+                self._peers[known[0]].name, reader, writer, timeout=self._timeout
+            )
+            taken = True
         except SherdError as error:
             self._refused = error
+        finally:
+            if not taken:
+                writer.transport.abort()
             self._arrival.set()
-            writer.close()
-            return
-        self._connections[place] = Connection(
-            self._peers[place].name, reader, writer, timeout=self._timeout
-        )
-        self._arrival.set()
 
     # What parties say
 
@@ -248,6 +248,10 @@ class Channel:
         if self._server is not None:
             self._server.close()
         await asyncio.gather(*(one.close(error) for one in self._connections.values()))
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 def _der(certificate: Path) -> bytes:

@@ -125,6 +125,7 @@ class Connection:
             task.cancel()
         with contextlib.suppress(*BROKEN):
             await asyncio.wait_for(self._writer.wait_closed(), 1.0)
+        self._writer.transport.abort()
 
 
 async def read_frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from sherd.joint.journal import Entry
     from sherd.party.settings import PartySettings
 
-MOST_ROWS = 10**9
+MOST_ROWS = 10**8
+"""More rows than any party has; so much, and no more, is believed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +85,14 @@ class Hello:
             not isinstance(data, dict)
             or set(data) != set(kinds)
             or not all(isinstance(data[key], kind) for key, kind in kinds.items())
-            or not 0 <= data["rows"] <= MOST_ROWS
+            or not _is_count(data["rows"])
         ):
             raise frames.malformed("what a party says first")
         return cls(**data)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MOST_ROWS
 
 
 def terms(settings: PartySettings) -> dict[str, Any]:
@@ -155,9 +160,9 @@ def told_journals(
         statements = [one["statement"] for one in told.values() if one["statement"] is not None]
     except (TypeError, ValueError, KeyError):
         raise frames.malformed("a journal") from None
-    if not statements or not isinstance(statements[0], dict):
+    statement = statements[0] if statements else None
+    if not isinstance(statement, dict) or not _is_count(statement.get("records")):
         raise frames.malformed("a journal")
-    statement = statements[0]
     if any(one != statement for one in statements):
         raise VerificationError(
             "the parties' journals contradict each other", must="of one and the same run"

@@ -30,6 +30,7 @@ from sherd.party.meeting import (
     terms,
     told_journals,
 )
+from sherd.party.publishing import partition_of, publish, replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -88,81 +89,11 @@ def run(
 def _finish_alone(settings: PartySettings, journal: Journal, account: Account) -> State:
     """Publish what the journal has, if that is all of it; how far the party then is."""
     if all(journal.statement.get(key) == value for key, value in terms(settings).items()):
-        partition = _replay(settings, journal)
+        partition = replay(settings, journal)
         if partition is not None:
             account.pay(journal.run)
-            _publish(settings, journal, partition, account)
+            publish(settings, journal, partition, account)
     return State.of(settings)
-
-
-def _replay(settings: PartySettings, journal: Journal) -> Partition | None:
-    """The partition that a journal leads to, None where it is not complete."""
-    import numpy as np
-
-    from sherd.joint.shapes import NotKnownError, Shapes
-
-    # With every result known, neither cells nor classes are asked for, only their number.
-    classes = np.zeros(int(journal.statement["records"]), np.int64)
-    try:
-        return _partition(settings, Shapes(len(settings.peers)), journal, {}, classes)
-    except NotKnownError:
-        return None
-
-
-def _partition(
-    settings: PartySettings,
-    engine: Any,
-    journal: Journal,
-    fragments: Mapping[int, Any],
-    classes: Any,
-    tell: Callable[[str, tuple[int, ...]], None] = lambda _what, _values: None,
-    progress: Progress = lambda _step, _done, _total: None,
-) -> Partition:
-    from sherd.joint.arbdistdp import release
-    from sherd.joint.journal import Resumed
-    from sherd.methods.arbdistdp import agreement
-    from sherd.methods.diffgen import settings as chosen
-
-    plan, schema = settings.plan, settings.schema
-    agreed = agreement(plan, chosen(plan, schema), len(classes))
-    resumed: Any = Resumed(engine, journal, tell)
-    return release(resumed, fragments, classes, agreed, progress=progress)
-
-
-def _publish(
-    settings: PartySettings, journal: Journal, partition: Partition, account: Account
-) -> Release:
-    """Write the release, and set the journal aside."""
-    from sherd.joint.spu import PROTOCOLS
-    from sherd.methods.diffgen import facts
-    from sherd.protection import Settings, manifest_of
-    from sherd.release import Release
-
-    plan, schema = settings.plan, settings.schema
-    n = int(journal.statement["records"])
-    manifest = manifest_of(schema, plan, plan.guarantee(schema), Settings(), None)
-    opened = [{"what": what, "numbers": len(values)} for what, values in journal.entries]
-    release = Release(
-        tables={"data": partition.weighted(), "records": partition.expanded(n)},
-        manifest={
-            **manifest,
-            "facts": {
-                **facts(partition, schema, plan, n),
-                "parties": settings.names,
-                "computing": settings.names[: settings.hosts],
-                "protocol": PROTOCOLS[settings.hosts],
-                "linkage": str(settings.linkage),
-                "run": journal.run,
-                "opened": opened,
-            },
-            "budget": account.as_data(),
-        },
-    )
-    if not settings.output.exists():
-        release.stage(settings.output).publish()
-    if journal.path == settings.journal:
-        journal.finish()
-    return release
 
 
 @dataclass(kw_only=True)
@@ -205,7 +136,7 @@ class _Party:
             return None
         if run is not None:
             journal = self._common_journal(run)
-            partition = _replay(self._settings, journal)
+            partition = replay(self._settings, journal)
             if partition is not None:
                 return self._take_over(journal, partition)
             self._need_all()
@@ -264,7 +195,7 @@ class _Party:
         if journal.path == self._settings.journal:
             journal.begin()
         self._account.pay(journal.run)
-        return _publish(self._settings, journal, partition, self._account)
+        return publish(self._settings, journal, partition, self._account)
 
     def _compute(
         self, given: Input, hellos: Mapping[int, Hello], journal: Journal | None
@@ -293,7 +224,7 @@ class _Party:
         told = channel.exchange(mine)
         ready = {p: _Ready.from_data(one, journal.run) for p, one in told.items()}
         partition = self._run_engine(given, journal, ready)
-        return _publish(settings, journal, partition, self._account)
+        return publish(settings, journal, partition, self._account)
 
     def _compute_address(self) -> str | None:
         """Where this party computes: as its file says, else at a free port."""
@@ -323,7 +254,7 @@ class _Party:
 
         if not settings.computes:
             guest = GuestEngine(channel, rank, owners, hosts, Randomness.from_system())
-            return _partition(
+            return partition_of(
                 settings, guest, journal, fragments, given.classes, progress=self._progress
             )
         from sherd.joint.link import connect
@@ -336,7 +267,7 @@ class _Party:
         link = connect(computing, rank, settings.key, timeout=settings.timeout)
         try:
             engine = SpuEngine(link, Randomness.from_system(), owners=owners, wire=channel)
-            return _partition(
+            return partition_of(
                 settings, engine, journal, fragments, given.classes, tell, self._progress
             )
         finally:
