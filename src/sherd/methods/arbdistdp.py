@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from sherd.plan import Plan
     from sherd.tables.schema import Schema
 
-MAX_LEAVES = 864
-"""Leaves cost time and traffic: about a megabyte each for 45,000 records."""
+MAX_LEAVES = 2048
+"""Leaves cost time and traffic, which grow with their square root: about a gigabyte for as many
+leaves and 45,000 records."""
 
 PROMISE = Promise(
     help="differential privacy of every record, to outsiders and to each party",
