@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,28 +43,42 @@ def init(folder: Path, name: str, as_json: bool) -> None:
 @party.command()
 @click.argument("settings", type=click.Path(path_type=Path))
 @click.option("--ledger", "ledger_file", metavar="FILE", help="The ledger ('none': keep none).")
+@click.option(
+    "--costs",
+    type=click.Path(path_type=Path),
+    help="Write the seconds and bytes of each step to this file.",
+)
 @click.option("--unwatched", is_flag=True, hidden=True)
 @json_option
-def run(settings: Path, ledger_file: str | None, unwatched: bool, as_json: bool) -> None:
+def run(
+    settings: Path, ledger_file: str | None, costs: Path | None, unwatched: bool, as_json: bool
+) -> None:
     """Take part in the joint release that the file SETTINGS describes.
 
     All parties must run at the same time. A run that breaks off is started again in the same
     way: what was opened before is not drawn again, and nothing is charged twice. A party that
     has finished already and is started again tells the others what they missed.
     """
+    import tempfile
+
     from sherd.budget.ledger import Ledger
     from sherd.budget.place import default_path
+    from sherd.joint.meter import Meter
     from sherd.party import PartySettings
     from sherd.party import run as take_part
+    from sherd.tables.files import write_whole
 
     loaded = PartySettings.load(settings)
     if not unwatched:
-        _watched(loaded, settings, ledger_file, as_json)
+        _watched(loaded, settings, ledger_file, costs, as_json)
         return
     _end_with_parent()
     ledger = None if ledger_file == "none" else Ledger(ledger_file or default_path())
-    with progress("party") as bar:
-        release = take_part(loaded, ledger=ledger, progress=bar)
+    with progress("party") as bar, tempfile.TemporaryDirectory() as logs:
+        meter = None if costs is None else Meter(Path(logs) / "spu.log")
+        release = take_part(loaded, ledger=ledger, progress=bar, meter=meter)
+        if costs is not None and meter is not None:
+            write_whole(costs, (json.dumps(meter.as_data(), indent=1) + "\n").encode())
     _say(loaded, release.manifest, as_json)
 
 
@@ -92,7 +107,13 @@ def _end_with_parent() -> None:
     threading.Thread(target=look, daemon=True).start()
 
 
-def _watched(loaded: PartySettings, settings: Path, ledger_file: str | None, as_json: bool) -> None:
+def _watched(
+    loaded: PartySettings,
+    settings: Path,
+    ledger_file: str | None,
+    costs: Path | None,
+    as_json: bool,
+) -> None:
     """Run in a process of its own: when a peer is gone, SPU ends the process it lives in."""
     import subprocess
     import sys
@@ -102,6 +123,7 @@ def _watched(loaded: PartySettings, settings: Path, ledger_file: str | None, as_
 
     command = [sys.executable, "-m", "sherd", "party", "run", str(settings), "--unwatched"]
     command += [] if ledger_file is None else ["--ledger", ledger_file]
+    command += [] if costs is None else ["--costs", str(costs)]
     command += ["--json"] if as_json else []
     code = subprocess.run(command, check=False).returncode  # noqa: S603 - our own command line
     if code < 0 or code > 130:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sherd.joint.engine import Tables
     from sherd.randomness import Randomness
 
     Numbers = NDArray[np.int64]
@@ -67,11 +68,13 @@ class GuestEngine(Shapes):
                 self._wire.send_numbers(host, part)
         return Shape(shape=shape)
 
-    def inner(self, own: Callable[[int], NDArray[np.uint8]], rows: int, columns: int) -> Shape:
-        """One's own matrix leaves as shares."""
+    def inner(self, own: Callable[[int], Tables], rows: int, left: int, right: int) -> Shape:
+        """One's own matrices leave as shares."""
         if rows:
-            self.share(self._owner, lambda: own(self._owner).astype(np.int64), (rows, columns))
-        return Shape(shape=(columns,))
+            first, second = own(self._owner)
+            self.share(self._owner, lambda: first.astype(np.int64), (rows, left))
+            self.share(self._owner, lambda: second.astype(np.int64), (rows, right))
+        return Shape(shape=(left * right,))
 
     def open(self, a: Shape, what: str) -> Numbers:
         """What all hosts say was opened."""

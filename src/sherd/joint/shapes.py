@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sherd.joint.engine import Tables
+
     Numbers = NDArray[np.int64]
 
 
@@ -97,10 +99,10 @@ class Shapes:
         """One number for each row."""
         return Shape(shape=a.shape[:-1])
 
-    def inner(self, own: Callable[[int], NDArray[np.uint8]], rows: int, columns: int) -> Shape:
-        """One number for each column."""
+    def inner(self, own: Callable[[int], Tables], rows: int, left: int, right: int) -> Shape:
+        """One number for each pair of columns."""
         del own, rows
-        return Shape(shape=(columns,))
+        return Shape(shape=(left * right,))
 
     def open(self, a: Shape, what: str) -> Numbers:
         """Nothing is here to be opened."""

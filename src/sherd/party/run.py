@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from sherd.budget.ledger import Ledger
     from sherd.joint.journal import Journal
+    from sherd.joint.meter import Meter
     from sherd.joint.partition import Partition
     from sherd.party.channel import Channel
     from sherd.party.fragment import Input
@@ -51,8 +52,9 @@ def run(
     *,
     ledger: Ledger | None,
     progress: Progress = lambda _step, _done, _total: None,
+    meter: Meter | None = None,
 ) -> Release:
-    """Take part in the joint release, and write it."""
+    """Take part in the joint release, and write it; a ``meter`` is told what it costs."""
     from sherd.party.channel import Channel
     from sherd.party.fragment import read_input
     from sherd.release import Release
@@ -82,7 +84,7 @@ def run(
             settings.peers, settings.rank, settings.key, timeout=settings.timeout
         ) as channel:
             here = channel.connect(all_needed=known is None)
-            party = _Party(settings, channel, here, account, state, progress)
+            party = _Party(settings, channel, here, account, state, progress, meter)
             release = party.take_part(given) or Release.load(settings.output)
             channel.part()
             return release
@@ -123,9 +125,11 @@ class _Party:
         account: Account,
         state: State,
         progress: Progress,
+        meter: Meter | None,
     ) -> None:
         self._settings, self._channel, self._here = settings, channel, here
         self._account, self._state, self._progress = account, state, progress
+        self._meter = meter
         self._terms = terms(settings)
 
     def take_part(self, given: Input | None) -> Release | None:
@@ -271,7 +275,9 @@ class _Party:
         ]
         link = connect(computing, rank, settings.key, timeout=settings.timeout)
         try:
-            engine = SpuEngine(link, Randomness.from_system(), owners=owners, wire=channel)
+            engine = SpuEngine(
+                link, Randomness.from_system(), owners=owners, wire=channel, meter=self._meter
+            )
             return released(engine)
         finally:
             # After publishing: with a peer gone, SPU may end this process here.
