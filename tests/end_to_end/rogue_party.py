@@ -5,6 +5,7 @@ Arguments: the fault, then those of ``sherd``.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from typing import Any
@@ -30,7 +31,8 @@ def send_frames(fault: str) -> None:
     async def send(self: Any, _kind: bytes, _content: bytes) -> None:
         self._writer.write(FRAMES[fault])
         await self._writer.drain()
-        await self.close(None)
+        await asyncio.sleep(0.5)
+        os._exit(9)
 
     Connection.send = send  # type: ignore[method-assign]
 

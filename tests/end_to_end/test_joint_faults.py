@@ -34,11 +34,9 @@ def test_malformed_frames_end_the_run_before_it_costs(
 ) -> None:
     """A party with the right key that sends no frames: a clear message, nothing is charged."""
     spu = joint_python()
-    parties = consortium(tmp_path, timeout=10)
+    parties = consortium(tmp_path, timeout=30)
     running = {"a": parties.start("a", spu), "b": parties.start("b", spu, ROGUE, fault)}
-    begin = time.monotonic()
-    assert ended(running, 60)["a"] == 5, parties.logs()
-    assert time.monotonic() - begin < 45
+    assert ended(running, 240)["a"] == 5, parties.logs()
     assert problem in parties.log("a")
     assert str(MARKER) not in parties.log("a")
     assert parties.charges()[0] == []
@@ -49,9 +47,9 @@ def test_malformed_frames_end_the_run_before_it_costs(
 def test_malformed_shares_end_the_run_and_it_can_be_finished(tmp_path: Path, fault: str) -> None:
     """What is opened is no share: the other side ends; a restart is not charged again."""
     spu = joint_python()
-    parties = consortium(tmp_path, timeout=10)
+    parties = consortium(tmp_path, timeout=30)
     running = {"a": parties.start("a", spu), "b": parties.start("b", spu, ROGUE, fault)}
-    assert ended(running, 120)["a"] == 5, parties.logs()
+    assert ended(running, 240)["a"] == 5, parties.logs()
     assert "error:" in parties.log("a")
     assert str(MARKER) not in parties.log("a")
     assert parties.journal("a") == []
@@ -62,10 +60,10 @@ def test_malformed_shares_end_the_run_and_it_can_be_finished(tmp_path: Path, fau
 def test_an_owner_that_sends_too_few_numbers_ends_the_run(tmp_path: Path) -> None:
     """Both computing parties end with a message; the run can be finished."""
     spu = joint_python()
-    parties = consortium(tmp_path, "abc", timeout=10, compute=["a", "b"], linkage="known")
+    parties = consortium(tmp_path, "abc", timeout=30, compute=["a", "b"], linkage="known")
     running = {"a": parties.start("a", spu), "b": parties.start("b", spu),
                "c": parties.start("c", PLAIN, ROGUE, "too-few")}  # fmt: skip
-    codes = ended(running, 120)
+    codes = ended(running, 240)
     assert (codes["a"], codes["b"]) == (5, 5), parties.logs()
     assert "cannot be read" in parties.log("a") + parties.log("b")
     assert set(parties.run({"a": spu, "b": spu, "c": PLAIN}).values()) == {0}, parties.logs()
@@ -78,16 +76,16 @@ def test_a_lost_owner_that_does_not_compute_ends_the_run(
 ) -> None:
     """All others end within the time-out; a restart draws and charges nothing twice."""
     spu = joint_python()
-    parties = consortium(tmp_path, "abc", n=2000, h=3, timeout=10, compute=["a", "b"])
+    parties = consortium(tmp_path, "abc", n=2000, h=3, timeout=30, compute=["a", "b"])
     pythons = {"a": spu, "b": spu, "c": PLAIN}
     running = {name: parties.start(name, python) for name, python in pythons.items()}
     wait_until(lambda: len(parties.journal("c")) >= 2, parties)
     lost = running.pop("c")
     os.killpg(lost.pid, fault)
     begin = time.monotonic()
-    codes = ended(running, 90)
+    codes = ended(running, 120)
     assert codes == {"a": 5, "b": 5}, parties.logs()
-    assert time.monotonic() - begin < 60
+    assert time.monotonic() - begin < 30 + 30
     ended({"c": lost}, 0.1)
     before = max((parties.journal(name) for name in "abc"), key=len)
     assert set(parties.run(pythons).values()) == {0}, parties.logs()

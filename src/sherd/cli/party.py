@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sherd.cli.options import emit_json, json_option, progress
 from sherd.errors import ConnectionFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sherd.party import PartySettings
 
 
 @click.group()
@@ -65,7 +70,7 @@ def run(
 
     loaded = PartySettings.load(settings)
     if not unwatched:
-        _watched(settings, ledger_file, costs, as_json)
+        _watched(loaded, settings, ledger_file, costs, as_json)
         return
     _end_with_parent()
     ledger = None if ledger_file == "none" else Ledger(ledger_file or default_path())
@@ -74,12 +79,16 @@ def run(
         release = take_part(loaded, ledger=ledger, progress=bar, meter=meter)
         if costs is not None and meter is not None:
             write_whole(costs, (json.dumps(meter.as_data(), indent=1) + "\n").encode())
-    facts: Any = release.manifest["facts"]
+    _say(loaded, release.manifest, as_json)
+
+
+def _say(loaded: PartySettings, manifest: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
-        emit_json({"output": str(loaded.output), "manifest": release.manifest})
+        emit_json({"output": str(loaded.output), "manifest": manifest})
         return
-    click.echo(f"released {facts['leaves']} combinations of values to {loaded.output}")
-    click.echo(str(release.manifest["guarantee"]["words"]))
+    leaves = manifest["facts"]["leaves"]
+    click.echo(f"released {leaves} combinations of values to {loaded.output}")
+    click.echo(str(manifest["guarantee"]["words"]))
 
 
 def _end_with_parent() -> None:
@@ -98,10 +107,19 @@ def _end_with_parent() -> None:
     threading.Thread(target=look, daemon=True).start()
 
 
-def _watched(settings: Path, ledger_file: str | None, costs: Path | None, as_json: bool) -> None:
+def _watched(
+    loaded: PartySettings,
+    settings: Path,
+    ledger_file: str | None,
+    costs: Path | None,
+    as_json: bool,
+) -> None:
     """Run in a process of its own: when a peer is gone, SPU ends the process it lives in."""
     import subprocess
     import sys
+
+    from sherd.party.meeting import State
+    from sherd.release import read_manifest
 
     command = [sys.executable, "-m", "sherd", "party", "run", str(settings), "--unwatched"]
     command += [] if ledger_file is None else ["--ledger", ledger_file]
@@ -109,6 +127,10 @@ def _watched(settings: Path, ledger_file: str | None, costs: Path | None, as_jso
     command += ["--json"] if as_json else []
     code = subprocess.run(command, check=False).returncode  # noqa: S603 - our own command line
     if code < 0 or code > 130:
+        if loaded.output.exists() and State.of(loaded).published:
+            # The peer was lost after the last result, which is here.
+            _say(loaded, read_manifest(loaded.output), as_json)
+            return
         raise ConnectionFailedError(
             "the computation with the other parties broke off",
             got="a lost connection",

@@ -119,7 +119,7 @@ class JointOracle:
             part = engine.take(keys, start, start + len(group))
             chosen.append(engine.reshape(engine.largest(part), (1,)))
             start += len(group)
-        places = engine.open(engine.join(chosen), "places of choices").tolist()
+        places: list[int] = engine.open(engine.join(chosen), "places of choices").tolist()
         if not all(0 <= place < len(group) for place, group in zip(places, groups, strict=True)):
             # From a journal or from computing parties; our own computation gives no others.
             raise VerificationError("a choice that was opened is none of the candidates")

@@ -38,8 +38,9 @@ PROMISE = Promise(
     "the record ids and the class already",
     source=Proposition(work="wang2020", place="Algorithm 1, with the changes of docs/methods"),
     not_covered=(
-        "parties that do not follow the protocol, and parties that collude where the engine's "
-        "protocol does not allow it (two of three)",
+        "parties that do not follow the protocol, and computing parties that collude (both of two, "
+        "against the owners that do not compute; two of three)",
+        "to the other parties: who is among the records that all of them have",
     ),
 )
 

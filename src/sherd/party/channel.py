@@ -235,6 +235,11 @@ class Channel:
         unknown = None if error is None else SherdError("")
         self.close(error if isinstance(error, SherdError) else unknown)
 
+    def part(self) -> None:
+        """Wait until the others have all they need of us, or are gone."""
+        with contextlib.suppress(SherdError):
+            self.exchange("done")
+
     def close(self, error: SherdError | None = None) -> None:
         """Leave; the others are told of an error by its code, and nothing else of it."""
         with contextlib.suppress(RuntimeError, TimeoutError):

@@ -85,7 +85,9 @@ def run(
         ) as channel:
             here = channel.connect(all_needed=known is None)
             party = _Party(settings, channel, here, account, state, progress, meter)
-            return party.take_part(given) or Release.load(settings.output)
+            release = party.take_part(given) or Release.load(settings.output)
+            channel.part()
+            return release
 
 
 def _finish_alone(settings: PartySettings, journal: Journal, account: Account) -> State:
@@ -227,8 +229,7 @@ class _Party:
         mine = {"run": journal.run, "compute": self._compute_address()}
         told = channel.exchange(mine)
         ready = {p: _Ready.from_data(one, journal.run) for p, one in told.items()}
-        partition = self._run_engine(given, journal, ready)
-        return publish(settings, journal, partition, self._account)
+        return self._run_engine(given, journal, ready)
 
     def _compute_address(self) -> str | None:
         """Where this party computes: as its file says, else at a free port."""
@@ -244,23 +245,27 @@ class _Party:
             probe.bind((host, 0))
             return f"{host}:{probe.getsockname()[1]}"
 
-    def _run_engine(self, given: Input, journal: Journal, ready: Mapping[int, _Ready]) -> Partition:
+    def _run_engine(self, given: Input, journal: Journal, ready: Mapping[int, _Ready]) -> Release:
+        """Compute, or share out what others compute with, and publish."""
         from sherd.joint.guests import GuestEngine
         from sherd.randomness import Randomness
 
         settings, channel = self._settings, self._channel
         rank, hosts, owners = settings.rank, settings.hosts, len(settings.peers)
-        fragments = {rank: given.fragment}
+
+        def released(engine: Any) -> Release:
+            fragments = {rank: given.fragment}
+            partition = partition_of(
+                settings, engine, journal, fragments, given.classes, tell, self._progress
+            )
+            return publish(settings, journal, partition, self._account)
 
         def tell(what: str, values: tuple[int, ...]) -> None:
-            for guest in range(hosts, owners):
+            for guest in range(hosts, owners) if settings.computes else ():
                 channel.send_opened(guest, what, values)
 
         if not settings.computes:
-            guest = GuestEngine(channel, rank, owners, hosts, Randomness.from_system())
-            return partition_of(
-                settings, guest, journal, fragments, given.classes, progress=self._progress
-            )
+            return released(GuestEngine(channel, rank, owners, hosts, Randomness.from_system()))
         from sherd.joint.link import connect
         from sherd.joint.spu import SpuEngine
 
@@ -273,10 +278,9 @@ class _Party:
             engine = SpuEngine(
                 link, Randomness.from_system(), owners=owners, wire=channel, meter=self._meter
             )
-            return partition_of(
-                settings, engine, journal, fragments, given.classes, tell, self._progress
-            )
+            return released(engine)
         finally:
+            # After publishing: with a peer gone, SPU may end this process here.
             link.stop_link()
 
 

@@ -20,8 +20,8 @@ from sherd.joint.shapes import Shapes
 from sherd.randomness import Randomness
 
 RNG = np.random.default_rng(3)
-CODES = [RNG.integers(0, 10, 400), RNG.integers(0, 3, 400)]
-CLASSES = RNG.integers(0, 2, 400)
+CODES = [RNG.integers(0, 10, 2000), RNG.integers(0, 3, 2000)]
+CLASSES = RNG.integers(0, 2, 2000)
 
 
 def agreement() -> Agreement:
@@ -90,7 +90,7 @@ class Noting(PlainEngine):
 
 def plain_run(owners: int, hosts: int) -> tuple[Noting, Any, dict[int, Any]]:
     """All owners in one process: the engine, the partition and the fragments."""
-    holder = np.asarray(np.random.default_rng(5).integers(0, owners, (400, 2)))
+    holder = np.asarray(np.random.default_rng(5).integers(0, owners, (2000, 2)))
     fragments = fragments_of(CODES, [np.array(holder == p, np.bool_) for p in range(owners)])
     sources = [Randomness.seeded(10 + p) for p in range(owners)]
     engine = Noting(sources[:hosts], sources[hosts:])
@@ -195,7 +195,7 @@ def test_shapes_are_those_of_the_plain_engine() -> None:
                 engine.scale(flat, np.arange(6)), engine.take(flat, 1, 4),
                 engine.join([flat, flat]), engine.stack([flat, flat]), engine.sum(a),
                 engine.less(a, 3), engine.maximum(a), engine.largest(a), engine.largest(flat),
-                engine.inner(lambda _p: np.ones((4, 2), np.uint8), 4, 2),
+                engine.inner(lambda _p: (np.ones((4, 2), np.uint8), np.ones((4, 3), np.uint8)), 4, 2, 3),
             )
         ]  # fmt: skip
 
