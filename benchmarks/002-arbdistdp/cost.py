@@ -6,7 +6,7 @@ TLS. Records beyond those of the table are repeated, as in wang2020, Fig. 9. Pro
 of all parties; the machine's load says how far the seconds can be trusted.
 
     SHERD_JOINT_PYTHON=… python benchmarks/002-arbdistdp/cost.py [--records 45222 100000] \
-        [--parties 2] [--table adult] [--max-leaves 864]
+        [--parties 2] [--table adult] [--max-leaves 2048]
 """
 
 from __future__ import annotations

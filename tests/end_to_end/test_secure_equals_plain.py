@@ -176,23 +176,23 @@ FIXED: Case = {
 def test_messages_do_not_depend_on_the_data(parties: SecureParties) -> None:
     """Two tables of one shape, who holds what included, and the same opened choices.
 
-    Every program and every opening sends and receives as many messages, of as many bytes, at
-    every party. CHEETAH's ciphertexts are compressed: their lengths vary by chance by less than a
-    hundredth, for one table drawn twice as for two.
+    In every program and every opening each party sends as many messages, of as many bytes.
+    CHEETAH's ciphertexts are compressed: their lengths vary by chance by less than a hundredth.
+    What a party receives is what the others send; the link counts it when it arrives, which may
+    be during the next program, so it is not compared.
     """
     # The first run also pays what is paid once in the life of the processes.
     seen = [traffic(parties, seed) for seed in (1, 1, 2)]
     for first, second in zip(seen[1], seen[2], strict=True):
+        assert [one["step"] for one in first] == [one["step"] for one in second]
+        assert [one["messages"] for one in first] == [one["messages"] for one in second]
         for one, other in zip(first, second, strict=True):
-            assert (one[0], one[3:]) == (other[0], other[3:])
-            if parties.count == 3:
-                assert one == other
-            for sent, again in zip(one[1:3], other[1:3], strict=True):
-                assert abs(sent - again) <= max(64, sent // 100)
+            most = 0 if parties.count == 3 else max(64, one["bytes"] // 100)
+            assert abs(one["bytes"] - other["bytes"]) <= most
 
 
 def traffic(parties: SecureParties, seed: int) -> list[Any]:
-    """Messages and bytes of each program and opening, at each party."""
+    """Messages and bytes that each party sends in each program and opening."""
     case = filled(FIXED, n=60, seed=seed)
     holder = np.arange(120).reshape(60, 2) // 2
     case = dealt({**case, "holder": holder.tolist()}, parties.count)

@@ -156,7 +156,7 @@ def _answer(case: Case, engine: Any, words: Words, meter: Meter) -> Any:
         "counts": found.counts.tolist(),
         "opened": [[one.what, one.count] for one in engine.transcript[before[1] :]],
         "traffic": [
-            [step, one.sent, one.received, one.messages_sent, one.messages_received]
+            {"step": step, "bytes": one.sent, "messages": one.messages_sent}
             for step, one in meter.traffic[before[0] :]
         ],
     }

@@ -111,7 +111,7 @@ def _pairs(partition: Partition) -> NDArray[np.float64]:
 def _ordinal(partition: Partition) -> NDArray[np.float64]:
     """Numbers of intervals where an attribute is measured, indicators where it has labels."""
     leaf = np.arange(partition.leaves)
-    columns = [np.zeros((partition.leaves, 1))]
+    columns: list[NDArray[Any]] = [np.zeros((partition.leaves, 1))]
     for a, indicators in _indicators(partition).items():
         plain = partition.hierarchies[a].numeric or partition.shape[a] == 2
         columns.append(partition.parts(a, leaf)[:, None] if plain else indicators)
