@@ -13,7 +13,7 @@ export SHERD_JOINT_PYTHON ?= $(if $(wildcard $(JOINT_READY)),$(abspath $(JOINT)/
 COVER := --cov=sherd.guarantees --cov=sherd.budget --cov=sherd.methods
 
 .DEFAULT_GOAL := help
-.PHONY: help setup joint demo test test-all reproduce lint bench docs lock clean
+.PHONY: help setup joint demo demo-joint test test-all reproduce lint bench docs lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /: /'
@@ -37,6 +37,9 @@ joint: $(JOINT_READY) ## the environment for secure computation (Python 3.11 onl
 
 demo: $(READY) ## set up everything and run the main job
 	$(BIN)/sherd demo
+
+demo-joint: $(READY) $(JOINT_READY) ## parties without an aggregator (Python 3.11 only)
+	SHERD_JOINT_PYTHON=$(abspath $(JOINT)/bin/python) $(BIN)/sherd demo --joint -o out/demo-joint
 
 test: $(READY) lint ## set up everything and pass the tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(COVER) --cov-report= --cov-report=json

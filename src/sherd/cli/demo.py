@@ -22,8 +22,24 @@ from sherd.cli.options import emit_json, json_option
 @click.option("-e", "--epsilon", default=1.0, show_default=True, help="Of each release.")
 @click.option("--methods", is_flag=True, help="Instead: one table by several methods, compared.")
 @click.option("--quick", is_flag=True, help="On a tenth of the rows.")
+@click.option(
+    "--joint",
+    is_flag=True,
+    help="Instead: Adult, cell by cell, by two and by three parties without an aggregator.",
+)
+@click.option(
+    "--records", type=click.IntRange(min=30), help="With --joint: of so many records only."
+)
 @json_option
-def demo(output: Path, epsilon: float, methods: bool, quick: bool, as_json: bool) -> None:
+def demo(
+    output: Path,
+    epsilon: float,
+    methods: bool,
+    quick: bool,
+    joint: bool,
+    records: int | None,
+    as_json: bool,
+) -> None:
     """Run an aggregator and seven owners as processes of their own, with mutual TLS.
 
     Adult by rows over four owners and Wine Quality by columns over three, as in the paper.
@@ -34,6 +50,11 @@ def demo(output: Path, epsilon: float, methods: bool, quick: bool, as_json: bool
         from sherd.cli.demo_methods import compare_methods
 
         compare_methods(epsilon, output, as_json)
+        return
+    if joint:
+        from sherd.cli.demo_joint import demonstrate_joint
+
+        demonstrate_joint(epsilon, output, as_json, records=records)
         return
     from sherd.federation.parts import require
 
