@@ -1,11 +1,12 @@
 """What a joint release costs: seconds and traffic by step, and how they grow with the records.
 
 Every party is a process behind TLS on this machine, run by the interpreter that
-SHERD_JOINT_PYTHON names. Traffic is what passes the loopback device meanwhile, so nothing else
-should use it. Records beyond those of the table are repeated, as in wang2020, Fig. 9.
+SHERD_JOINT_PYTHON names. Traffic is what the engines of all parties send, as SPU counts it, before
+TLS. Records beyond those of the table are repeated, as in wang2020, Fig. 9. Processor time is that
+of all parties; the machine's load says how far the seconds can be trusted.
 
     SHERD_JOINT_PYTHON=… python benchmarks/002-arbdistdp/cost.py [--records 45222 100000] \
-        [--parties 2] [--table adult] [--max-leaves 864]
+        [--parties 2] [--table adult] [--max-leaves 2048]
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -27,6 +29,7 @@ import numpy as np
 import sherd
 from sherd.joint.arbdistdp import fragments_of, release
 from sherd.joint.link import Peer, connect, make_key
+from sherd.method import Run
 from sherd.methods import arbdistdp, diffgen
 from sherd.randomness import Randomness
 from sherd.tables.schema import Missing
@@ -34,14 +37,9 @@ from sherd.tables.schema import Missing
 TARGETS = {"adult": "income", "nursery": "class"}
 
 
-def loopback() -> int:
-    """Bytes that have passed the loopback device."""
-    lines = Path("/proc/net/dev").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.strip().startswith("lo:"))
-
-
 def worker(case: dict[str, Any], rank: int, folder: Path) -> None:
     """One party."""
+    from sherd.joint.meter import Meter
     from sherd.joint.spu import SpuEngine
 
     name = case["table"]
@@ -62,31 +60,22 @@ def worker(case: dict[str, Any], rank: int, folder: Path) -> None:
         Peer(name=f"p{i}", address=f"127.0.0.1:{port}", certificate=folder / f"p{i}.pem")
         for i, port in enumerate(case["ports"])
     ]
-    link = connect(peers, rank, folder / f"p{rank}.key", timeout=120)
-    begin, before = time.perf_counter(), loopback()
-    traffic: dict[str, int] = {}
-
-    class Counting(SpuEngine):
-        """Notes the traffic of each step."""
-
-        def _computed(self, a: Any, what: str) -> Any:
-            start = loopback()
-            done = super()._computed(a, what)
-            traffic[what] = traffic.get(what, 0) + loopback() - start
-            return done
-
-    engine = Counting(link, Randomness.from_system())
+    link = connect(peers, rank, folder / f"p{rank}.key", timeout=1200)
+    begin = time.perf_counter()
+    meter = Meter(folder / f"spu{rank}.log")
+    engine = SpuEngine(link, Randomness.from_system(), meter=meter)
     found = release(engine, mine, classes, arbdistdp.agreement(plan, chosen, n))
+    used = resource.getrusage(resource.RUSAGE_SELF)
     result = {
-        "seconds": time.perf_counter() - begin, "bytes": loopback() - before,
-        "leaves": found.leaves, "times": engine.times, "traffic": traffic,
+        "seconds": time.perf_counter() - begin, "steps": meter.as_data(), "leaves": found.leaves,
+        "processor": used.ru_utime + used.ru_stime, "memory": used.ru_maxrss / 2**20,
     }  # fmt: skip
     (folder / f"out{rank}").write_text(json.dumps(result))
     link.stop_link()
 
 
 def measure(python: str, case: dict[str, Any]) -> dict[str, Any]:
-    """Run all parties and take the slowest's word."""
+    """Run all parties; the slowest's seconds, everybody's bytes."""
     sockets = [socket.socket() for _ in range(case["parties"])]
     for one in sockets:
         one.bind(("127.0.0.1", 0))
@@ -98,9 +87,12 @@ def measure(python: str, case: dict[str, Any]) -> dict[str, Any]:
         (folder / "case").write_text(json.dumps(case))
         for i in range(case["parties"]):
             make_key(folder, f"p{i}")
+        # Sherd need not be installed where SPU is.
+        source = {"PYTHONPATH": str(Path(sherd.__file__).parents[1])}
         running = [
             subprocess.Popen(
                 [python, __file__, "--worker", str(i), str(folder)],
+                env=os.environ | source,
                 stderr=(folder / f"log{i}").open("wb"),
                 stdout=subprocess.DEVNULL,
             )
@@ -109,7 +101,22 @@ def measure(python: str, case: dict[str, Any]) -> dict[str, Any]:
         if any(one.wait() for one in running):
             raise SystemExit("a party failed:\n" + (folder / "log0").read_text()[-2000:])
         results = [json.loads((folder / f"out{i}").read_text()) for i in range(case["parties"])]
-    return max(results, key=lambda one: one["seconds"])  # type: ignore[no-any-return]
+    steps = {
+        step: {
+            "seconds": max(one["steps"][step]["seconds"] for one in results),
+            "sent": sum(one["steps"][step]["sent"] for one in results),
+            "messages": sum(one["steps"][step]["messages_sent"] for one in results),
+        }
+        for step in results[0]["steps"]
+    }
+    return {
+        "seconds": max(one["seconds"] for one in results),
+        "processor": sum(one["processor"] for one in results),
+        "memory": max(one["memory"] for one in results),
+        "sent": sum(one["sent"] for one in steps.values()),
+        "leaves": results[0]["leaves"],
+        "steps": steps,
+    }
 
 
 def main() -> None:
@@ -127,27 +134,42 @@ def main() -> None:
     python = os.environ.get("SHERD_JOINT_PYTHON")
     if python is None:
         raise SystemExit("SHERD_JOINT_PYTHON must name a Python with SPU")
-    seen = []
+    seen: list[tuple[int, dict[str, Any]]] = []
     for records in given.records:
         case = {
             "table": given.table, "records": records, "parties": given.parties,
             "max_leaves": given.max_leaves,
         }  # fmt: skip
         found = measure(python, case)
-        seen.append((records, found["seconds"], found["bytes"], found["leaves"]))
+        seen.append((records, found))
         load = os.getloadavg()[0]
         print(f"{given.table}, {records} records, {given.parties} parties, {found['leaves']} "
-              f"leaves: {found['seconds']:.0f} s, {found['bytes'] / 1e6:.0f} MB "
+              f"leaves: {found['seconds']:.0f} s ({found['processor']:.0f} s of processor time), "
+              f"{found['sent'] / 1e6:.0f} MB, {found['memory']:.1f} GiB at most a party "
               f"(load of the machine {load:.1f} on {os.cpu_count()} cores)")  # fmt: skip
-        for step, seconds in found["times"].items():
-            megabytes = found["traffic"].get(step, 0) / 1e6
-            print(f"  {step:28} {seconds:8.1f} s {megabytes:9.1f} MB")
+        for step, one in found["steps"].items():
+            print(f"  {step:28} {one['seconds']:8.1f} s {one['sent'] / 1e6:9.1f} MB "
+                  f"{one['messages']:7} messages", flush=True)  # fmt: skip
     if len(seen) > 1:
-        x = [records * leaves / 1e6 for records, _, _, leaves in seen]
-        for name, column in (("seconds", 1), ("megabytes", 2)):
-            y = [one[column] / (1 if column == 1 else 1e6) for one in seen]
-            slope, start = np.polyfit(x, y, 1)
-            print(f"{name}: {start:.1f} + {slope:.2f} for each million records × leaves")
+        x = [records / 1e5 for records, _ in seen]
+        for name, column, unit in (
+            ("seconds", "seconds", 1), ("processor seconds", "processor", 1), ("MB", "sent", 1e6)
+        ):  # fmt: skip
+            slope, start = np.polyfit(x, [found[column] / unit for _, found in seen], 1)
+            print(f"{name}: {start:.1f} + {slope:.1f} for each 100,000 records")
+    alone(given.table, max(given.records))
+
+
+def alone(name: str, records: int) -> None:
+    """What one owner's diffgen takes on as many records, after loading."""
+    table = sherd.datasets.load(name, complete=True)
+    table = table.take(np.arange(records) % table.num_rows)
+    schema = replace(sherd.datasets.schema(name), missing=Missing.REFUSE)
+    plan = sherd.Plan(method="diffgen", epsilon=1.0, h=10, class_attribute=TARGETS[name])
+    begin, used = time.perf_counter(), time.process_time()
+    diffgen.partition_of(table, schema, plan, Run(randomness=Randomness.from_system()))
+    print(f"diffgen alone, {records} records: {time.perf_counter() - begin:.2f} s "
+          f"({time.process_time() - used:.2f} s of processor time)")  # fmt: skip
 
 
 if __name__ == "__main__":

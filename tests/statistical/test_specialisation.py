@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 from scipy.stats import beta, chi2
 
+import sherd
+from sherd.audit.epsilon.bound import lower_bound as audit_bound
+from sherd.joint.arbdistdp import Agreement, fragments_of, release
+from sherd.joint.bits import WordNoise
 from sherd.joint.budget import Budget
+from sherd.joint.engine import PlainEngine
+from sherd.joint.hierarchy import Hierarchy
+from sherd.joint.oracle import Fragment, JointOracle
 from sherd.joint.plain import ExactNoise, PlainOracle
 from sherd.randomness import Randomness
 
@@ -162,3 +169,97 @@ def test_empirical_epsilon_of_a_choice_is_within_the_claim() -> None:
     """A choice costs 2λΔ = epsilon' at most."""
     assert 0.1 < choice_audit(Fraction(1, 2)) <= 1
     assert choice_audit(Fraction(2)) > 1
+
+
+def released(epsilon: Fraction, neighbour: bool, known: bool, run: int) -> float:
+    """One joint release of a worst case, as a score that tells the two tables apart.
+
+    Six records of one class, two attributes, two parties. In the neighbour both cells of one
+    record, which the second party holds, are others: one attribute tells more apart then, the
+    other less, and the chosen one's counts change by one down and one up. ``known``: the first
+    party's view, for which its own random words are nothing new: they are the same in all runs.
+    """
+    hierarchies = tuple(Hierarchy.of(one) for one in TWO)
+    codes = [np.array([0, 0, 0, 1, 1, 0]), np.array([0, 0, 0, 1, 1, 1])]
+    if neighbour:
+        codes = [np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 0, 1, 1, 0])]
+    held = np.array([[True, False]] * 5 + [[False, False]])
+    agreed = Agreement(
+        hierarchies=hierarchies, class_name=None, class_labels=("",), utility="spread",
+        budget=Budget(epsilon=epsilon, specialisations=1, numeric=0, sensitivity=1), max_leaves=9,
+    )  # fmt: skip
+    own = Randomness.seeded(77 if known else 10**6 + 2 * run)
+    engine = PlainEngine([own, Randomness.seeded(2 * run + 1 + neighbour * 10**7)])
+    found = release(engine, fragments_of(codes, [held, ~held]), np.zeros(6, np.int64), agreed)
+    first = len(found.specialised.cuts[0]) == 3
+    counts = found.counts[:, 0] if first else found.counts[::-1, 0]
+    # Log-likelihoods of counts 4 and 2 against 3 and 3, and what the choice adds.
+    shift = abs(counts - [3, 3]).sum() - abs(counts - [4, 2]).sum()
+    rate = float(agreed.budget.count_rate(1))
+    return float(rate * shift * (1 if first else -1) - (1 if first else -1) * float(epsilon) / 4)
+
+
+TWO = sherd.Schema.from_data(
+    {"attributes": {name: {"type": "category", "values": ["0", "1"]} for name in "ab"}}
+)
+
+
+def joint_audit(epsilon: Fraction, known: bool, runs: int) -> float:
+    """What the scores of many releases prove about epsilon, at 99.9 % confidence."""
+    scores = [
+        np.array([released(epsilon, neighbour, known, run) for run in range(runs)])
+        for neighbour in (False, True)
+    ]
+    return audit_bound(scores[0], scores[1], alpha=0.001).lower
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["outsider", "party"])
+def test_empirical_epsilon_of_the_joint_release_is_within_the_claim(known: bool) -> None:
+    """Choice and counts together: some of epsilon is proven, to nobody more than all of it."""
+    assert 0.3 < joint_audit(Fraction(3), known, 500) <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [False, True], ids=["outsider", "party"])
+def test_many_joint_releases_stay_within_the_claim(known: bool) -> None:
+    """With more runs, and the audit would find a release that spends three times as much."""
+    assert 1 < joint_audit(Fraction(3), known, 4000) <= 3
+    assert joint_audit(Fraction(9), known, 4000) > 3
+
+
+def test_count_noise_of_the_joint_release_is_discrete_laplace() -> None:
+    """What parties draw from bits together: the declared rate fits, 30 % off does not."""
+    given = budget(Fraction(2))
+    engine = PlainEngine([Randomness.seeded(61), Randomness.seeded(62)])
+    nobody = np.zeros(0, np.int64)
+    cells = 100_000
+    nothing = {party: Fragment(codes=(nobody,)) for party in (0, 1)}
+    oracle = JointOracle(engine, nothing, [cells], nobody, 2, utility="max", budget=given)
+    drawn = oracle.count((tuple(range(cells + 1)),), 2).ravel()
+    assert laplace_fit(drawn, 0.5) > 1e-4
+    assert laplace_fit(drawn, 0.5 * 0.7) < 1e-6
+    assert laplace_fit(drawn, 0.5 * 1.3) < 1e-6
+
+
+def joint_choices(rate: Fraction, seed: int, n: int = 20_000) -> np.ndarray:
+    """How often each candidate was chosen by parties that draw noise from bits together.
+
+    One call makes n choices: the same group n times.
+    """
+    sources = [Randomness.seeded(seed + party) for party in (0, 1)]
+
+    def words(count: int, bits: int) -> np.ndarray:
+        keep = np.uint64(2**bits - 1)
+        total = sum((one.words(count) & keep for one in sources), np.zeros(count, np.uint64))
+        return (total & keep).view(np.int64)
+
+    return np.bincount(WordNoise(words).largest([UTILITIES] * n, rate), minlength=5)
+
+
+def test_joint_choices_are_permute_and_flip() -> None:
+    """At the declared rate; 30 % more or less is found out."""
+    seen = joint_choices(Fraction(1, 5), seed=70)
+    assert p_value(seen, permute_and_flip(UTILITIES, 0.2) * seen.sum()) > 1e-4
+    for factor in (Fraction(7, 10), Fraction(13, 10)):
+        off = joint_choices(Fraction(1, 5) * factor, seed=71)
+        assert p_value(off, permute_and_flip(UTILITIES, 0.2) * off.sum()) < 1e-6

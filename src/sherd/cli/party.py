@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sherd.cli.options import emit_json, json_option, progress
 from sherd.errors import ConnectionFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sherd.party import PartySettings
 
 
 @click.group()
@@ -37,33 +43,52 @@ def init(folder: Path, name: str, as_json: bool) -> None:
 @party.command()
 @click.argument("settings", type=click.Path(path_type=Path))
 @click.option("--ledger", "ledger_file", metavar="FILE", help="The ledger ('none': keep none).")
+@click.option(
+    "--costs",
+    type=click.Path(path_type=Path),
+    help="Write the seconds and bytes of each step to this file.",
+)
 @click.option("--unwatched", is_flag=True, hidden=True)
 @json_option
-def run(settings: Path, ledger_file: str | None, unwatched: bool, as_json: bool) -> None:
+def run(
+    settings: Path, ledger_file: str | None, costs: Path | None, unwatched: bool, as_json: bool
+) -> None:
     """Take part in the joint release that the file SETTINGS describes.
 
     All parties must run at the same time. A run that breaks off is started again in the same
-    way: what was opened before is not drawn again, and nothing is charged twice.
+    way: what was opened before is not drawn again, and nothing is charged twice. A party that
+    has finished already and is started again tells the others what they missed.
     """
+    import tempfile
+
     from sherd.budget.ledger import Ledger
     from sherd.budget.place import default_path
+    from sherd.joint.meter import Meter
     from sherd.party import PartySettings
     from sherd.party import run as take_part
+    from sherd.tables.files import write_whole
 
     loaded = PartySettings.load(settings)
     if not unwatched:
-        _watched(settings, ledger_file, as_json)
+        _watched(loaded, settings, ledger_file, costs, as_json)
         return
     _end_with_parent()
     ledger = None if ledger_file == "none" else Ledger(ledger_file or default_path())
-    with progress("party") as bar:
-        release = take_part(loaded, ledger=ledger, progress=bar)
-    facts: Any = release.manifest["facts"]
+    with progress("party") as bar, tempfile.TemporaryDirectory() as logs:
+        meter = None if costs is None else Meter(Path(logs) / "spu.log")
+        release = take_part(loaded, ledger=ledger, progress=bar, meter=meter)
+        if costs is not None and meter is not None:
+            write_whole(costs, (json.dumps(meter.as_data(), indent=1) + "\n").encode())
+    _say(loaded, release.manifest, as_json)
+
+
+def _say(loaded: PartySettings, manifest: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
-        emit_json({"output": str(loaded.output), "manifest": release.manifest})
+        emit_json({"output": str(loaded.output), "manifest": manifest})
         return
-    click.echo(f"released {facts['leaves']} combinations of values to {loaded.output}")
-    click.echo(str(release.manifest["guarantee"]["words"]))
+    leaves = manifest["facts"]["leaves"]
+    click.echo(f"released {leaves} combinations of values to {loaded.output}")
+    click.echo(str(manifest["guarantee"]["words"]))
 
 
 def _end_with_parent() -> None:
@@ -82,16 +107,30 @@ def _end_with_parent() -> None:
     threading.Thread(target=look, daemon=True).start()
 
 
-def _watched(settings: Path, ledger_file: str | None, as_json: bool) -> None:
+def _watched(
+    loaded: PartySettings,
+    settings: Path,
+    ledger_file: str | None,
+    costs: Path | None,
+    as_json: bool,
+) -> None:
     """Run in a process of its own: when a peer is gone, SPU ends the process it lives in."""
     import subprocess
     import sys
 
+    from sherd.party.meeting import State
+    from sherd.release import read_manifest
+
     command = [sys.executable, "-m", "sherd", "party", "run", str(settings), "--unwatched"]
     command += [] if ledger_file is None else ["--ledger", ledger_file]
+    command += [] if costs is None else ["--costs", str(costs)]
     command += ["--json"] if as_json else []
     code = subprocess.run(command, check=False).returncode  # noqa: S603 - our own command line
     if code < 0 or code > 130:
+        if loaded.output.exists() and State.of(loaded).published:
+            # The peer was lost after the last result, which is here.
+            _say(loaded, read_manifest(loaded.output), as_json)
+            return
         raise ConnectionFailedError(
             "the computation with the other parties broke off",
             got="a lost connection",
@@ -106,18 +145,21 @@ def _watched(settings: Path, ledger_file: str | None, as_json: bool) -> None:
 @json_option
 def status(settings: Path, as_json: bool) -> None:
     """What is there of the joint release that the file SETTINGS describes."""
-    from sherd.joint.journal import Journal, run_of
+    from sherd.joint.journal import Journal, finished
     from sherd.party import PartySettings
 
     loaded = PartySettings.load(settings)
-    name = run_of(loaded.journal)
-    opened = [] if name is None else Journal.load(loaded.journal, name).entries
-    state = "finished" if loaded.output.exists() else "begun" if name else "not begun"
+    begun = Journal.load(loaded.journal)
+    done = Journal.load(finished(loaded.journal))
+    known = begun or (done if loaded.output.exists() else None)
+    state = "begun" if begun else "finished" if loaded.output.exists() else "not begun"
+    opened = [] if known is None else known.entries
     data = {
         "party": loaded.name,
-        "parties": [peer.name for peer in loaded.peers],
+        "parties": loaded.names,
+        "computing": loaded.names[: loaded.hosts],
         "state": state,
-        "run": name,
+        "run": None if known is None else known.run,
         "opened": [{"what": what, "numbers": len(values)} for what, values in opened],
     }
     if as_json:

@@ -65,7 +65,8 @@ def distance(draws: int, rate: Fraction) -> float:
 
 def delta(epsilon: float, distance: float) -> float:
     """The δ that noise at a distance from the ideal costs."""
-    return (1 + math.exp(epsilon)) * distance
+    # Beyond 700 it is out of the range of floats, and long out of that of promises.
+    return (1 + math.exp(min(epsilon, 700.0))) * distance
 
 
 class WordNoise:

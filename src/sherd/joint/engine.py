@@ -8,7 +8,9 @@ that is called at that party only. ``open`` is the one way out, and says what it
 that what a party would see can be looked at. It protects nothing: it is the oracle of tests,
 and the simulation by which utility is compared.
 
-Notation: P the number of parties that compute.
+Owners that do not compute share their numbers out to the parties that do (``guests``).
+
+Notation: P the number of parties that compute, the owners 0 … P − 1.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sherd.errors import PolicyError
+from sherd.joint.sharing import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from sherd.randomness import Randomness
 
     Numbers = NDArray[np.int64]
+    Tables = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 WORD_BITS = 62
 """Random words have this many bits: the sum of two of them is still not negative."""
@@ -84,10 +88,11 @@ class JointEngine(Protocol):
     def largest(self, a: Any) -> Any:
         """The place of the largest over the last axis, the first of equal ones."""
 
-    def inner(self, own: Callable[[int], NDArray[np.uint8]], rows: int, columns: int) -> Any:
-        """For each column, over how many rows all owners have a 1.
+    def inner(self, own: Callable[[int], Tables], rows: int, left: int, right: int) -> Any:
+        """For each left and right column, in how many rows all owners have a 1 in both.
 
-        ``own`` gives the 0/1 matrix of an owner and is called at that owner only.
+        ``own`` gives an owner's two 0/1 matrices and is called at that owner only. The result
+        is flat, right columns fastest.
         """
 
     def open(self, a: Any, what: str) -> Numbers:
@@ -105,7 +110,7 @@ class Opened:
 class PlainEngine:
     """All parties in one process, on additive shares modulo 2^64; it protects nothing."""
 
-    def __init__(self, sources: Sequence[Randomness]) -> None:
+    def __init__(self, sources: Sequence[Randomness], guests: Sequence[Randomness] = ()) -> None:
         if len(sources) < 2:
             raise PolicyError(
                 "a joint computation needs more parties",
@@ -113,23 +118,21 @@ class PlainEngine:
                 got=str(len(sources)),
                 do="one owner alone uses diffgen",
             )
-        self._sources = sources
+        self._sources, self._guests = sources, guests
         self.transcript: list[Opened] = []
 
     @property
     def parties(self) -> int:
         """How many owners give input."""
-        return len(self._sources)
+        return len(self._sources) + len(self._guests)
 
     def share(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Shares:
         """The owner's numbers, split into uniform shares."""
         values = np.asarray(own(), np.int64).reshape(shape)
-        return self._split(values, self._sources[owner])
+        return self._split(values, (*self._sources, *self._guests)[owner])
 
     def _split(self, values: Numbers, source: Randomness) -> Shares:
-        masks = [source.words(values.size).reshape(values.shape) for _ in range(self.parties - 1)]
-        last = values.view(np.uint64) - sum(masks, np.zeros(values.shape, np.uint64))
-        return Shares(parts=(*masks, last))
+        return Shares(parts=split(values, len(self._sources), source))
 
     def random(self, n: int, bits: int = WORD_BITS) -> Shares:
         """Each party's word added up, a carry taken off after each."""
@@ -194,16 +197,20 @@ class PlainEngine:
         """In the clear, and shared anew."""
         return self._again(np.argmax(a.value, axis=-1))
 
-    def inner(self, own: Callable[[int], NDArray[np.uint8]], rows: int, columns: int) -> Shares:
+    def inner(self, own: Callable[[int], Tables], rows: int, left: int, right: int) -> Shares:
         """In the clear, and shared anew."""
-        both = np.ones((rows, columns), np.uint8)
+        first, second = np.ones((rows, left), np.uint8), np.ones((rows, right), np.uint8)
         for party in range(self.parties):
-            both &= own(party)
-        return self._again(both.sum(axis=0, dtype=np.int64))
+            mine = own(party)
+            first &= mine[0]
+            second &= mine[1]
+        # Floats are exact up to 2^53, and multiply faster than whole numbers.
+        found = first.T.astype(np.float64) @ second.astype(np.float64)
+        return self._again(found.astype(np.int64).ravel())
 
     def _again(self, values: Numbers) -> Shares:
         # Fresh masks from a source of their own: parties' words must not shift with them.
-        return self._split(np.ascontiguousarray(values), self._sources[0].spawn(1)[0])
+        return self._split(values, self._sources[0].spawn(1)[0])
 
     def open(self, a: Shares, what: str) -> Numbers:
         """Add up the shares."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sherd.errors import FormatError, StorageError, VerificationError
+from sherd.joint.shapes import Shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,47 +25,52 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sherd.joint.engine import JointEngine
+
 Entry = tuple[str, tuple[int, ...]]
 """What was opened, and its numbers."""
 
 
 @dataclass(kw_only=True)
 class Journal:
-    """The opened results of one run, which ``run`` (a hash of what was agreed) names."""
+    """The opened results of one run.
+
+    ``run`` names it, and no other; ``statement`` is what the parties agreed on for it.
+    """
 
     path: Path
     run: str
+    statement: dict[str, Any]
     entries: list[Entry] = field(default_factory=list)
 
     @classmethod
-    def load(cls, path: Path, run: str) -> Journal:
-        """The journal of a run: what the file holds of it, nothing where it is another's."""
+    def load(cls, path: Path) -> Journal | None:
+        """The journal in a file, which is left as it is; None where there is none."""
         if not path.exists():
-            return cls(path=path, run=run)
-        lines = path.read_text(encoding="utf-8").split("\n")
-        entries: list[Entry] = []
+            return None
         try:
-            if run_of(path) != run:
-                raise FormatError(
-                    "the journal belongs to another run",
-                    got=str(path),
-                    do="finish that run, or move its journal away",
-                )
-            for line in lines[1:-1]:  # what follows the last line's end was not written whole
-                what, values = json.loads(line)
-                entries.append((str(what), tuple(int(value) for value in values)))
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            if isinstance(error, FormatError):
-                raise
+            head, *lines = path.read_text(encoding="utf-8").split("\n")
+            told = json.loads(head)
+            # What follows the last line's end was not written whole.
+            return cls(
+                path=path,
+                run=str(told["run"]),
+                statement=dict(told["statement"]),
+                entries=entries_of([json.loads(line) for line in lines[:-1]]),
+            )
+        except (ValueError, KeyError, TypeError):
             raise FormatError("the journal cannot be read", got=str(path)) from None
-        journal = cls(path=path, run=run, entries=entries)
-        journal._write_all()
-        return journal
+
+    def begin(self) -> None:
+        """Write down all that is known of the run, before anything more is opened."""
+        from sherd.tables.files import write_whole
+
+        lines = [json.dumps({"run": self.run, "statement": self.statement})]
+        lines += [json.dumps([what, list(values)]) for what, values in self.entries]
+        write_whole(self.path, ("\n".join(lines) + "\n").encode())
 
     def append(self, what: str, values: tuple[int, ...]) -> None:
         """Write a result down; it is on disk when this returns."""
-        self.begin()
-        self.entries.append((what, values))
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([what, list(values)]) + "\n")
@@ -74,11 +80,7 @@ class Journal:
             raise StorageError(
                 "the journal cannot be written", got=f"{self.path}: {error.strerror}"
             ) from None
-
-    def begin(self) -> None:
-        """Write the run's name down, before anything is opened."""
-        if not self.path.exists():
-            self._write_all()
+        self.entries.append((what, values))
 
     def adopt(self, others: list[list[Entry]]) -> None:
         """Take over the longest of all parties' journals, if none contradicts it."""
@@ -90,53 +92,67 @@ class Journal:
                     must="the same opened results at all parties",
                     do="start anew with another population or a new budget",
                 )
-        if longest != self.entries:
-            self.entries = list(longest)
-            self._write_all()
+        self.entries = list(longest)
 
-    def _write_all(self) -> None:
-        from sherd.tables.files import write_whole
-
-        lines = [json.dumps({"run": self.run})]
-        lines += [json.dumps([what, list(values)]) for what, values in self.entries]
-        write_whole(self.path, ("\n".join(lines) + "\n").encode())
+    def finish(self) -> None:
+        """Set the journal aside: its run is over, and can still be told to others."""
+        self.path.replace(finished(self.path))
 
 
-def run_of(path: Path) -> str | None:
-    """The name of the run a journal belongs to; None where there is no journal."""
-    if not path.exists():
-        return None
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8").split("\n")[0])["run"])
-    except (ValueError, KeyError, TypeError):
-        raise FormatError("the journal cannot be read", got=str(path)) from None
+def finished(path: Path) -> Path:
+    """Where the journal of a finished run lies."""
+    return path.with_suffix(".finished")
+
+
+def entries_of(data: Any) -> list[Entry]:
+    """Opened results from plain data; raises ValueError or TypeError where it holds others.
+
+    >>> entries_of([["places of choices", [3]]])
+    [('places of choices', (3,))]
+    """
+    found: list[Entry] = []
+    for what, values in data:
+        if not isinstance(what, str) or any(type(value) is not int for value in values):
+            raise TypeError(what)
+        if any(not -(2**63) <= value < 2**63 for value in values):
+            raise ValueError(what)
+        found.append((what, tuple(values)))
+    return found
 
 
 class Resumed:
-    """An engine that takes from a journal what it has, and writes down what it opens."""
+    """An engine that takes from a journal what it has, and writes down what it opens.
 
-    def __init__(self, engine: Any, journal: Journal) -> None:
-        self._engine, self._journal = engine, journal
+    Nothing is computed for a result that is known. ``tell`` is called with every result that is
+    new, after it was written down.
+    """
+
+    def __init__(
+        self,
+        engine: JointEngine,
+        journal: Journal,
+        tell: Callable[[str, tuple[int, ...]], None] = lambda _what, _values: None,
+    ) -> None:
+        self._engine, self._journal, self._tell = engine, journal, tell
+        self._shapes = Shapes(engine.parties)
         self._opened = 0
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
+    @property
+    def _known(self) -> bool:
+        return self._opened < len(self._journal.entries)
 
-    def inner(self, own: Callable[[int], NDArray[np.uint8]], rows: int, columns: int) -> Any:
-        """Not computed where the result it leads to is known."""
-        if self._opened < len(self._journal.entries):
-            return self._engine.share(0, lambda: np.zeros(columns, np.int64), (columns,))
-        return self._engine.inner(own, rows, columns)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._shapes if self._known else self._engine, name)
 
     def open(self, a: Any, what: str) -> NDArray[np.int64]:
         """The journal's result, or a new one that is written down first."""
-        if self._opened < len(self._journal.entries):
+        if self._known:
             known, values = self._journal.entries[self._opened]
             if known != what or len(values) != int(np.prod(a.shape)):
                 raise VerificationError("the journal does not fit the run", must=what, got=known)
-            self._opened += 1
-            return np.array(values, np.int64).reshape(a.shape)
-        opened: NDArray[np.int64] = self._engine.open(a, what)
-        self._journal.append(what, tuple(int(value) for value in opened.ravel()))
+        else:
+            values = tuple(int(value) for value in self._engine.open(a, what).ravel())
+            self._journal.append(what, values)
+            self._tell(what, values)
         self._opened += 1
-        return opened
+        return np.array(values, np.int64).reshape(a.shape)

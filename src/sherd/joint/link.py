@@ -1,4 +1,4 @@
-"""The link between parties: TLS with pinned certificates, framed messages, time-outs.
+"""The engine's link between computing parties: TLS with pinned certificates, time-outs.
 
 Every party has a key and a self-signed certificate, and is given the others' certificates
 beforehand. A connection is accepted from a holder of one of those keys and from nobody else, on
@@ -8,7 +8,6 @@ both sides. There is no link without TLS.
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 import subprocess
 import tempfile
@@ -102,24 +101,3 @@ def _within(timeout: float, make: Callable[[], Any]) -> Any:
     thread.start()
     thread.join(timeout)
     return made[0] if made else None
-
-
-def exchange(link: Any, message: Any) -> list[Any]:
-    """Everybody's message, one's own included, in the order of the parties."""
-    mine = json.dumps(message, sort_keys=True).encode()
-    try:
-        for party in range(link.world_size):
-            if party != link.rank:
-                link.send_async(party, mine)
-        raw = [mine if p == link.rank else link.recv(p) for p in range(link.world_size)]
-    except RuntimeError:
-        raise ConnectionFailedError(
-            "another party went silent", do="see that all parties run, then start again"
-        ) from None
-    try:
-        return [json.loads(text) for text in raw]
-    except ValueError:
-        raise ConnectionFailedError(
-            "another party sent a message that cannot be read",
-            do="check that all parties run the same version",
-        ) from None

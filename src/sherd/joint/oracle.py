@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.errors import PlanError, TableError
+from sherd.errors import PlanError, TableError, VerificationError
 from sherd.joint.bits import TIE_BITS, thresholds
 from sherd.joint.plain import Histograms, part_of_code
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
-LEAVES_AT_ONCE = 32
-"""Leaves whose records are counted in one call."""
+RECORDS_AT_ONCE = 2**15
+"""Records that are counted in one call: what bounds the memory it takes."""
 
 JOINT_UTILITIES = ("max", "gain", "spread")
 """Utilities that need sums and maxima only."""
@@ -119,7 +119,11 @@ class JointOracle:
             part = engine.take(keys, start, start + len(group))
             chosen.append(engine.reshape(engine.largest(part), (1,)))
             start += len(group)
-        return [int(place) for place in engine.open(engine.join(chosen), "places of choices")]
+        places: list[int] = engine.open(engine.join(chosen), "places of choices").tolist()
+        if not all(0 <= place < len(group) for place, group in zip(places, groups, strict=True)):
+            # From a journal or from computing parties; our own computation gives no others.
+            raise VerificationError("a choice that was opened is none of the candidates")
+        return places
 
     def _utilities(self, group: Sequence[Candidate]) -> Any:
         engine = self._engine
@@ -159,37 +163,66 @@ class JointOracle:
     def count(self, cuts: Cuts, choices: int) -> Numbers:
         """The number of records of each leaf and class; opened with noise in it."""
         engine, rate = self._engine, self._budget.count_rate(choices)
-        shape = tuple(len(cut) - 1 for cut in cuts)
-        leaves = math.prod(shape)
-        exact = []
-        for start in range(0, leaves, LEAVES_AT_ONCE):
-            some = np.arange(start, min(start + LEAVES_AT_ONCE, leaves))
-            by_class = [self._inner(cuts, shape, some, c) for c in range(self._n_classes)]
-            exact.append(engine.reshape(engine.stack(by_class), (some.size * self._n_classes,)))
-            self._progress("counting", start + some.size, leaves)
+        leaves = math.prod(len(cut) - 1 for cut in cuts)
         n = leaves * self._n_classes
+        by_class = [self._count_class(cuts, c) for c in range(self._n_classes)]
+        exact = engine.reshape(engine.stack(by_class), (n,))
         noise = self._geometric(2 * n, rate)
-        noisy = engine.add(engine.join(exact), engine.take(noise, 0, n))
+        noisy = engine.add(exact, engine.take(noise, 0, n))
         noisy = engine.add(noisy, engine.scale(engine.take(noise, n, 2 * n), -1))
         return engine.open(noisy, "noisy counts").reshape(leaves, self._n_classes)
 
-    def _inner(self, cuts: Cuts, shape: tuple[int, ...], leaves: Numbers, c: int) -> Any:
+    def _count_class(self, cuts: Cuts, c: int) -> Any:
+        """The records of a class in each leaf, some records after the other."""
         rows = self._order[self._blocks[c] : self._blocks[c + 1]]
-        wanted = np.unravel_index(leaves, shape)
-        return self._engine.inner(
-            lambda party: self._consistent(party, cuts, wanted, rows), len(rows), len(leaves)
+        split = divided([len(cut) - 1 for cut in cuts])
+        left, right = (
+            math.prod(len(cut) - 1 for cut in part) for part in (cuts[:split], cuts[split:])
         )
+        # Pieces of equal length, filled up with records that lie nowhere: one program for all.
+        pieces = -(-len(rows) // RECORDS_AT_ONCE)
+        size = -(-len(rows) // pieces) if pieces else 0
+        total = None
+        for piece in range(max(1, pieces)):
+            some = rows[piece * size : (piece + 1) * size]
+            found = self._engine.inner(
+                lambda party, some=some: (  # type: ignore[misc]
+                    self._consistent(party, cuts, range(split), some, size),
+                    self._consistent(party, cuts, range(split, len(cuts)), some, size),
+                ),
+                size,
+                left,
+                right,
+            )
+            total = found if total is None else self._engine.add(total, found)
+            done = int(self._blocks[c]) + min((piece + 1) * size, len(rows))
+            self._progress("counting", done, len(self._order))
+        return total
 
     def _consistent(
-        self, party: int, cuts: Cuts, wanted: tuple[Numbers, ...], rows: Numbers
+        self, party: int, cuts: Cuts, attributes: range, rows: Numbers, size: int
     ) -> NDArray[np.uint8]:
-        """Which records, by all that a party holds of them, lie in which of the leaves."""
-        found = np.ones((len(rows), len(wanted[0])), np.uint8)
-        for codes, cut, parts in zip(self._fragments[party].codes, cuts, wanted, strict=True):
+        """Which records, by all that a party holds of some attributes, lie in which combination."""
+        shape = tuple(len(cuts[a]) - 1 for a in attributes)
+        wanted = np.unravel_index(np.arange(math.prod(shape)), shape) if shape else ()
+        found = np.zeros((size, math.prod(shape)), np.uint8)
+        found[: len(rows)] = 1
+        for a, parts in zip(attributes, wanted, strict=True):
+            cut = cuts[a]
             if len(cut) == 2:
                 continue
             # A cell that another party holds (code −1, so the last entry) contradicts nothing.
             agrees = np.ones((cut[-1] + 1, len(parts)), np.uint8)
             agrees[:-1] = part_of_code(cut)[:, None] == parts
-            found &= agrees[codes[rows]]
+            found[: len(rows)] &= agrees[self._fragments[party].codes[a][rows]]
         return found
+
+
+def divided(shape: Sequence[int]) -> int:
+    """Where to divide attributes in two so that both halves have few combinations.
+
+    >>> divided([2, 3, 1, 4]), divided([5])
+    (3, 1)
+    """
+    costs = [math.prod(shape[:i]) + math.prod(shape[i:]) for i in range(len(shape) + 1)]
+    return min(range(len(costs)), key=lambda i: (costs[i], -i))

@@ -17,6 +17,7 @@ are exchanged as framed bytes, never pickled.
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 import time
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.errors import ConnectionFailedError, InternalError, MissingPartError, PolicyError
+from sherd.errors import ConnectionFailedError, MissingPartError, PolicyError
 from sherd.joint.engine import WORD_BITS, Opened
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sherd.joint.engine import Tables
+    from sherd.joint.guests import Wire
+    from sherd.joint.meter import Meter
     from sherd.randomness import Randomness
 
     Numbers = NDArray[np.int64]
@@ -56,10 +60,19 @@ class SpuEngine:
     """One party's side of the computation.
 
     ``link`` is SPU's link to the other parties; ``randomness`` what this party adds to joint
-    randomness. ``transcript`` lists what was opened, ``times`` where the seconds went.
+    randomness. ``owners`` is how many give input where more do than compute; their shares come
+    by ``wire``. ``transcript`` lists what was opened; a ``meter`` is told what everything costs.
     """
 
-    def __init__(self, link: Any, randomness: Randomness) -> None:
+    def __init__(
+        self,
+        link: Any,
+        randomness: Randomness,
+        *,
+        owners: int | None = None,
+        wire: Wire | None = None,
+        meter: Meter | None = None,
+    ) -> None:
         spu = load_spu()
         import jax
 
@@ -77,19 +90,23 @@ class SpuEngine:
         )
         # Without it an owner's rank is ignored, and others' zeros would spoil the sum of shares.
         config.experimental_enable_colocated_optimization = True
-        self._spu, self._jnp = spu, jax.numpy
+        if meter is not None:
+            meter.begin(spu.libspu)
+            config.enable_pphlo_profile = True
+        self._spu, self._jnp, self._meter = spu, jax.numpy, meter
         self._link, self._randomness = link, randomness
+        self._hosts, self._wire = int(link.world_size), wire
+        self._owners = self._hosts if owners is None else owners
         self._runtime = spu.Runtime(link, config)
         self._io = spu.Io(link.world_size, config)
         self._names = itertools.count()
         self._programs: dict[str, bytes] = {}
         self.transcript: list[Opened] = []
-        self.times: dict[str, float] = {}
 
     @property
     def parties(self) -> int:
         """How many owners give input."""
-        return int(self._link.world_size)
+        return self._owners
 
     @property
     def rank(self) -> int:
@@ -97,7 +114,16 @@ class SpuEngine:
         return int(self._link.rank)
 
     def share(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Noted:
-        """The owner's numbers as a private input; the others put zeros in their place."""
+        """The owner's numbers; of those of an owner that does not compute, the sum of shares."""
+        if owner < self._hosts:
+            return self._private(owner, own, shape)
+        assert self._wire is not None
+        mine = self._wire.receive_numbers(owner, math.prod(shape)).view(np.int64)
+        parts = [self._private(host, lambda: mine, shape) for host in range(self._hosts)]
+        return _note("guest", lambda first, *rest: sum(rest, first), shape, *parts)
+
+    def _private(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Noted:
+        """A computing party's numbers as a private input; the others put zeros in their place."""
         values = np.zeros(shape, np.int64)
         if owner == self.rank:
             values = np.ascontiguousarray(own(), np.int64).reshape(shape)
@@ -111,7 +137,7 @@ class SpuEngine:
         keep = np.uint64(2**bits - 1)
         parts = [
             self.share(party, lambda: (self._randomness.words(n) & keep).view(np.int64), (n,))
-            for party in range(self.parties)
+            for party in range(self._hosts)
         ]
         jnp, modulus = self._jnp, 2**bits
 
@@ -186,23 +212,28 @@ class SpuEngine:
             )
         return x[..., 0], place[..., 0]
 
-    def inner(self, own: Callable[[int], NDArray[np.uint8]], rows: int, columns: int) -> Noted:
-        """Dot products of the parties' columns, at once."""
-        jnp = self._jnp
+    def inner(self, own: Callable[[int], Tables], rows: int, left: int, right: int) -> Noted:
+        """The owners' matrices multiplied cell by cell, then a matrix product, at once."""
         if rows == 0:
-            return self.share(0, lambda: np.zeros(columns, np.int64), (columns,))
+            return self.share(0, lambda: np.zeros(left * right, np.int64), (left * right,))
+        first, second = own(self.rank)
         parts = [
-            self.share(party, lambda: own(self.rank).astype(np.int64), (rows, columns))
+            self.share(party, lambda mine=mine: mine.astype(np.int64), (rows, columns))  # type: ignore[misc]
+            for mine, columns in ((first, left), (second, right))
             for party in range(self.parties)
         ]
 
-        def dots(first: Any, *rest: Any) -> Any:
-            for other in rest[:-1]:
-                first = first * other
-            return jnp.einsum("nl,nl->l", first, rest[-1])
+        def counted(*given: Any) -> Any:
+            both = []
+            for place in (0, self.parties):
+                found = given[place]
+                for other in given[place + 1 : place + self.parties]:
+                    found = found * other
+                both.append(found)
+            return (both[0].T @ both[1]).reshape(left * right)
 
-        noted = _note("inner", dots, (columns,), *parts)
-        return self._computed(noted, "dot products")
+        noted = _note("inner", counted, (left * right,), *parts)
+        return self._computed(noted, "leaf counts")
 
     def open(self, a: Noted, what: str) -> Numbers:
         """Run what the result needs, then exchange its shares."""
@@ -211,18 +242,25 @@ class SpuEngine:
         share = self._runtime.get_var(done.variable)
         mine = _framed([share.meta, *share.share_chunks])
         try:
-            for party in range(self.parties):
+            for party in range(self._hosts):
                 if party != self.rank:
                     self._link.send_async(party, mine)
             frames = [
                 mine if party == self.rank else self._link.recv(party)
-                for party in range(self.parties)
+                for party in range(self._hosts)
             ]
         except RuntimeError as error:
             raise _lost(error) from None
-        opened = np.asarray(self._io.reconstruct([self._share(frame) for frame in frames]))
+        if self._meter is not None:
+            others = [len(one) for party, one in enumerate(frames) if party != self.rank]
+            self._meter.passed(what, [len(mine)] * len(others), others)
+        shares = [self._share(frame) for frame in frames]
+        try:
+            opened = np.asarray(self._io.reconstruct(shares))
+        except RuntimeError:
+            raise _unreadable("shares of this result") from None
         if opened.shape != a.shape:
-            raise InternalError("what was opened has the wrong shape", got=str(opened.shape))
+            raise _unreadable(f"shares of {a.shape} numbers")
         self.transcript.append(Opened(what=what, count=opened.size))
         self._runtime.del_var(done.variable)
         return opened.astype(np.int64)
@@ -271,8 +309,9 @@ class SpuEngine:
         for name in names:
             self._runtime.del_var(name)
         end = time.perf_counter()
-        self.times["compiling"] = self.times.get("compiling", 0.0) + middle - begin
-        self.times[what] = self.times.get(what, 0.0) + end - middle
+        if self._meter is not None:
+            self._meter.took("compiling", middle - begin)
+            self._meter.ran(what, end - middle)
         return Noted(shape=a.shape, key=f"var{a.shape}", variable=result)
 
 
@@ -332,10 +371,14 @@ def _unframed(frame: bytes) -> list[bytes]:
     else:
         if place == len(frame) and len(parts) >= 2:
             return parts
-    raise ConnectionFailedError(
+    raise _unreadable("framed shares")
+
+
+def _unreadable(must: str) -> ConnectionFailedError:
+    """What is said of bytes that are not the shares that are due."""
+    return ConnectionFailedError(
         "another party sent a message that cannot be read",
-        must="framed shares",
-        got=f"{len(frame)} bytes",
+        must=must,
         do="check that all parties run the same version",
     )
 

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from sherd.plan import Plan
     from sherd.tables.schema import Schema
 
-MAX_LEAVES = 864
-"""Leaves cost time and traffic: about a megabyte each for 45,000 records."""
+MAX_LEAVES = 2048
+"""Leaves cost time and traffic, which grow with their square root: about a gigabyte for as many
+leaves and 45,000 records."""
 
 PROMISE = Promise(
     help="differential privacy of every record, to outsiders and to each party",
@@ -37,8 +38,9 @@ PROMISE = Promise(
     "the record ids and the class already",
     source=Proposition(work="wang2020", place="Algorithm 1, with the changes of docs/methods"),
     not_covered=(
-        "parties that do not follow the protocol, and parties that collude where the engine's "
-        "protocol does not allow it (two of three)",
+        "parties that do not follow the protocol, and computing parties that collude (both of two, "
+        "against the owners that do not compute; two of three)",
+        "to the other parties: who is among the records that all of them have",
     ),
 )
 

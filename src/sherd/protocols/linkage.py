@@ -41,7 +41,7 @@ def _group() -> ModuleType:
         import rbcl
     except ImportError:
         raise MissingPartError(
-            "linking people needs the federation part", do="install sherd[federation]"
+            "linking people needs the package rbcl", do="install sherd[federation] or sherd[joint]"
         ) from None
     module: ModuleType = rbcl
     return module

@@ -52,11 +52,17 @@ def test_operations_do_what_they_say(parties: int) -> None:
     assert joint.take(flat, 1, 4).value.tolist() == [-7, 5, 0]
     assert joint.join([flat, flat]).shape == (12,)
     assert joint.stack([flat, flat]).value.tolist() == [[v, v] for v in x.ravel().tolist()]
-    columns = [
-        np.random.default_rng(p).integers(0, 2, (9, 4)).astype(np.uint8) for p in range(parties)
+    rng = np.random.default_rng(0)
+    tables = [
+        (
+            rng.integers(0, 2, (9, 4)).astype(np.uint8),
+            rng.integers(0, 2, (9, 3)).astype(np.uint8),
+        )
+        for _ in range(parties)
     ]
-    both = np.prod(columns, axis=0).sum(axis=0)
-    assert joint.inner(lambda party: columns[party], 9, 4).value.tolist() == both.tolist()
+    left, right = (np.prod([one[side] for one in tables], axis=0) for side in (0, 1))
+    found = joint.inner(lambda party: tables[party], 9, 4, 3)
+    assert found.value.tolist() == (left.T.astype(int) @ right).ravel().tolist()
     assert joint.open(a, "a test").tolist() == x.tolist()
     assert [(e.what, e.count) for e in joint.transcript] == [("a test", 6)]
 

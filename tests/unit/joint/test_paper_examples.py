@@ -149,8 +149,9 @@ def test_example_7_binary_vectors_of_table_3(
         engine, fragments_of(codes, held1), [4, 99], classes, 2, utility="max", budget=budget()
     )
     cuts = ((0, 2, 4), (0, 25, 99))
-    wanted = np.unravel_index(np.array([WORKER_FROM_26]), (2, 2))
-    vectors = [oracle._consistent(p, cuts, wanted, np.arange(10))[:, 0] for p in (0, 1)]
+    vectors = [
+        oracle._consistent(p, cuts, range(2), np.arange(10), 10)[:, WORKER_FROM_26] for p in (0, 1)
+    ]
     assert vectors[0].tolist() == [0, 0, 1, 0, 1, 1, 1, 0, 1, 1]
     assert vectors[1].tolist() == [1, 1, 0, 1, 0, 0, 1, 1, 0, 1]
     assert int(vectors[0] @ vectors[1]) == 2

@@ -1,0 +1,81 @@
+"""``sherd`` with one fault in it: run by tests as a party that misbehaves or dies.
+
+Arguments: the fault, then those of ``sherd``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import sherd.joint.spu
+from sherd.cli import run
+from sherd.joint.journal import Journal
+from sherd.party import frames
+from sherd.party.connection import Connection
+
+FRAMES = {
+    "garbage": os.urandom(64),
+    "oversize": b"shrdm" + (2**60).to_bytes(8, "big"),
+    "truncated": frames.frame(frames.MESSAGE, b'{"terms": {}}')[:-4],
+    "wrong-type": frames.frame(frames.MESSAGE, b'["hello"]'),
+    "wrong-kind": frames.frame(frames.NUMBERS, bytes(800)),
+}
+
+
+def send_frames(fault: str) -> None:
+    """The first message is something else, and then the party leaves."""
+
+    async def send(self: Any, _kind: bytes, _content: bytes) -> None:
+        self._writer.write(FRAMES[fault])
+        await self._writer.drain()
+        await asyncio.sleep(0.5)
+        os._exit(9)
+
+    Connection.send = send  # type: ignore[method-assign, assignment]
+
+
+def send_shares(fault: str) -> None:
+    """Shares that are opened are no shares."""
+    good = sherd.joint.spu._framed
+
+    def framed(parts: Any) -> bytes:
+        if fault == "shares-cut":
+            return good(parts)[:-3]
+        return good([os.urandom(40), *(os.urandom(len(part)) for part in parts[1:])])
+
+    sherd.joint.spu._framed = framed
+
+
+def send_too_few(_fault: str) -> None:
+    """An owner that does not compute sends fewer numbers than it should, then messages."""
+
+    async def send_bytes(self: Any, data: bytes) -> None:
+        await self.send(frames.NUMBERS, data[:-8])
+        await self.send(frames.MESSAGE, b"{}")
+
+    Connection.send_bytes = send_bytes  # type: ignore[method-assign]
+
+
+def die(fault: str) -> None:
+    """The process ends when the last result is opened: before or after it is written down."""
+    append = Journal.append
+
+    def dying(self: Journal, what: str, values: tuple[int, ...]) -> None:
+        if what == "noisy counts" and fault == "dies-before-writing":
+            os._exit(9)
+        append(self, what, values)
+        if what == "noisy counts":
+            os._exit(9)
+
+    Journal.append = dying  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    faults = {**dict.fromkeys(FRAMES, send_frames), "shares-cut": send_shares,
+              "shares-random": send_shares, "too-few": send_too_few,
+              "dies-before-writing": die, "dies-before-publishing": die}  # fmt: skip
+    faults[sys.argv[1]](sys.argv[1])
+    sys.exit(run([*sys.argv[2:], "--unwatched"]))
