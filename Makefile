@@ -13,7 +13,7 @@ export SHERD_JOINT_PYTHON ?= $(if $(wildcard $(JOINT_READY)),$(abspath $(JOINT)/
 COVER := --cov=sherd.guarantees --cov=sherd.budget --cov=sherd.methods
 
 .DEFAULT_GOAL := help
-.PHONY: help setup joint demo demo-joint test test-all lint bench docs lock clean
+.PHONY: help setup joint demo demo-joint test test-all reproduce lint bench docs lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /: /'
@@ -44,6 +44,11 @@ demo-joint: $(READY) $(JOINT_READY) ## parties without an aggregator (Python 3.1
 test: $(READY) lint ## set up everything and pass the tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(COVER) --cov-report= --cov-report=json
 	$(BIN)/python tests/coverage_floor.py
+	$(MAKE) reproduce
+
+# The budget of time is 10 minutes on 2 cores; it needs about 250 s of processor time.
+reproduce: $(READY) ## the papers' experiments in short; fails when a verdict changes unrecorded
+	timeout 600 $(BIN)/sherd reproduce --quick -o out/reproduce
 
 test-all: $(READY) lint ## the slow and the exhaustive tests too
 	$(BIN)/python -m pytest -n $(WORKERS)
@@ -54,7 +59,7 @@ lint: $(READY) ## types, style and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-bench: $(READY) ## speed and memory, as ratios measured in one run
+bench: $(READY) ## speed and memory beside peers, in one run; writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py
 
 docs: $(READY) ## the documentation as HTML in docs/_build
@@ -68,6 +73,10 @@ lock: $(READY) ## lock the development dependencies anew
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --custom-compile-command "make lock" \
 	  --extra joint -o requirements/joint.lock pyproject.toml
+	for peer in anjana anonymeter pycanon sdmetrics; do \
+	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --custom-compile-command "make lock" \
+	  benchmarks/peers/$$peer.in -o benchmarks/peers/$$peer.txt || exit; done
 
 clean: ## remove what was built
-	rm -rf $(VENV) $(JOINT) docs/_build dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(JOINT) .venv-* out docs/_build dist build .mypy_cache .ruff_cache .pytest_cache

@@ -3,6 +3,9 @@
 The papers print a distance (1/l)·sqrt(Σ (d_a/σ_a²)²). Dividing by a variance, and 1/l outside the
 root, are the letter; σ_a and 1/l inside are other readings. All four follow from each attribute's
 mean squared distance and σ_a.
+
+"sigma, inside" is l times "sigma, outside", and so for the variance, so that a claim about which of
+two losses is larger, or about their ratio, gets the same verdict from both.
 """
 
 from __future__ import annotations
@@ -68,10 +71,16 @@ class Original:
 
 
 def mean_losses(runs: list[dict[str, float]]) -> dict[str, float]:
-    """The mean of several runs, and the standard error of the first reading."""
+    """The mean of several runs in every reading, and its standard error."""
     found = {r: float(np.mean([run[r] for run in runs])) for r in READINGS}
-    spread = [run[READINGS[0]] for run in runs]
-    found["standard error"] = (
-        float(np.std(spread, ddof=1) / np.sqrt(len(runs))) if len(runs) > 1 else 0.0
-    )
+    for reading in READINGS:
+        spread = [run[reading] for run in runs]
+        found[error_of(reading)] = (
+            float(np.std(spread, ddof=1) / np.sqrt(len(runs))) if len(runs) > 1 else 0.0
+        )
     return found
+
+
+def error_of(reading: str) -> str:
+    """The name of a reading's standard error in a row."""
+    return f"standard error, {reading}"

@@ -1,33 +1,45 @@
-"""The papers' experiments beside ours: run, judge every claim, write tables, plots and a page.
+"""The papers' experiments beside ours: run them and judge every claim.
 
-Each paper has a folder with ``experiment.py`` (settings, figures, claims) and ``expected.yaml``
-(the verdict recorded for each claim, with a reason where it is not "reproduced"). A verdict that
-changes without its record fails the run. Every number on the pages was measured by the run.
+Each paper has a folder with ``experiment.py`` (settings, figures, how claims are judged) and
+``expected.yaml`` (the claims, the tolerances, the recorded verdicts; see ``records``). A verdict
+that differs from its record fails the run. ``pages`` writes tables, plots and the pages. Every
+number on them was measured by the run.
+
+Where a paper can be read in several ways, its experiment names the readings: ``READINGS`` maps
+a switch to its values, the first of which is what verdicts and plots go by unless another one is
+chosen. Claims and figures name the switches that concern them; the page says which readings fit.
+
+Runs are seeded, one stream a figure, so that a figure's numbers do not depend on what else is run.
 """
 
 from __future__ import annotations
 
-import base64
-import csv
-import html
 import importlib.util
-import io
-import json
-import platform
+import itertools
+import os
 import sys
 import time
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+import zlib
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import records
+from records import NOT_REPRODUCED, REPRODUCED, UNTOLD
+
+from sherd.errors import MissingPartError, UsageError
+from sherd.randomness import Randomness
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import ModuleType
 
 HERE = Path(__file__).parent
-REPRODUCED, NOT_REPRODUCED, UNTOLD = "reproduced", "not reproduced", "cannot be told"
 Rows = list[dict[str, Any]]
+
+
+class DataMissingError(Exception):
+    """A figure's table is not at hand; the text says which and how to get it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +48,9 @@ class Setting:
 
     quick: bool = False
     runs: int | None = None
+    readings: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+    randomness: Randomness | None = None
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None
 
     def count(self, paper: int, short: int) -> int:
@@ -46,30 +61,47 @@ class Setting:
         """The values tried: the paper's, or fewer."""
         return short if self.quick else paper
 
+    def source(self) -> Randomness:
+        """Random numbers for one run, the same whenever the figure is computed."""
+        return (self.randomness or Randomness.from_system()).spawn(1)[0]
+
+    @property
+    def recorded(self) -> bool:
+        """Whether verdicts can be held against their records: nothing was changed."""
+        return not (self.runs or self.readings or self.seed)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure or table: how it is computed and how it is drawn."""
+    """One figure or table: how it is computed and how it is drawn.
+
+    ``draw`` is given the chosen value of each switch in ``switches`` by name. A figure that shows
+    the runs of another one names it in ``same_runs``.
+    """
 
     number: str
     title: str
     compute: Callable[[Setting], Rows]
-    draw: Callable[[Rows], Any] | None = None
+    same_runs: str | None = None
+    draw: Callable[..., Any] | None = None
     readings: str = ""
+    switches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """A sentence of the paper, and how our numbers answer it.
 
-    ``judge`` gets the rows of the figures named and returns our number in words, and whether the
-    claim holds (None: it cannot be told).
+    ``judge`` gets the rows of the figures named, the tolerances of the record by name and a value
+    for each switch in ``switches``; it returns our number in words, and whether the claim holds
+    (None: it cannot be told).
     """
 
     id: str
     figures: tuple[str, ...]
-    text: str
     judge: Callable[..., tuple[str, bool | None]]
+    text: str = ""
+    switches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,15 +109,20 @@ class Verdict:
     """A claim as judged in this run, beside the record."""
 
     claim: Claim
+    text: str
     ours: str
     verdict: str
     expected: str | None
     reason: str
+    tolerance: Mapping[str, Any] = field(default_factory=dict)
+    fits: Mapping[str, str] = field(default_factory=dict)
+    skipped: bool = False
+    compared: bool = True
 
     @property
     def surprising(self) -> bool:
-        """Whether the verdict differs from the recorded one."""
-        return self.expected is not None and self.verdict != self.expected
+        """Whether the verdict differs from the recorded one, or was never recorded."""
+        return self.compared and not self.skipped and self.verdict != self.expected
 
 
 @dataclass
@@ -93,9 +130,17 @@ class Report:
     """What one paper's run produced."""
 
     paper: ModuleType
+    folder: Path
     rows: dict[str, Rows] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
     verdicts: list[Verdict] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
+
+    @property
+    def surprises(self) -> int:
+        """How many verdicts differ from their record, and records have no claim."""
+        return sum(v.surprising for v in self.verdicts) + len(self.orphans)
 
 
 def papers() -> dict[str, Path]:
@@ -116,128 +161,111 @@ def load(folder: Path) -> ModuleType:
     return module
 
 
-def reproduce(folder: Path, setting: Setting, only: str | None = None) -> Report:
-    """Compute a paper's figures and judge its claims."""
-    import yaml
-
-    paper = load(folder)
-    report = Report(paper=paper)
+def tasks(paper: ModuleType, only: str | None) -> dict[str, list[str]]:
+    """The figures to be computed, and for each of them those that show its rows."""
+    found: dict[str, list[str]] = {}
     for figure in paper.FIGURES:
-        if only is not None and figure.number != only:
-            continue
-        start = time.perf_counter()
-        report.rows[figure.number] = figure.compute(setting)
-        report.seconds[figure.number] = time.perf_counter() - start
-    recorded = yaml.safe_load((folder / "expected.yaml").read_text(encoding="utf-8")) or {}
-    for claim in paper.CLAIMS:
-        if not set(claim.figures) <= set(report.rows):
-            continue
-        ours, held = claim.judge(*(report.rows[number] for number in claim.figures))
-        verdict = UNTOLD if held is None else (REPRODUCED if held else NOT_REPRODUCED)
-        record = recorded.get(claim.id, {})
-        report.verdicts.append(
-            Verdict(
-                claim=claim,
-                ours=ours,
-                verdict=verdict,
-                expected=record.get("verdict"),
-                reason=record.get("reason", ""),
+        if only in (None, figure.number):
+            found.setdefault(figure.same_runs or figure.number, []).append(figure.number)
+    return found
+
+
+def compute(
+    folder: Path, paper: ModuleType, number: str, setting: Setting
+) -> tuple[Rows, float, str]:
+    """A figure's rows, the processor seconds they took, and why there are none if so."""
+    figure = next(f for f in paper.FIGURES if f.number == number)
+    seed = zlib.crc32(f"{folder.name} {number} {setting.seed}".encode())
+    setting = replace(setting, randomness=Randomness.seeded(seed))
+    start = time.process_time()
+    try:
+        rows = figure.compute(setting)
+    except DataMissingError as missing:
+        if os.environ.get("SHERD_REQUIRE") == "all":
+            raise MissingPartError(
+                f"figure {number} of {folder.name} needs a table that is not at hand",
+                got=str(missing),
+                do="SHERD_REQUIRE=all allows no figure to be left out",
+            ) from missing
+        return [], time.process_time() - start, str(missing)
+    return rows, time.process_time() - start, ""
+
+
+def chosen(paper: ModuleType, setting: Setting) -> dict[str, str]:
+    """The value of every switch of a paper: the one asked for, or the first."""
+    switches: dict[str, tuple[str, ...]] = getattr(paper, "READINGS", {})
+    found = {}
+    for name, values in switches.items():
+        found[name] = setting.readings.get(name, values[0])
+        if found[name] not in values:
+            raise UsageError(
+                f"the paper cannot be read so: {name}",
+                must="one of " + "; ".join(values),
+                got=repr(found[name]),
             )
-        )
+    return found
+
+
+def judge(report: Report, setting: Setting) -> None:
+    """Hold every claim whose figures are there against our numbers and against its record."""
+    recorded = records.load(report.folder)
+    names = [claim.id for claim in report.paper.CLAIMS]
+    report.orphans = records.without_claim(recorded, names)
+    for claim in report.paper.CLAIMS:
+        gone = [report.missing[n] for n in claim.figures if n in report.missing]
+        if set(claim.figures) <= set(report.rows) or gone:
+            record = recorded.get(claim.id, records.Record())
+            report.verdicts.append(_verdict(report, claim, record, setting, gone))
+
+
+def _verdict(
+    report: Report, claim: Claim, record: records.Record, setting: Setting, gone: list[str]
+) -> Verdict:
+    expected, reason = record.expected(setting.quick)
+    common = {
+        "claim": claim,
+        "text": record.claim or claim.text,
+        "expected": expected,
+        "tolerance": record.tolerance,
+        "compared": setting.recorded,
+    }
+    if gone:
+        return Verdict(ours="", verdict=UNTOLD, reason=gone[0], skipped=True, **common)
+    values = chosen(report.paper, setting)
+    rows = [report.rows[number] for number in claim.figures]
+
+    def ask(**reading: str) -> tuple[str, str]:
+        ours, held = claim.judge(*rows, **record.tolerance, **reading)
+        return ours, UNTOLD if held is None else (REPRODUCED if held else NOT_REPRODUCED)
+
+    ours, verdict = ask(**{name: values[name] for name in claim.switches})
+    fits = {}
+    if claim.switches:
+        options = [report.paper.READINGS[name] for name in claim.switches]
+        for point in itertools.product(*options):
+            fits["; ".join(point)] = ask(**dict(zip(claim.switches, point, strict=True)))[1]
+    if verdict != expected:
+        reason = ""  # the recorded reason explains another verdict
+    return Verdict(ours=ours, verdict=verdict, reason=reason, fits=fits, **common)
+
+
+def reproduce(folder: Path, setting: Setting, only: str | None = None) -> Report:
+    """Compute a paper's figures one after the other and judge its claims."""
+    report = Report(paper=load(folder), folder=folder)
+    for number, shown in tasks(report.paper, only).items():
+        enter(report, shown, *compute(folder, report.paper, number, setting))
+    judge(report, setting)
     return report
 
 
-def write(report: Report, folder: Path, setting: Setting) -> Path:
-    """Tables as CSV and JSON, plots as PNG, and the page that puts it all together."""
-    folder.mkdir(parents=True, exist_ok=True)
-    pictures = {}
-    for figure in report.paper.FIGURES:
-        rows = report.rows.get(figure.number)
-        if not rows:
-            continue
-        stem = f"figure-{figure.number}"
-        (folder / f"{stem}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
-        with (folder / f"{stem}.csv").open("w", newline="", encoding="utf-8") as file:
-            names = list(dict.fromkeys(name for row in rows for name in row))
-            out = csv.DictWriter(file, names)
-            out.writeheader()
-            out.writerows(rows)
-        if figure.draw is not None:
-            picture = io.BytesIO()
-            figure.draw(rows).savefig(picture, format="png", dpi=110)
-            (folder / f"{stem}.png").write_bytes(picture.getvalue())
-            pictures[figure.number] = base64.b64encode(picture.getvalue()).decode()
-    verdicts = [
-        {
-            "id": v.claim.id,
-            "claim": v.claim.text,
-            "ours": v.ours,
-            "verdict": v.verdict,
-            "recorded": v.expected,
-            "reason": v.reason,
-        }
-        for v in report.verdicts
-    ]
-    (folder / "verdicts.json").write_text(
-        json.dumps(verdicts, indent=1, ensure_ascii=False), encoding="utf-8"
-    )
-    page = folder / "index.html"
-    page.write_text(_page(report, pictures, setting), encoding="utf-8")
-    return page
-
-
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; width: 100%; margin: 1rem 0; }
-th, td { text-align: left; vertical-align: top; padding: .5rem .6rem;
-  border-bottom: 1px solid #8886; }
-img { max-width: 100%; background: white; border-radius: 4px; }
-.v { font-weight: 600; white-space: nowrap; }
-.yes { color: #17633a; } .no { color: #a11; } .untold { color: #75510a; }
-@media (prefers-color-scheme: dark) {
-  .yes { color: #7fd6a2; } .no { color: #ff9c9c; } .untold { color: #f0c36d; } }
-"""
-
-
-def _page(report: Report, pictures: dict[str, str], setting: Setting) -> str:
-    paper = report.paper
-    text = html.escape
-    signs = {REPRODUCED: "yes", NOT_REPRODUCED: "no", UNTOLD: "untold"}
-    lines = [
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
-        f"<title>{text(paper.TITLE)}: beside ours</title><style>{_STYLE}</style></head>",
-        "<body><main>",
-        f"<h1>{text(paper.TITLE)}</h1><p>{text(paper.ABOUT)}</p>",
-        f"<p>Run of {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Python {platform.python_version()}, "
-        f"{'short version' if setting.quick else 'as in the paper'}.</p>",
-        "<h2>The paper's claims beside our numbers</h2>",
-        "<table><thead><tr><th>Claim of the paper</th><th>Ours</th><th>Verdict</th></tr>",
-        "</thead><tbody>",
-    ]
-    for v in report.verdicts:
-        why = f"<br><small>{text(v.reason)}</small>" if v.reason else ""
-        lines.append(
-            f"<tr><td>{text(v.claim.text)}</td><td>{text(v.ours)}</td>"
-            f"<td><span class='v {signs[v.verdict]}'>{v.verdict}</span>{why}</td></tr>"
-        )
-    lines.append("</tbody></table>")
-    for figure in paper.FIGURES:
-        if figure.number not in report.rows:
-            continue
-        lines.append(f"<h2>Figure {text(figure.number)}: {text(figure.title)}</h2>")
-        if figure.readings:
-            lines.append(f"<p>{text(figure.readings)}</p>")
-        if figure.number in pictures:
-            source = f"data:image/png;base64,{pictures[figure.number]}"
-            lines.append(f"<img alt='{text(figure.title)}' src='{source}'>")
-        seconds = report.seconds[figure.number]
-        lines.append(
-            f"<p><a href='figure-{figure.number}.csv'>numbers</a>, computed in {seconds:.1f} s</p>"
-        )
-    lines.append("</main></body></html>")
-    return "\n".join(lines)
+def enter(report: Report, shown: list[str], rows: Rows, seconds: float, missing: str) -> None:
+    """Write a figure's numbers into the report; figures of the same runs took no time more."""
+    for at, number in enumerate(shown):
+        if missing:
+            report.missing[number] = missing
+        else:
+            report.rows[number] = rows
+            report.seconds[number] = 0.0 if at else seconds
 
 
 def run(
@@ -246,30 +274,41 @@ def run(
     paper: str | None = None,
     figure: str | None = None,
     say: Callable[[str], None] = print,
+    jobs: int = 1,
 ) -> int:
     """Run the papers asked for; the number of verdicts that differ from their record."""
-    chosen = papers()
+    import pages
+    import parallel
+
+    folders = papers()
     if paper is not None:
-        chosen = {paper: chosen[paper]}
+        folders = {paper: folders[paper]}
     surprises = 0
-    index = []
-    for number, folder in chosen.items():
-        start = time.perf_counter()
-        report = reproduce(folder, setting, figure)
-        page = write(report, output / folder.name, setting)
-        say(f"\n{number}: {report.paper.TITLE} ({time.perf_counter() - start:.0f} s)")
-        for v in report.verdicts:
-            mark = "  <- differs from the record" if v.surprising else ""
-            surprises += v.surprising
-            say(f"  {v.verdict:<15} {v.claim.id}: {v.ours}{mark}")
+    reports = []
+    start = time.perf_counter()
+    for report in parallel.reports(list(folders.values()), setting, figure, jobs):
+        page = pages.write(report, output / report.folder.name, setting)
+        used = sum(report.seconds.values())
+        say(f"\n{report.folder.name}: {report.paper.TITLE} ({used:.0f} s of processor)")
+        for line in told(report):
+            say(line)
         say(f"  page: {page}")
-        index.append((folder.name, report.paper.TITLE))
-    links = "".join(f"<li><a href='{n}/index.html'>{html.escape(t)}</a></li>" for n, t in index)
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "index.html").write_text(
-        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>The papers beside ours"
-        f"</title><style>{_STYLE}</style></head><body><main><h1>The papers beside ours</h1>"
-        f"<ul>{links}</ul></main></body></html>",
-        encoding="utf-8",
-    )
+        surprises += report.surprises
+        reports.append(report)
+    pages.write_index(reports, output, setting)
+    say(f"\nall: {time.perf_counter() - start:.0f} s; page: {output / 'index.html'}")
     return surprises
+
+
+def told(report: Report) -> list[str]:
+    """The verdicts of a paper in lines of text."""
+    lines = [f"  {'skipped':<15} figure {n}: {why}" for n, why in report.missing.items()]
+    for v in report.verdicts:
+        if v.skipped:
+            continue
+        lines.append(f"  {v.verdict:<15} {v.claim.id}: {v.ours}")
+        if v.surprising:
+            was = f"'{v.expected}' is recorded" if v.expected else "there is no record of it"
+            lines.append(f"  {'DIFFERS':<15} {v.claim.id}: {was}")
+    lines += [f"  {'DIFFERS':<15} {name}: recorded, but no such claim" for name in report.orphans]
+    return lines

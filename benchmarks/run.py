@@ -1,49 +1,86 @@
-"""Run every benchmark of this folder and print what it measured.
+"""Run every benchmark of this folder and write what it measured to ``RESULTS.md``.
+
+    python benchmarks/run.py [SCRIPT …]
 
 ``make bench`` calls this. Each script prints ratios measured in one run and ends with 1 where
-a limit is missed; peers that are not installed are named and left out.
+a limit is missed; peers run in environments of their own, and those that cannot be had are named.
+With scripts named, only these are run and nothing is written.
 """
 
 from __future__ import annotations
 
-import os
-import platform
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from machine import commit, machine, now
+
 HERE = Path(__file__).parent
-SCRIPTS = (
-    "noise.py",
-    "ranking.py",
-    "003-slicing/speed.py",
-    "004-fragments/speed.py",
-    "004-fragments/placement.py",
-)
+RESULTS = HERE / "RESULTS.md"
+SCRIPTS = {
+    "noise.py": "Exact noise",
+    "ranking.py": "Masking by individual ranking, beside np.sort and the pandas way",
+    "peers/compare.py": "Beside Anonymeter, SDMetrics, pycanon and sdcMicro",
+    "003-slicing/speed.py": "Slicing beside plain Python, generalisation beside anjana",
+    "004-fragments/speed.py --million --plain": "Loose associations, beside plain Python",
+    "004-fragments/placement.py --seeds 3": "Placement beside the published heuristic",
+    "audit.py 300000": "An audit of a large table",
+}
 
 
-def machine() -> str:
-    """The machine in one line."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [x for x in info.read_text().splitlines() if x.startswith("model name")]
-        model = names[0].split(":", 1)[1].strip() if names else model
-    return f"{model}, {len(os.sched_getaffinity(0))} cores, Python {platform.python_version()}"
+def run(line: str) -> tuple[list[str], int, float]:
+    """What a script prints, shown as it comes; its exit code; the seconds it took."""
+    script, *arguments = shlex.split(line)
+    start = time.perf_counter()
+    with subprocess.Popen(
+        [sys.executable, "-u", str(HERE / script), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        lines = []
+        for printed in process.stdout:
+            print(printed, end="", flush=True)
+            lines.append(printed.rstrip())
+    return lines, process.returncode, time.perf_counter() - start
+
+
+def page(made: str, parts: list[str]) -> str:
+    """RESULTS.md."""
+    lines = [
+        "# Results",
+        "",
+        "Written by `make bench`: what the benchmarks printed, all in one run. Times carry over to",
+        "other machines as ratios only. The papers' experiments are in their folders' READMEs.",
+        "",
+        made,
+        "",
+    ]
+    return "\n".join([*lines, *parts])
 
 
 def main() -> int:
     """Run the scripts in turn; the number of those that missed a limit."""
-    chosen = sys.argv[1:] or list(SCRIPTS)
-    print(f"machine: {machine()}")
+    chosen = sys.argv[1:]
+    made = f"{now()}, commit `{commit()}`, {machine()}."
+    print(made)
+    parts = []
     missed = 0
-    for name in chosen:
-        print(f"\n== {name}", flush=True)
-        start = time.perf_counter()
-        code = subprocess.run([sys.executable, str(HERE / name)], check=False).returncode
+    for line, title in {c: SCRIPTS.get(c, c) for c in chosen or SCRIPTS}.items():
+        print(f"\n== {title} ({line})", flush=True)
+        printed, code, seconds = run(line)
         missed += code != 0
-        print(f"-- {name}: {time.perf_counter() - start:.0f} s, exit code {code}", flush=True)
+        ended = f"{seconds:.0f} s, {'a limit was missed' if code else 'every limit kept'}"
+        print(f"-- {line}: {ended}", flush=True)
+        parts += [f"## {title}", "", f"`{line}`: {ended}.", "", "```text", *printed, "```", ""]
+    if not chosen:
+        RESULTS.write_text(page(made, parts), encoding="utf-8")
+        print(f"\nwritten to {RESULTS}")
     return missed
 
 

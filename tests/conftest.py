@@ -13,12 +13,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
 
 _R = TypeVar("_R", pytest.TestReport, pytest.CollectReport)
+
+
+settings.register_profile("search", deadline=None)
+settings.register_profile("gate", deadline=None, derandomize=True)
+settings.load_profile("gate" if os.environ.get("SHERD_REQUIRE") == "all" else "search")
+"""A gate tries the same examples every time; everywhere else new ones are searched for."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A statistical test fails if fresh draws fail as well.
+
+    Its false-alarm rate is squared, and what it is made to find it finds twice.
+    """
+    for item in items:
+        if item.get_closest_marker("statistical"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def require_or_skip(reason: str) -> NoReturn:

@@ -87,9 +87,12 @@ def measure(python: str, case: dict[str, Any]) -> dict[str, Any]:
         (folder / "case").write_text(json.dumps(case))
         for i in range(case["parties"]):
             make_key(folder, f"p{i}")
+        # Sherd need not be installed where SPU is.
+        source = {"PYTHONPATH": str(Path(sherd.__file__).parents[1])}
         running = [
             subprocess.Popen(
                 [python, __file__, "--worker", str(i), str(folder)],
+                env=os.environ | source,
                 stderr=(folder / f"log{i}").open("wb"),
                 stdout=subprocess.DEVNULL,
             )

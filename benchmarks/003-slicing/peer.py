@@ -9,18 +9,19 @@ beyond one, 0 for exact cells, 1 for fully generalised ones; a suppressed record
 from __future__ import annotations
 
 import csv
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import venv
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "peers"))
+
+from environments import python_of
 
 from sherd.audit.labels import meaning
 from sherd.method import Run
@@ -29,7 +30,6 @@ from sherd.randomness import Randomness
 from sherd.tables.schema import Schema
 
 QUASI = ("age", "workclass", "education", "marital_status", "race", "sex", "native_country")
-PEER = "anjana==1.2.3"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,28 +39,6 @@ class Result:
     seconds: float
     penalty: float
     suppressed: float
-
-
-def environment() -> Path:
-    """A Python with the peer installed, made once in the user's cache; RuntimeError if not."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    folder = cache / "sherd-benchmarks" / PEER.replace("==", "-")
-    python = folder / "bin" / "python"
-    if (folder / "ready").exists():
-        return python
-    shutil.rmtree(folder, ignore_errors=True)
-    venv.create(folder, with_pip=True)
-    installed = subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", PEER],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if installed.returncode:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise RuntimeError(f"{PEER} cannot be installed: {installed.stderr.strip()[-200:]}")
-    (folder / "ready").touch()
-    return python
 
 
 def age_paths() -> dict[str, list[str]]:
@@ -86,7 +64,7 @@ def paths_of(schema: Schema, name: str) -> dict[str, list[str]]:
 
 def peer(table: pa.Table, schema: Schema, k: int, suppressed: float) -> Result:
     """One run of anjana."""
-    python = environment()
+    python = python_of("anjana")
     here = Path(__file__).with_name("peer_anjana.py")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

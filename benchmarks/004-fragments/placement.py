@@ -12,6 +12,8 @@ How to read it: constraints and queries were written down before anything was me
 settings of ``cells`` (weights, cell size, window, probes, order of fragments) were then chosen by
 looking at these same queries on this same table, so its figures are not those of unseen queries.
 ``cells`` is also given the workload, which ``nearest`` is not, but for ``all attributes``.
+The comparison on queries registered before either strategy was run on them is ``fresh.py``; what
+came of both is in PLACEMENT.md.
 """
 
 from __future__ import annotations

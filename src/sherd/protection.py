@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sherd.method import Run
-from sherd.release import Release, Staged, check_target
+from sherd.release import ORDER_KEPT, Release, Staged, check_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -240,7 +240,7 @@ def manifest_of(
     if settings.seed is not None:
         stamps.append("reproducible: carries no guarantee")
     if settings.keep_order:
-        stamps.append("order of rows kept: not for publication")
+        stamps.append(ORDER_KEPT)
     budget: dict[str, Any] = {"recorded": reservation is not None}
     if reservation is not None:
         budget |= {"population": reservation.population, "spent": str(reservation.amount)}

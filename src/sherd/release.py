@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 PACKAGE = "datapackage.json"
+ORDER_KEPT = "order of rows kept: not for publication"
+"""The stamp of a release whose rows are in the order of the table it was made from."""
 FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 
 

@@ -34,7 +34,7 @@ def send_frames(fault: str) -> None:
         await asyncio.sleep(0.5)
         os._exit(9)
 
-    Connection.send = send  # type: ignore[method-assign]
+    Connection.send = send  # type: ignore[method-assign, assignment]
 
 
 def send_shares(fault: str) -> None:

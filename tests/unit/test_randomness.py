@@ -215,6 +215,35 @@ def test_permutation_keeps_separate_runs_apart() -> None:
     assert shuffled.tolist() == [2, 0, 1, 3]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 1000, order.BLOCK, order.BLOCK + 1, 3 * order.BLOCK])
+def test_shuffle_is_a_permutation_and_its_inverse(n: int, threads: int) -> None:
+    """Every row has one place and every place one row, whatever the blocks."""
+    rows, places = Randomness.from_system().shuffle(n, threads)
+    assert np.array_equal(np.sort(rows), np.arange(n))
+    assert np.array_equal(places[rows], np.arange(n))
+
+
+def test_shuffles_of_four_are_uniform() -> None:
+    """All 24 orders of four rows come equally often."""
+    made = Randomness.seeded(13)
+    seen = dict.fromkeys(itertools.permutations(range(4)), 0)
+    for _ in range(12_000):
+        seen[tuple(made.shuffle(4)[0].tolist())] += 1
+    assert chi_squared(np.array(list(seen.values()))) < CHI_23
+
+
+def test_shuffle_settles_equal_keys_by_further_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a permutation does, and where equal keys fall into different blocks as well."""
+    monkeypatch.setattr(order, "BLOCK", 2)
+    # Two keys of 32 bits a word: rows 0, 1, 3 and 4 have the key 5, row 2 has 4.
+    given = [[5 << 32 | 5, 5 << 32 | 4, 5], [4, 4, 2, 1], [4, 3, 2, 1]]
+    rows, places = order.shuffle(lambda _: np.array(given.pop(0), np.uint64), 5, 2)
+    assert rows.tolist() == [2, 4, 3, 1, 0]
+    assert places[rows].tolist() == [0, 1, 2, 3, 4]
+    assert given == []
+
+
 @pytest.mark.parametrize("offset", [0, -5, 2**62])
 def test_permutation_within_moves_rows_inside_their_group(offset: int) -> None:
     """Rows stay in their group, wherever its rows lie and whatever its number."""
@@ -401,6 +430,7 @@ DICE: Any = "dice"
         (lambda: S.below(3, -1), "the size is negative"),
         (lambda: S.below(np.ones((2, 2), dtype=np.uint64)), "wrong shape"),
         (lambda: S.permutation(-1), "length of a permutation is negative"),
+        (lambda: S.shuffle(-1), "length of a shuffle does not fit"),
         (lambda: S.discrete_laplace(2**56 + 1, 1), "the noise scale does not fit"),
         (lambda: S.discrete_laplace(10**30, 1), "the noise scale does not fit"),
         (lambda: S.discrete_laplace(1, 2**63), "the noise scale does not fit"),

@@ -80,9 +80,14 @@ def compare(audits: Mapping[str, Audit]) -> Comparison:
 
 def _recommend(audits: Mapping[str, Audit], places: Mapping[str, Place]) -> tuple[str | None, str]:
     """The most useful of the releases that no attack succeeds on and whose promise holds."""
-    safe = [name for name, audit in audits.items() if audit.verdict.risk in ("low", "noticeable")]
+    safe = [
+        name
+        for name, audit in audits.items()
+        if audit.verdict.risk in ("low", "low in part", "noticeable")
+    ]
     sound = [name for name in safe if audits[name].verdict.promise in ("holds", "untested")]
     low = [name for name in sound if audits[name].verdict.risk == "low"]
+    partly = [name for name in sound if audits[name].verdict.risk == "low in part"]
     if not safe:
         least = min(places.values(), key=lambda place: place.risk)
         return None, (
@@ -90,7 +95,7 @@ def _recommend(audits: Mapping[str, Audit], places: Mapping[str, Place]) -> tupl
             f"{least.name}, where the best attack still wins {percent(least.risk)} of what is "
             "possible above chance."
         )
-    choice = low or sound or safe
+    choice = low or partly or sound or safe
     best = max(choice, key=lambda name: places[name].utility)
     place = places[best]
     why = (
@@ -99,6 +104,11 @@ def _recommend(audits: Mapping[str, Audit], places: Mapping[str, Place]) -> tupl
     if low:
         why += (
             "those on which no attack does noticeably better than chance and whose promise holds."
+        )
+    elif partly:
+        why += (
+            "those on which no attack that was tried does noticeably better than chance and whose "
+            "promise holds. Not every attack was tried on it."
         )
     elif sound:
         why += "those on which no attack succeeds seriously and whose promise holds."

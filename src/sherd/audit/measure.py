@@ -118,10 +118,14 @@ class Measure:
 
 @dataclass(frozen=True, kw_only=True)
 class Skipped:
-    """A measure that was left out, and what it would have needed."""
+    """A measure that was left out, and what it would have needed.
+
+    ``lacks`` is the one of the spec's ``needs`` that was not there.
+    """
 
     spec: Spec
     reason: str
+    lacks: str = ""
 
     def as_data(self) -> dict[str, object]:
         """The gap as plain data."""

@@ -19,6 +19,7 @@ from sherd.audit.measure import Measure, Skipped
 from sherd.audit.pictures import distributions
 from sherd.audit.result import Audit, Pictures
 from sherd.errors import SherdError, UsageError
+from sherd.release import ORDER_KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -99,7 +100,8 @@ def run_audit(
         tell("measuring", done, len(jobs))
         lacking = _lacking(case, codes[0], no_control)
         if lacking is not None:
-            skipped += [Skipped(spec=CATALOGUE[code], reason=lacking) for code in codes]
+            need, reason = lacking
+            skipped += [Skipped(spec=CATALOGUE[c], reason=reason, lacks=need) for c in codes]
         else:
             measures += job()
     tell("measuring", len(jobs), len(jobs))
@@ -121,7 +123,7 @@ def run_audit(
         measures=tuple(measures),
         skipped=tuple(skipped),
         checks=checks,
-        verdict=decide({m.code: m for m in measures}, checks, guarantee, stamps),
+        verdict=decide({m.code: m for m in measures}, checks, guarantee, stamps, skipped),
         pictures=Pictures(
             distributions=distributions(case),
             names=case.names,
@@ -180,7 +182,7 @@ def _open(
         released=columns,
         drawable=None if rows else source,
         rows=rows,
-        order=_order(given, row_map, kept, n, rows),
+        order=_order(given, row_map, kept, n, rows, ORDER_KEPT in manifest.get("stamps", ())),
         holdout=held,
         target=opening.check_target(target, schema, tuple(columns)),
         seed=seed,
@@ -192,13 +194,17 @@ def _open(
     return _Opened(case=case, sample=sample, manifest=manifest, no_control=reason)
 
 
-def _order(given: Any, row_map: str | Path | None, kept: Any, n: int, rows: bool) -> Any:
+def _order(
+    given: Any, row_map: str | Path | None, kept: Any, n: int, rows: bool, stays: bool
+) -> Any:
     """Which record stands behind each released row, as the row map or the release says."""
     if not rows:
         if row_map is not None:
             raise UsageError("this release has no rows that a row map could speak of")
         return None
     order = getattr(given, "order", None) if row_map is None else opening.read_row_map(row_map)
+    if order is None and stays:
+        return np.arange(n)
     return None if order is None else opening.check_order(order, kept, n)
 
 
@@ -229,7 +235,8 @@ def _with_control(case: Case, table: pa.Table, manifest: Mapping[str, Any]) -> t
     return replace(case, control=made), ""
 
 
-def _lacking(case: Case, code: str, no_control: str) -> str | None:
+def _lacking(case: Case, code: str, no_control: str) -> tuple[str, str] | None:
+    """What a measure needs and does not have, and that in words."""
     have = {
         "pairs": case.order is not None,
         "rows": case.rows,
@@ -239,7 +246,7 @@ def _lacking(case: Case, code: str, no_control: str) -> str | None:
     }
     for need in CATALOGUE[code].needs:
         if not have[need]:
-            return no_control if need == "control" and no_control else _REASONS[need]
+            return need, no_control if need == "control" and no_control else _REASONS[need]
     return None
 
 

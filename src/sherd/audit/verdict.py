@@ -5,6 +5,10 @@ fifth of what is possible above chance, *noticeable* from a twentieth; more than
 cells unchanged is serious too. Usefulness is *high*
 where pairs of attributes are off by at most 0.10, *fair* up to 0.25, *poor* beyond (total
 variation, what honest sampling costs taken off).
+
+What was not tried is not safe: where an attack that the risk rests on was left out for want of
+something, a low risk is *low in part*, and the verdict names the attacks and what they lacked.
+Attacks that have no meaning for a release (linkage without records) are no gap.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sherd.audit.measure import Measure
+    from sherd.audit.measure import Measure, Skipped
     from sherd.audit.verify.check import Check
 
 SERIOUS, NOTICEABLE = 0.2, 0.05
@@ -31,6 +35,23 @@ OUTSIDERS = (
     "insider",
 )
 """Attacks that need no knowledge of all other records: those the verdict's risk rests on."""
+
+_ATTACKS = {
+    "unchanged": "unchanged cells",
+    "linkage": "linkage",
+    "linkage-known": "linkage",
+    "reconstruction": "reconstruction",
+    "co-cluster": "closeness",
+    "interval": "interval disclosure",
+    "singling-out": "singling out",
+    "linkability": "linkability",
+    "inference": "inference",
+    "membership": "membership inference",
+    "insider": "a curious owner",
+}
+"""Every attack that can be left out, by the word it is called in a verdict."""
+
+_LACKED = {"pairs": "no row map", "control": "nobody to compare with: no hold-out"}
 
 _SAID = {
     "unchanged": "{value} of protected cells are unchanged originals",
@@ -56,8 +77,9 @@ class Point:
 class Verdict:
     """What is protected and what not, how useful the release is, whether the promise holds.
 
-    ``risk`` is low, noticeable or serious; ``usefulness`` high, fair or poor; ``promise``
-    holds, fails, untested or none.
+    ``risk`` is low, low in part, noticeable, serious or unknown; ``usefulness`` high, fair or
+    poor; ``promise`` holds, fails, untested or none. ``untried`` are the attacks that were
+    left out, by what they lacked.
     """
 
     headline: str
@@ -65,6 +87,7 @@ class Verdict:
     usefulness: str
     promise: str
     points: tuple[Point, ...]
+    untried: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def as_data(self) -> dict[str, Any]:
         """The verdict as plain data."""
@@ -74,6 +97,9 @@ class Verdict:
             "usefulness": self.usefulness,
             "promise": self.promise,
             "points": [{"tone": p.tone, "text": p.text} for p in self.points],
+            "not_tried": [
+                {"attacks": list(attacks), "reason": reason} for reason, attacks in self.untried
+            ],
         }
 
 
@@ -114,19 +140,37 @@ def decide(
     checks: Sequence[Check],
     guarantee: Mapping[str, Any],
     stamps: Sequence[str] = (),
+    skipped: Sequence[Skipped] = (),
 ) -> Verdict:
-    """The verdict on a release."""
+    """The verdict on a release; ``skipped`` is what was left out."""
+    gaps = [one for one in skipped if one.spec.code in _ATTACKS and one.lacks in _LACKED]
     risk = _risk(measures)
+    if risk == "low" and any(one.spec.code in OUTSIDERS for one in gaps):
+        risk = "low in part"
+    untried = tuple(
+        (reason, tuple(dict.fromkeys(_ATTACKS[g.spec.code] for g in gaps if g.lacks == lacks)))
+        for lacks, reason in _LACKED.items()
+        if any(gap.lacks == lacks for gap in gaps)
+    )
     usefulness = _usefulness(measures)
     promise, promised = _promise(measures, checks, guarantee)
-    points = [*_attacks(measures), *promised, *_worth(measures)]
+    points = [
+        *(
+            Point(tone="plain", text=f"Not tried: {', '.join(attacks)} ({reason}).")
+            for reason, attacks in untried
+        ),
+        *_attacks(measures),
+        *promised,
+        *_worth(measures),
+    ]
     points += [Point(tone="bad", text=f"Stamped: {stamp}.") for stamp in stamps]
     return Verdict(
-        headline=_headline(risk, usefulness),
+        headline=_headline(risk, usefulness, untried),
         risk=risk,
         usefulness=usefulness,
         promise=promise,
         points=tuple(points),
+        untried=untried,
     )
 
 
@@ -158,11 +202,16 @@ def _usefulness(measures: Mapping[str, Measure]) -> str:
     return "high" if off <= GOOD else "fair" if off <= FAIR else "poor"
 
 
-def _headline(risk: str, usefulness: str) -> str:
+def _headline(risk: str, usefulness: str, untried: Sequence[tuple[str, tuple[str, ...]]]) -> str:
+    main = [a for a in ("linkage", "reconstruction") if any(a in names for _, names in untried)]
+    missing = main or [name for _, names in untried for name in names]
+    listed = " and ".join(filter(None, (", ".join(missing[:-1]), *missing[-1:])))
     first = {
         "serious": "Not safe to publish: attacks on this release succeed",
         "noticeable": "Some attacks on this release do better than chance",
         "low": "The attacks we ran do no better than chance",
+        "low in part": f"The attacks we ran do no better than chance, but {listed} "
+        f"{'was' if len(missing) == 1 else 'were'} not tried",
         "unknown": "No attack could be run on this release",
     }[risk]
     second = {

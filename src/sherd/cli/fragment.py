@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import (
-    emit_json,
-    json_option,
-    load_schema,
-    open_source,
-    progress,
-    settings,
+from sherd.cli.options import emit_json, open_source, progress, settings
+from sherd.cli.releasing import (
+    checked_output,
+    emit_release,
+    output_options,
+    print_findings,
+    print_promise,
+    schema_of,
+    schema_option,
+    seed_option,
+    source_options,
 )
 from sherd.errors import PlanError
 
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("table")
-@click.option("--schema", "schema_file", metavar="FILE", help="The table's schema (YAML).")
+@schema_option
 @click.option(
     "--constraints", "constraints_file", metavar="FILE", help="Confidentiality constraints (YAML)."
 )
@@ -45,23 +49,9 @@ if TYPE_CHECKING:
 @click.option(
     "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any other parameter of the method."
 )
-@click.option("--query", help="SQL to run, where TABLE is a database.")
-@click.option(
-    "--missing", type=click.Choice(["keep", "drop", "recode", "refuse"]), help="As in the schema."
-)
-@click.option("--seed", type=int, help="Reproducible random numbers: carries no guarantee.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["parquet", "csv", "csv.gz", "csv.zst", "feather"]),
-    default="parquet",
-    show_default=True,
-)
-@click.option("--spreadsheet-safe", is_flag=True, help="Escape cells a spreadsheet would run.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The folder to write.")
-@click.option("--explain", is_flag=True, help="Say fragments and promise, read no data.")
-@click.option("--force", is_flag=True, help="Overwrite a release that is there.")
-@json_option
+@source_options
+@seed_option
+@output_options
 def fragment(**given: Any) -> None:
     """Split TABLE into fragments that keep true values, and associate them loosely.
 
@@ -74,23 +64,17 @@ def fragment(**given: Any) -> None:
         --constraints constraints.yaml --looseness 12 --similar Education,Salary -o out/
     """
     from sherd.protection import Settings, protect_to
-    from sherd.release import check_target
 
-    source: str = given["table"]
-    if given["schema_file"] is None and not source.startswith(":"):
-        raise click.UsageError("Missing option '--schema'. Make one with `sherd schema TABLE`.")
+    schema = schema_of(given)
     plan = _plan(given)
-    schema = load_schema(given["schema_file"] or source, given["missing"], None)
     if given["explain"]:
         _explain(plan, schema, given["as_json"])
         return
-    if given["output"] is None:
-        raise click.UsageError("Missing option '-o' / '--output'.")
-    check_target(given["output"], force=given["force"])
+    output = checked_output(given)
     with progress("fragment") as bar:
         release = protect_to(
-            given["output"],
-            open_source(source, schema, given["query"]),
+            output,
+            open_source(given["table"], schema, given["query"]),
             schema,
             plan,
             settings=Settings(seed=given["seed"], progress=bar),
@@ -98,7 +82,7 @@ def fragment(**given: Any) -> None:
             force=given["force"],
             spreadsheet_safe=given["spreadsheet_safe"],
         )
-    _print(release, given["output"], given["as_json"])
+    _print(release, output, given["as_json"])
 
 
 def _plan(given: dict[str, Any]) -> Plan:
@@ -163,13 +147,7 @@ def _explain(plan: Plan, schema: Any, as_json: bool) -> None:
 def _print(release: Release, folder: Path, as_json: bool) -> None:
     manifest = release.manifest
     if as_json:
-        emit_json(
-            {
-                "output": str(folder),
-                "manifest": manifest,
-                "internal": [finding.as_data() for finding in release.findings],
-            }
-        )
+        emit_release(release, folder)
         return
     facts = manifest["facts"]
     for at, names in enumerate(facts["fragments"], 1):
@@ -178,11 +156,6 @@ def _print(release: Release, folder: Path, as_json: bool) -> None:
         click.echo(f"Withheld: {', '.join(facts['withheld'])}")
     rows = release.tables["fragment-1"].num_rows
     click.echo(f"released {rows} tuples to {folder}, {facts['suppressed']} left out")
-    for stamp in manifest["stamps"]:
-        click.echo(f"STAMP: {stamp}")
-    click.echo(str(manifest["guarantee"]["words"]))
+    print_promise(release)
     click.echo(f"next: sherd verify {folder}, then ask it with sherd query")
-    click.echo("For the owner only, not for publication:", err=True)
-    for finding in release.findings:
-        of = f" [{finding.attribute}]" if finding.attribute else ""
-        click.echo(f"  {finding.name}{of}: {finding.value} ({finding.meaning})", err=True)
+    print_findings(release.findings)

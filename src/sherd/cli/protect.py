@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import (
-    emit_json,
-    json_option,
-    load_schema,
-    open_source,
-    pairs,
-    progress,
-    settings,
+from sherd.cli.options import emit_json, open_source, pairs, progress, settings
+from sherd.cli.releasing import (
+    checked_output,
+    emit_release,
+    output_options,
+    print_findings,
+    print_promise,
+    schema_of,
+    schema_option,
+    seed_option,
+    source_options,
 )
 from sherd.errors import OutputExistsError, PlanError
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("table")
-@click.option("--schema", "schema_file", metavar="FILE", help="The table's schema (YAML).")
+@schema_option
 @click.option("-m", "--method", metavar="NAME", help="One of `sherd methods`.")
 @click.option("-e", "--epsilon", type=float, help="The privacy budget of the release.")
 @click.option("-k", "--k", type=int, help="Least number of records in a cluster.")
@@ -51,29 +54,14 @@ if TYPE_CHECKING:
     "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any other parameter of the method."
 )
 @click.option("--plan", "plan_file", metavar="FILE", help="Take method and parameters from a file.")
-@click.option("--query", help="SQL to run, where TABLE is a database.")
-@click.option(
-    "--missing", type=click.Choice(["keep", "drop", "recode", "refuse"]), help="As in the schema."
-)
-@click.option("--outside", type=click.Choice(["clamp", "drop", "refuse"]), help="As in the schema.")
+@source_options
 @click.option("--population", metavar="NAME", help="Whose budget is charged.")
 @click.option("--ledger", "ledger_file", metavar="FILE", help="The ledger ('none': keep none).")
 @click.option("--row-map", type=click.Path(path_type=Path), help="Write the private permutation.")
 @click.option("--keep-order", is_flag=True, help="Keep the rows' order: not for publication.")
-@click.option("--seed", type=int, help="Reproducible random numbers: carries no guarantee.")
+@seed_option
 @click.option("--threads", type=click.IntRange(min=1), help="How many cores to use.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["parquet", "csv", "csv.gz", "csv.zst", "feather"]),
-    default="parquet",
-    show_default=True,
-)
-@click.option("--spreadsheet-safe", is_flag=True, help="Escape cells a spreadsheet would run.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The folder to write.")
-@click.option("--explain", is_flag=True, help="Say what would be promised, read no data.")
-@click.option("--force", is_flag=True, help="Overwrite a release that is there.")
-@json_option
+@output_options
 def protect(**given: Any) -> None:
     """Protect TABLE and write a release: data, manifest, data package.
 
@@ -85,13 +73,9 @@ def protect(**given: Any) -> None:
     sherd protect adult.csv --schema adult.yaml -m dp-um -e 1 -k 100 -o out/
     """
     from sherd.protection import Settings, protect_to
-    from sherd.release import check_target
 
-    source: str = given["table"]
-    if given["schema_file"] is None and not source.startswith(":"):
-        raise click.UsageError("Missing option '--schema'. Make one with `sherd schema TABLE`.")
+    schema = schema_of(given)
     plan = _plan(given)
-    schema = load_schema(given["schema_file"] or source, given["missing"], given["outside"])
     guarantee = plan.guarantee(schema)
     if given["explain"]:
         if given["as_json"]:
@@ -99,15 +83,13 @@ def protect(**given: Any) -> None:
         else:
             click.echo(plan.explain(schema))
         return
-    if given["output"] is None:
-        raise click.UsageError("Missing option '-o' / '--output'.")
-    check_target(given["output"], force=given["force"])
-    _check_row_map(given["row_map"], given["output"], force=given["force"])
+    output = checked_output(given)
+    _check_row_map(given["row_map"], output, force=given["force"])
     ledger = _ledger(given["ledger_file"])
     with progress("protect") as bar, contextlib.ExitStack() as undo:
         release = protect_to(
-            given["output"],
-            open_source(source, schema, given["query"]),
+            output,
+            open_source(given["table"], schema, given["query"]),
             schema,
             plan,
             ledger=ledger,
@@ -123,7 +105,7 @@ def protect(**given: Any) -> None:
             spreadsheet_safe=given["spreadsheet_safe"],
             before_publishing=lambda made: _write_row_map(made, given["row_map"], undo),
         )
-    _print(release, given["output"], ledger, given["as_json"])
+    _print(release, output, ledger, given["as_json"])
 
 
 def _plan(given: dict[str, Any]) -> Plan:
@@ -206,27 +188,12 @@ def _print(release: Release, folder: Path, ledger: Ledger | None, as_json: bool)
     if ledger is not None and manifest["budget"]["recorded"]:
         account = ledger.account(manifest["budget"]["population"])
     if as_json:
-        emit_json(
-            {
-                "output": str(folder),
-                "manifest": manifest,
-                "internal": [finding.as_data() for finding in release.findings],
-                "account": None if account is None else account.as_data(),
-            }
-        )
+        emit_release(release, folder, account=None if account is None else account.as_data())
         return
     rows = sum(table.num_rows for table in release.tables.values())
     click.echo(f"released {rows} rows to {folder}")
-    for stamp in manifest["stamps"]:
-        click.echo(f"STAMP: {stamp}")
-    click.echo(str(manifest["guarantee"]["words"]))
+    print_promise(release)
     if account is not None:
         limit = "no limit is set" if account.limit is None else f"limit {account.limit}"
         click.echo(f"Budget: {account.spent} spent of '{account.population}' so far, {limit}.")
-    if release.findings:
-        click.echo("For the owner only, not for publication:", err=True)
-        for finding in release.findings:
-            if finding.attribute is None:
-                value = finding.value
-                shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-                click.echo(f"  {finding.name}: {shown} ({finding.meaning})", err=True)
+    print_findings([finding for finding in release.findings if finding.attribute is None])

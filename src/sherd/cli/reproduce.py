@@ -23,6 +23,20 @@ if TYPE_CHECKING:
 @click.option("--runs", type=click.IntRange(min=2), help="Another number of runs.")
 @click.option("--quick", is_flag=True, help="A short version of everything.")
 @click.option(
+    "--reading",
+    "readings",
+    multiple=True,
+    metavar="SWITCH=VALUE",
+    help="Read the paper in another way; its page names the switches. Repeatable.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
+    show_default="the cores there are",
+    help="How many figures are computed at a time.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
@@ -36,13 +50,15 @@ def reproduce(
     figure: str | None,
     runs: int | None,
     quick: bool,
+    readings: tuple[str, ...],
+    jobs: int,
     output: Path,
     as_json: bool,
 ) -> int:
     """Run the experiments of PAPER (all of them by default) and judge the paper's claims.
 
     Works from a checkout of the project. Exit code 4 where a verdict differs from the one
-    recorded beside the experiment.
+    recorded beside the experiment. Runs with --runs or --reading are not held to the record.
     """
     frame = _framework()
     known = frame.papers()
@@ -56,13 +72,22 @@ def reproduce(
     lines: list[str] = []
     say = lines.append if as_json else click.echo
     with progress("reproduce") as bar:
-        setting = frame.Setting(quick=quick, runs=runs, progress=bar)
-        surprises = frame.run(output, setting, paper, figure, say)
+        setting = frame.Setting(
+            quick=quick, runs=runs, readings=dict(map(_switch, readings)), progress=bar
+        )
+        surprises = frame.run(output, setting, paper, figure, say, jobs)
     if as_json:
         emit_json({"output": str(output), "surprises": surprises, "log": lines})
     elif surprises:
         click.echo(f"error: {surprises} verdicts differ from their record", err=True)
     return 4 if surprises else 0
+
+
+def _switch(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError("--reading cannot be read", must="SWITCH=VALUE", got=repr(text))
+    return name, value
 
 
 def _framework() -> ModuleType:

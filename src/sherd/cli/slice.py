@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import (
-    emit_json,
-    json_option,
-    load_schema,
-    open_source,
-    progress,
-    settings,
+from sherd.cli.options import emit_json, open_source, progress, settings
+from sherd.cli.releasing import (
+    checked_output,
+    emit_release,
+    output_options,
+    print_findings,
+    print_promise,
+    schema_of,
+    schema_option,
+    seed_option,
+    source_options,
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sherd.release import Release
 
 
 @click.command("slice")
 @click.argument("table")
-@click.option("--schema", "schema_file", metavar="FILE", help="The table's schema (YAML).")
+@schema_option
 @click.option("--sensitive", multiple=True, metavar="ATTRIBUTE", help="A sensitive attribute.")
 @click.option("-l", "--l", "l", type=int, required=True, help="Confidence stays below 1/l.")
 @click.option("-c", "--columns", type=int, help="How many columns to make (5).")
@@ -39,24 +44,9 @@ if TYPE_CHECKING:
 @click.option(
     "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any other parameter of `slice`."
 )
-@click.option("--query", help="SQL to run, where TABLE is a database.")
-@click.option(
-    "--missing", type=click.Choice(["keep", "drop", "recode", "refuse"]), help="As in the schema."
-)
-@click.option("--outside", type=click.Choice(["clamp", "drop", "refuse"]), help="As in the schema.")
-@click.option("--seed", type=int, help="Reproducible random numbers: carries no guarantee.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["parquet", "csv", "csv.gz", "csv.zst", "feather"]),
-    default="parquet",
-    show_default=True,
-)
-@click.option("--spreadsheet-safe", is_flag=True, help="Escape cells a spreadsheet would run.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The folder to write.")
-@click.option("--explain", is_flag=True, help="Say what would be promised, read no data.")
-@click.option("--force", is_flag=True, help="Overwrite a release that is there.")
-@json_option
+@source_options
+@seed_option
+@output_options
 def slice_command(**given: Any) -> None:
     """Slice TABLE into columns and buckets and write a release.
 
@@ -68,13 +58,9 @@ def slice_command(**given: Any) -> None:
     """
     from sherd.plan import Plan
     from sherd.protection import Settings, protect_to
-    from sherd.release import check_target
 
-    source: str = given["table"]
-    if given["schema_file"] is None and not source.startswith(":"):
-        raise click.UsageError("Missing option '--schema'. Make one with `sherd schema TABLE`.")
+    schema = schema_of(given)
     plan = Plan(**_parameters(given))
-    schema = load_schema(given["schema_file"] or source, given["missing"], given["outside"])
     guarantee = plan.guarantee(schema)
     if given["explain"]:
         if given["as_json"]:
@@ -82,13 +68,11 @@ def slice_command(**given: Any) -> None:
         else:
             click.echo(guarantee.words())
         return
-    if given["output"] is None:
-        raise click.UsageError("Missing option '-o' / '--output'.")
-    check_target(given["output"], force=given["force"])
+    output = checked_output(given)
     with progress("slice") as bar:
         release = protect_to(
-            given["output"],
-            open_source(source, schema, given["query"]),
+            output,
+            open_source(given["table"], schema, given["query"]),
             schema,
             plan,
             settings=Settings(seed=given["seed"], progress=bar),
@@ -96,7 +80,7 @@ def slice_command(**given: Any) -> None:
             force=given["force"],
             spreadsheet_safe=given["spreadsheet_safe"],
         )
-    _print(release, given["output"], given["as_json"])
+    _print(release, output, given["as_json"])
 
 
 def _parameters(given: dict[str, Any]) -> dict[str, Any]:
@@ -141,21 +125,10 @@ def _edges(text: str) -> Any:
 def _print(release: Release, folder: Path, as_json: bool) -> None:
     manifest = release.manifest
     if as_json:
-        emit_json(
-            {
-                "output": str(folder),
-                "manifest": manifest,
-                "internal": [finding.as_data() for finding in release.findings],
-            }
-        )
+        emit_release(release, folder)
         return
     click.echo(f"released {release.tables['data'].num_rows} rows to {folder}")
     for place, column in enumerate(manifest["facts"]["columns"], 1):
         click.echo(f"column {place}: {', '.join(column)}")
-    for stamp in manifest["stamps"]:
-        click.echo(f"STAMP: {stamp}")
-    click.echo(str(manifest["guarantee"]["words"]))
-    click.echo("For the owner only, not for publication:", err=True)
-    for finding in release.findings:
-        shown = f"{finding.value:.4g}" if isinstance(finding.value, float) else str(finding.value)
-        click.echo(f"  {finding.name}: {shown} ({finding.meaning})", err=True)
+    print_promise(release)
+    print_findings(release.findings)

@@ -216,6 +216,12 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
     released = schema.released
     for name in plan["similar"] or ():
         schema[name]  # raises where the schema lacks it
+    if plan["suppress"] > 1:
+        raise PlanError(
+            "the 'suppress' parameter is not valid",
+            must="a share from 0 to 1",
+            got=repr(plan["suppress"]),
+        )
     for name in released:
         if name.startswith(GROUP) and name[len(GROUP) :].isdigit():
             raise SchemaError(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.errors import ConnectionFailedError, InternalError, MissingPartError, PolicyError
+from sherd.errors import ConnectionFailedError, MissingPartError, PolicyError
 from sherd.joint.engine import WORD_BITS, Opened
 
 if TYPE_CHECKING:
@@ -254,9 +254,13 @@ class SpuEngine:
         if self._meter is not None:
             others = [len(one) for party, one in enumerate(frames) if party != self.rank]
             self._meter.passed(what, [len(mine)] * len(others), others)
-        opened = np.asarray(self._io.reconstruct([self._share(frame) for frame in frames]))
+        shares = [self._share(frame) for frame in frames]
+        try:
+            opened = np.asarray(self._io.reconstruct(shares))
+        except RuntimeError:
+            raise _unreadable("shares of this result") from None
         if opened.shape != a.shape:
-            raise InternalError("what was opened has the wrong shape", got=str(opened.shape))
+            raise _unreadable(f"shares of {a.shape} numbers")
         self.transcript.append(Opened(what=what, count=opened.size))
         self._runtime.del_var(done.variable)
         return opened.astype(np.int64)
@@ -367,10 +371,14 @@ def _unframed(frame: bytes) -> list[bytes]:
     else:
         if place == len(frame) and len(parts) >= 2:
             return parts
-    raise ConnectionFailedError(
+    raise _unreadable("framed shares")
+
+
+def _unreadable(must: str) -> ConnectionFailedError:
+    """What is said of bytes that are not the shares that are due."""
+    return ConnectionFailedError(
         "another party sent a message that cannot be read",
-        must="framed shares",
-        got=f"{len(frame)} bytes",
+        must=must,
         do="check that all parties run the same version",
     )
 

@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -188,12 +188,10 @@ class Masking:
             return ordered_centroids(jobs, run)
         rows = table.num_rows
         # Half the memory of 64-bit row numbers, which no table that fits a machine needs.
-        order = (
-            run.randomness.permutation(rows, run.threads).astype(np.uint32)
-            if run.shuffle
-            else np.arange(rows, dtype=np.uint32)
-        )
-        places = places_of(order)
+        if run.shuffle:
+            order, places = run.randomness.shuffle(rows, run.threads)
+        else:
+            order = places = np.arange(rows, dtype=np.uint32)
         masked: dict[str, pa.Array] = {}
         findings: list[Finding] = []
         # One piece of memory a worker for all its columns, so that the system need not give
@@ -254,13 +252,6 @@ class Masking:
                 )
             )
         return jobs
-
-
-def places_of(order: NDArray[Any]) -> NDArray[np.uint32]:
-    """Where each input row stands in the release, given the input row of each released one."""
-    places = np.empty(len(order), np.uint32)
-    places[order] = np.arange(len(order), dtype=np.uint32)
-    return places
 
 
 def _check_strict(plan: Plan, schema: Schema) -> None:

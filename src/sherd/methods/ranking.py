@@ -151,7 +151,10 @@ def put_back(ranking: Ranking, cells: NDArray[Any], out: NDArray[Any]) -> None:
     mask = np.uint64((1 << ranking.bits) - 1)
     for first, last, words in _blocks(ranking):
         places = (words & mask).view(np.int64)
-        out[places] = np.repeat(cells[first:last], len(words) // (last - first))
+        # Not ``np.repeat``, during which no other thread of Python runs.
+        each = np.empty((last - first, len(words) // (last - first)), cells.dtype)
+        each[:] = cells[first:last, np.newaxis]
+        out[places] = each.reshape(-1)
 
 
 def _blocks(ranking: Ranking) -> Iterator[tuple[int, int, NDArray[np.uint64]]]:

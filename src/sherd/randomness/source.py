@@ -107,10 +107,17 @@ class Randomness:
             result[doubtful], low[doubtful] = high, low_again
         return result
 
-    def permutation(self, n: int, threads: int = 1) -> NDArray[np.int64]:
+    def permutation(self, n: int) -> NDArray[np.int64]:
         """A permutation of 0 … n − 1, every one equally likely."""
         _require(n >= 0, "the length of a permutation is negative", "from 0", str(n))
-        return order.permutation(lambda count: self.words(count, threads), n)
+        return order.permutation(self.words, n)
+
+    def shuffle(self, n: int, threads: int = 1) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """A permutation as above and its inverse, in half the memory, on several threads."""
+        _require(
+            0 <= n < 2**32, "the length of a shuffle does not fit", "from 0 to 2**32 - 1", str(n)
+        )
+        return order.shuffle(lambda count: self.words(count, threads), n, threads)
 
     def permutation_within(self, group_of_row: NDArray[np.int64]) -> NDArray[np.int64]:
         """A permutation that moves rows inside their group only, uniform in each group.

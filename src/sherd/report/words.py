@@ -26,6 +26,7 @@ SIDES = {
 LIGHTS = {
     "risk": {
         "low": ("good", "Low", "attacks do no better than chance"),
+        "low in part": ("plain", "Low in what was tried", "but some attacks were not tried"),
         "noticeable": ("plain", "Noticeable", "some attacks beat chance"),
         "serious": ("bad", "Serious", "attacks succeed"),
         "unknown": ("plain", "Unknown", "no attack could be run"),

@@ -12,7 +12,7 @@ import pytest
 import sherd
 from sherd.audit.case import Limits
 from sherd.audit.catalogue import CATALOGUE
-from sherd.audit.measure import Label, Measure
+from sherd.audit.measure import Label, Measure, Skipped
 from sherd.audit.opening import check_order, read_row_map
 from sherd.audit.run import run_audit
 from sherd.audit.verdict import decide
@@ -329,6 +329,40 @@ def test_risk_is_the_worst_attack(value: float, risk: str) -> None:
     assert found.risk == risk
     calm = decide({"linkability": measure("linkability", value, baseline=value)}, (), {})
     assert calm.risk == "low"
+
+
+@pytest.mark.parametrize(
+    ("left", "lacks", "risk"),
+    [
+        ("linkage", "pairs", "low in part"),
+        ("membership", "control", "low in part"),
+        ("reconstruction", "pairs", "low"),
+        ("linkage", "rows", "low"),
+        ("mean-sse", "pairs", "low"),
+    ],
+)
+def test_what_was_not_tried_is_not_called_low(left: str, lacks: str, risk: str) -> None:
+    """Only an attack of outsiders that could have been tried keeps a risk from being low."""
+    gap = Skipped(spec=CATALOGUE[left], reason="needs something", lacks=lacks)
+    calm = {"inference": measure("inference", 0.5, baseline=0.5)}
+    found = decide(calm, (), {}, (), (gap,))
+    assert found.risk == risk
+    assert ("not tried" in found.headline) == (risk != "low")
+    bad = decide({"inference": measure("inference", 0.5)}, (), {}, (), (gap,))
+    assert bad.risk == "serious", "a gap hides no success"
+    assert decide({}, (), {}, (), (gap,)).risk == "unknown"
+
+
+def test_rows_that_kept_their_order_need_no_map(tmp_path: Path) -> None:
+    """A release stamped as in the original's order is linked by it."""
+    plan = sherd.Plan(method="dp", epsilon=1.0)
+    kept = sherd.protect(table(), SCHEMA, plan, settings=sherd.Settings(keep_order=True))
+    folder = kept.save(tmp_path / "kept")
+    found = run_audit(table(), folder, limits=QUICK, alternatives=False)
+    direct = run_audit(table(), kept, limits=QUICK, alternatives=False)
+    assert found["linkage"].value == pytest.approx(direct["linkage"].value)
+    assert found["mean-sse"].value == pytest.approx(direct["mean-sse"].value)
+    assert "linkage" not in {skipped.spec.code for skipped in found.skipped}
 
 
 def test_verdict_without_attacks_or_promise() -> None:

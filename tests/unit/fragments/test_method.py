@@ -140,6 +140,7 @@ def test_more_left_out_than_allowed_is_refused() -> None:
         ({"fragments": ["a", "b"]}, PlanError, "lists of attributes"),
         ({"sizes": [2, 2]}, PlanError, "do not reach"),
         ({"sizes": [6]}, PlanError, "number of group sizes"),
+        ({"suppress": 1.5}, PlanError, "suppress"),
         ({"similar": ["zz"]}, SchemaError, "no attribute 'zz'"),
         ({"projections": [[1]]}, PlanError, "projection"),
         ({"projections": [[1, 9]]}, PlanError, "projection"),

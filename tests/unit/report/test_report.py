@@ -7,11 +7,19 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
+import click
+import numpy as np
+import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
+import sherd
+from sherd.audit.case import Limits
 from sherd.audit.comparison import compare
+from sherd.audit.run import run_audit
+from sherd.cli.audit import say
 from sherd.errors import OutputExistsError, UsageError
-from sherd.report import check_outputs, page, words, write
+from sherd.report import check_outputs, markdown, page, words, write
 from sherd.report.figures import figures, risk_map
 
 if TYPE_CHECKING:
@@ -85,8 +93,6 @@ def test_verdict_comes_first(audit: Audit, text: str) -> None:
 
 def test_values_are_escaped(audit: Audit) -> None:
     """Names out of the data cannot become markup, in the page or in Markdown."""
-    from sherd.report import markdown
-
     evil = "<script>alert(1)</script>|`x`"
     first, *rest = audit.pictures.distributions
     pictures = replace(
@@ -194,3 +200,43 @@ def test_names_on_the_map_do_not_overlap() -> None:
     heights = sorted(dy for _, dy in _apart(places))
     assert all(b - a >= 13 for a, b in itertools.pairwise(heights))
     assert "(this one)" in risk_map([replace(places[0], this=True)], "a test").alt
+
+
+@pytest.mark.parametrize("tried", [True, False])
+def test_what_was_not_tried_is_on_the_first_screen(tried: bool, tmp_path: Path) -> None:
+    """A low risk is green only where every attack was tried; else each form names the gap."""
+    rng = np.random.default_rng(3)
+    table = pa.table({name: rng.integers(0, 100, 200) for name in "ab"})
+    schema = sherd.Schema.from_data(
+        {"attributes": {name: {"type": "integer", "domain": ["0", "100"]} for name in "ab"}}
+    )
+    made = sherd.protect(table, schema, sherd.Plan(method="dp", epsilon=0.01))
+    release = made if tried else made.save(tmp_path / "out")
+    limits = Limits(attacked=60, modelled=100, compared=100, queries=5, triples=1, runs=50)
+    found = run_audit(table, release, limits=limits, alternatives=False)
+    data = found.verdict.as_data()
+    html = page.audit(found)
+    first = html[: html.index("The promise</h2>")]
+    text = markdown.audit(found)
+    screen = text[: text.index("## ")]
+
+    @click.command()
+    def command() -> None:
+        say(found, ())
+
+    terminal = CliRunner().invoke(command).stdout
+    if tried:
+        assert found.verdict.risk == "low"
+        assert data["not_tried"] == []
+        assert 'class="light good"' in first.split("Usefulness")[0]
+        assert not any("ot tried" in form for form in (first, screen, terminal))
+        return
+    assert found.verdict.risk == "low in part"
+    assert {"attacks", "reason"} == set(data["not_tried"][0])
+    assert {"linkage", "reconstruction"} <= set(data["not_tried"][0]["attacks"])
+    assert data["not_tried"][0]["reason"] == "no row map"
+    assert 'class="light good"' not in first.split("Usefulness")[0]
+    assert "Low in what was tried" in first
+    for form in (first, screen, terminal):
+        assert "but linkage and reconstruction were not tried" in form
+        assert "(no row map)" in form

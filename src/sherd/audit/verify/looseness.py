@@ -70,13 +70,18 @@ def direct(
     columns: Mapping[int, str],
     parts: Mapping[int, tuple[str, ...]],
 ) -> Found:
-    """The looseness of one constraint under one association that covers it."""
+    """The looseness of one constraint under one association that covers it.
+
+    A row with an empty place has a share in the group it comes from, but leads nowhere.
+    """
     groupings = {f: _Grouping(fragments[f].column(columns[f])) for f in parts}
-    rows = {f: groupings[f].number(association.column(columns[f]).to_numpy()) for f in parts}
+    wanted = association.select([columns[f] for f in parts])
+    whole = wanted.drop_null()
+    rows = {f: groupings[f].number(whole.column(columns[f]).to_numpy()) for f in parts}
     codes = {f: value_codes(fragments[f], names) for f, names in parts.items()}
     fewest, repeated, likeliest = association.num_rows + 1, 0, 0.0
     for source in parts:
-        entry = np.arange(association.num_rows)
+        entry = np.arange(whole.num_rows)
         combination = np.zeros(len(entry), np.int64)
         weight = 1.0 / groupings[source].size[rows[source]]
         for f in parts:
@@ -95,7 +100,8 @@ def direct(
         )
         likeliest = max(likeliest, float(np.bincount(which, weights=weight).max(initial=0.0)))
         of_pair = pairs // (combination.max(initial=0) + 1)
-        distinct = np.bincount(of_pair)
+        distinct = np.bincount(of_pair, minlength=len(groupings[source].ids))
+        distinct[np.bincount(rows[source], minlength=len(distinct)) < groupings[source].size] = 0
         fewest = min(fewest, int(distinct[distinct > 0].min(initial=fewest)))
         repeated += len(np.unique(of_pair[times > 1]))
     return Found(fewest=fewest, repeated=repeated, likeliest=likeliest)

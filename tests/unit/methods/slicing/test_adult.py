@@ -81,14 +81,14 @@ def test_regrouping_makes_far_more_buckets(make: Any, adult: tuple[pa.Table, Sch
 def test_models_learn_from_a_release_nearly_what_they_learn_from_the_data() -> None:
     """Salary within a point of raw for l ≤ 3; occupation at least .26 at l = 5."""
     pytest.importorskip("sklearn")
-    path = Path(__file__).parents[4] / "benchmarks" / "003-slicing" / "accuracy.py"
-    spec = importlib.util.spec_from_file_location("accuracy", path)
+    path = Path(__file__).parents[4] / "benchmarks" / "003-slicing" / "learned.py"
+    spec = importlib.util.spec_from_file_location("learned", path)
     assert spec is not None
     assert spec.loader is not None
-    accuracy = importlib.util.module_from_spec(spec)
-    __import__("sys").modules["accuracy"] = accuracy
-    spec.loader.exec_module(accuracy)
-    task = accuracy.Task.adult(0)
+    learned = importlib.util.module_from_spec(spec)
+    __import__("sys").modules["learned"] = learned
+    spec.loader.exec_module(learned)
+    task = learned.Task.adult(0)
     raw = task.salary(task.train)
     for l in (2, 3):  # noqa: E741 - the field's own name for it
         salary, _ = task.learned(Randomness.seeded(l), method="slice", l=l)

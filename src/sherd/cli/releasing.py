@@ -1,0 +1,116 @@
+"""What the commands that make a release from one table share: options, checks, printing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from sherd.cli.options import emit_json, json_option, load_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sherd.method import Finding
+    from sherd.release import Release
+    from sherd.tables.schema import Schema
+
+_F = TypeVar("_F", bound="Callable[..., Any]")
+
+_SOURCE = (
+    click.option("--query", help="SQL to run, where TABLE is a database."),
+    click.option(
+        "--missing",
+        type=click.Choice(["keep", "drop", "recode", "refuse"]),
+        help="As in the schema.",
+    ),
+    click.option(
+        "--outside", type=click.Choice(["clamp", "drop", "refuse"]), help="As in the schema."
+    ),
+)
+
+_OUTPUT = (
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["parquet", "csv", "csv.gz", "csv.zst", "feather"]),
+        default="parquet",
+        show_default=True,
+    ),
+    click.option("--spreadsheet-safe", is_flag=True, help="Escape cells a spreadsheet would run."),
+    click.option("-o", "--output", type=click.Path(path_type=Path), help="The folder to write."),
+    click.option("--explain", is_flag=True, help="Say what would be promised, read no data."),
+    click.option("--force", is_flag=True, help="Overwrite a release that is there."),
+    json_option,
+)
+
+schema_option = click.option(
+    "--schema", "schema_file", metavar="FILE", help="The table's schema (YAML)."
+)
+seed_option = click.option(
+    "--seed", type=int, help="Reproducible random numbers: carries no guarantee."
+)
+
+
+def source_options(command: _F) -> _F:
+    """How a table is read."""
+    return _with(_SOURCE, command)
+
+
+def output_options(command: _F) -> _F:
+    """Where and how a release is written."""
+    return _with(_OUTPUT, command)
+
+
+def _with(options: tuple[Callable[[_F], _F], ...], command: _F) -> _F:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def schema_of(given: dict[str, Any]) -> Schema:
+    """The schema named by the options, or of a table that comes with sherd."""
+    if given["schema_file"] is None and not given["table"].startswith(":"):
+        raise click.UsageError("Missing option '--schema'. Make one with `sherd schema TABLE`.")
+    return load_schema(given["schema_file"] or given["table"], given["missing"], given["outside"])
+
+
+def checked_output(given: dict[str, Any]) -> Path:
+    """The folder to write, if it may be written."""
+    from sherd.release import check_target
+
+    if given["output"] is None:
+        raise click.UsageError("Missing option '-o' / '--output'.")
+    folder: Path = given["output"]
+    check_target(folder, force=given["force"])
+    return folder
+
+
+def emit_release(release: Release, folder: Path, **more: Any) -> None:
+    """A release and what its owner should know, as JSON."""
+    emit_json(
+        {
+            "output": str(folder),
+            "manifest": release.manifest,
+            "internal": [finding.as_data() for finding in release.findings],
+            **more,
+        }
+    )
+
+
+def print_promise(release: Release) -> None:
+    """Stamps, and the guarantee in words."""
+    for stamp in release.manifest["stamps"]:
+        click.echo(f"STAMP: {stamp}")
+    click.echo(str(release.manifest["guarantee"]["words"]))
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    """What the owner should know and nobody else."""
+    if findings:
+        click.echo("For the owner only, not for publication:", err=True)
+    for finding in findings:
+        of = f" [{finding.attribute}]" if finding.attribute else ""
+        shown = f"{finding.value:.4g}" if isinstance(finding.value, float) else str(finding.value)
+        click.echo(f"  {finding.name}{of}: {shown} ({finding.meaning})", err=True)

@@ -1,0 +1,149 @@
+"""Attributes from plain data, as a schema's YAML file holds them, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sherd.errors import SchemaError, did_you_mean
+from sherd.tables.attribute import Attribute, Bound, Missing, Outside, Role, Type
+from sherd.tables.taxonomy import Taxonomy
+
+_E = TypeVar("_E", bound=StrEnum)
+
+ATTRIBUTE_KEYS = (
+    "type", "role", "domain", "values", "values_from_data", "order", "taxonomy", "grid",
+    "missing", "outside", "recode", "other",
+)  # fmt: skip
+
+
+def mapping(data: Any, what: str) -> Mapping[Any, Any]:
+    """The data, if it is a mapping."""
+    if not isinstance(data, Mapping):
+        raise SchemaError(f"{what} cannot be understood", must="a mapping of names to settings")
+    return data
+
+
+def only(data: Mapping[Any, Any], known: tuple[str, ...], what: str) -> None:
+    """Refuse settings that nobody knows."""
+    for key in data:
+        if key not in known:
+            raise SchemaError(
+                f"{what} has an unknown setting",
+                must="one of " + ", ".join(known),
+                got=repr(key),
+                do=did_you_mean(str(key), known) or None,
+            )
+
+
+def choice(kind: type[_E], given: Any, what: str) -> _E:
+    """One of a few words."""
+    known = [member.value for member in kind]
+    if given not in known:
+        raise SchemaError(
+            f"{what} is not valid",
+            must="one of " + ", ".join(known),
+            got=repr(given),
+            do=did_you_mean(str(given), known) or None,
+        )
+    return kind(given)
+
+
+def attribute(name: str, given: Any, folder: Path | None) -> Attribute:
+    """One attribute; a taxonomy named by its file is found in the folder."""
+    what = f"the attribute '{name}'"
+    data = mapping(given if given is not None else {}, what)
+    only(data, ATTRIBUTE_KEYS, what)
+    role = choice(Role, data.get("role", "quasi-identifier"), f"{what}: 'role'")
+    default = "text" if role is Role.IDENTIFIER else None
+    if data.get("type", default) is None:
+        raise SchemaError(f"{what} has no type", must="one of " + ", ".join(t.value for t in Type))
+    kind = choice(Type, data.get("type", default), f"{what}: 'type'")
+    taxonomy = _taxonomy(data.get("taxonomy"), folder, what)
+    order = data.get("order", "declared" if data.get("values") is not None else "taxonomy")
+    if order not in ("declared", "taxonomy"):
+        raise SchemaError(
+            f"{what}: 'order' is not valid", must="declared or taxonomy", got=repr(order)
+        )
+    values = _values(data.get("values"), what)
+    if order == "taxonomy" and taxonomy is not None and values is not None:
+        values = tuple(leaf for leaf in taxonomy.leaves if leaf in set(values))
+    if order == "taxonomy" and taxonomy is None and data.get("order") is not None:
+        raise SchemaError(f"{what} is ordered by a taxonomy it does not have", do="add 'taxonomy'")
+    if order == "declared" and values is None and data.get("order") is not None:
+        raise SchemaError(f"{what} has an order but no values", do="list 'values' in their order")
+    missing, outside = data.get("missing"), data.get("outside")
+    return Attribute(
+        name=name,
+        type=kind,
+        role=role,
+        domain=_domain(data.get("domain"), kind, what),
+        values=values,
+        values_from_data=str(data.get("values_from_data", False)).lower() == "true",
+        taxonomy=taxonomy,
+        grid=None if data.get("grid") is None else _decimal(data["grid"], f"{what}: 'grid'"),
+        missing=None if missing is None else choice(Missing, missing, f"{what}: 'missing'"),
+        outside=None if outside is None else choice(Outside, outside, f"{what}: 'outside'"),
+        recode=None if data.get("recode") is None else str(data["recode"]),
+        other=None if data.get("other") is None else str(data["other"]),
+    )
+
+
+def _taxonomy(given: Any, folder: Path | None, what: str) -> Taxonomy | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        path = Path(given)
+        return Taxonomy.load(path if path.is_absolute() or folder is None else folder / path)
+    if not isinstance(given, list) or not all(isinstance(path, list) for path in given):
+        raise SchemaError(
+            f"{what}: 'taxonomy' is not valid", must="a file's path, or lists of nodes"
+        )
+    return Taxonomy.from_paths([[str(node) for node in path] for path in given])
+
+
+def _values(given: Any, what: str) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list) or any(isinstance(v, (list, Mapping)) for v in given):
+        raise SchemaError(f"{what}: 'values' is not valid", must="a list of labels")
+    return tuple(str(value) for value in given)
+
+
+def _decimal(given: Any, what: str) -> Decimal:
+    try:
+        return Decimal(str(given))
+    except InvalidOperation:
+        raise SchemaError(f"{what} is not valid", must="a number", got=repr(given)) from None
+
+
+def _domain(given: Any, kind: Type, what: str) -> tuple[Bound, Bound] | None:
+    if given is None or given == "":
+        return None
+    if not isinstance(given, list) or len(given) != 2:
+        raise SchemaError(
+            f"{what}: 'domain' is not valid", must="a pair [lowest, highest]", got=repr(given)
+        )
+    low, high = (_bound(bound, kind, f"{what}: 'domain'") for bound in given)
+    return low, high
+
+
+def _bound(given: Any, kind: Type, what: str) -> Bound:
+    if kind in (Type.DATE, Type.DATETIME):
+        try:
+            if kind is Type.DATE:
+                return date.fromisoformat(str(given))
+            moment = datetime.fromisoformat(str(given))
+            return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        except ValueError:
+            raise SchemaError(
+                f"{what} is not valid", must="dates such as 2020-01-31", got=repr(given)
+            ) from None
+    bound = _decimal(given, what)
+    if kind is Type.INTEGER and bound.is_finite() and bound != bound.to_integral_value():
+        raise SchemaError(f"{what} is not valid", must="whole numbers", got=repr(given))
+    return bound
