@@ -116,7 +116,7 @@ class Parties:
         codes = [np.array(self.columns["x"])[among],
                  np.array(["abd".index(y) for y in self.columns["y"]])[among]]  # fmt: skip
         classes = np.array([["low", "high"].index(c) for c in self.columns["c"]])[among]
-        found = leaf_counts(codes, [sorted(cut) for cut in cuts], classes, 2)
+        found = leaf_counts(codes, tuple(tuple(sorted(cut)) for cut in cuts), classes, 2)
         return [int(count) for count in found.ravel()]
 
 

@@ -53,7 +53,7 @@ def test_operations_do_what_they_say(parties: int) -> None:
     assert joint.join([flat, flat]).shape == (12,)
     assert joint.stack([flat, flat]).value.tolist() == [[v, v] for v in x.ravel().tolist()]
     rng = np.random.default_rng(0)
-    tables = [
+    tables: Any = [
         tuple(rng.integers(0, 2, (9, width)).astype(np.uint8) for width in (4, 3))
         for _ in range(parties)
     ]

@@ -92,7 +92,7 @@ def test_a_release_that_is_there_is_not_written_over(other: dict[str, Any]) -> N
 def test_journals_of_others_are_believed_only_where_they_agree() -> None:
     """The statement of all, results of the right types, and of these settings."""
     said = {"statement": {"plan": "p", "records": 4}, "entries": [["x", [1]]]}
-    none = {"statement": None, "entries": []}
+    none: dict[str, Any] = {"statement": None, "entries": []}
     statement, entries = told_journals({0: said, 1: none}, {"plan": "p"})
     assert statement == {"plan": "p", "records": 4}
     assert entries == [[("x", (1,))], []]
