@@ -34,19 +34,20 @@ def send_frames(fault: str) -> None:
         await asyncio.sleep(0.5)
         os._exit(9)
 
-    Connection.send = send  # type: ignore[method-assign, assignment]
+    Connection.send = send  # type: ignore[assignment,method-assign]
 
 
 def send_shares(fault: str) -> None:
     """Shares that are opened are no shares."""
-    good = sherd.joint.spu._framed
+    engine: Any = sherd.joint.spu
+    good = engine.framed
 
     def framed(parts: Any) -> bytes:
         if fault == "shares-cut":
             return good(parts)[:-3]
         return good([os.urandom(40), *(os.urandom(len(part)) for part in parts[1:])])
 
-    sherd.joint.spu._framed = framed
+    engine.framed = framed
 
 
 def send_too_few(_fault: str) -> None:

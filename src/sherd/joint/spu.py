@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import struct
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ import numpy as np
 
 from sherd.errors import ConnectionFailedError, MissingPartError, PolicyError
 from sherd.joint.engine import WORD_BITS, Opened
+from sherd.joint.framing import framed, unframed, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -240,7 +240,7 @@ class SpuEngine:
         done = self._computed(a, what)
         assert done.variable is not None
         share = self._runtime.get_var(done.variable)
-        mine = _framed([share.meta, *share.share_chunks])
+        mine = framed([share.meta, *share.share_chunks])
         try:
             for party in range(self._hosts):
                 if party != self.rank:
@@ -258,15 +258,15 @@ class SpuEngine:
         try:
             opened = np.asarray(self._io.reconstruct(shares))
         except RuntimeError:
-            raise _unreadable("shares of this result") from None
+            raise unreadable("shares of this result") from None
         if opened.shape != a.shape:
-            raise _unreadable(f"shares of {a.shape} numbers")
+            raise unreadable(f"shares of {a.shape} numbers")
         self.transcript.append(Opened(what=what, count=opened.size))
         self._runtime.del_var(done.variable)
         return opened.astype(np.int64)
 
     def _share(self, frame: bytes) -> Any:
-        parts = _unframed(frame)
+        parts = unframed(frame)
         share = self._spu.libspu.Share()
         share.meta, share.share_chunks = parts[0], parts[1:]
         return share
@@ -351,36 +351,6 @@ def _program_key(leaves: list[Noted], order: list[Noted]) -> str:
     lines = [one.key for one in leaves]
     lines += [f"{one.key}({[place[id(p)] for p in one.parents]})" for one in order]
     return ";".join(lines)
-
-
-def _framed(parts: Sequence[bytes]) -> bytes:
-    """Byte strings behind their lengths."""
-    return b"".join(struct.pack(">Q", len(part)) + part for part in parts)
-
-
-def _unframed(frame: bytes) -> list[bytes]:
-    """The byte strings of a frame, or an error where it is malformed."""
-    parts, place = [], 0
-    while place + 8 <= len(frame):
-        (length,) = struct.unpack_from(">Q", frame, place)
-        place += 8
-        if length > len(frame) - place:
-            break
-        parts.append(frame[place : place + length])
-        place += length
-    else:
-        if place == len(frame) and len(parts) >= 2:
-            return parts
-    raise _unreadable("framed shares")
-
-
-def _unreadable(must: str) -> ConnectionFailedError:
-    """What is said of bytes that are not the shares that are due."""
-    return ConnectionFailedError(
-        "another party sent a message that cannot be read",
-        must=must,
-        do="check that all parties run the same version",
-    )
 
 
 def _lost(error: Exception) -> ConnectionFailedError:

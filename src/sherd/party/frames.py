@@ -35,7 +35,7 @@ def malformed(must: str) -> PeerError:
 def frame(kind: bytes, content: bytes) -> bytes:
     """A frame of a kind.
 
-    >>> read_header(frame(MESSAGE, b"{}"))
+    >>> read_header(frame(MESSAGE, b"{}")[:HEADER])
     (b'm', 2)
     """
     return _HEADER.pack(MARK, kind, len(content)) + content

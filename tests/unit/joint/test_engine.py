@@ -53,8 +53,8 @@ def test_operations_do_what_they_say(parties: int) -> None:
     assert joint.join([flat, flat]).shape == (12,)
     assert joint.stack([flat, flat]).value.tolist() == [[v, v] for v in x.ravel().tolist()]
     rng = np.random.default_rng(0)
-    tables = [
-        (rng.integers(0, 2, (9, 4), np.uint8), rng.integers(0, 2, (9, 3), np.uint8))
+    tables: Any = [
+        tuple(rng.integers(0, 2, (9, width)).astype(np.uint8) for width in (4, 3))
         for _ in range(parties)
     ]
     left, right = (np.prod([one[side] for one in tables], axis=0) for side in (0, 1))

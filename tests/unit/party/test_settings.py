@@ -127,14 +127,3 @@ def test_without_spu_a_party_says_what_to_install(files: Callable[..., Path]) ->
     settings = PartySettings.load(files())
     with pytest.raises(MissingPartError, match=r"sherd\[joint\]|not installed"):
         connect(settings.peers, 0, settings.key, timeout=1)
-
-
-@pytest.mark.parametrize("frame", [b"", b"\x00" * 7, b"\x00" * 7 + b"\x09abc", b"\x00" * 8])
-def test_malformed_shares_are_refused(frame: bytes) -> None:
-    """Frames cut short, lengths that lie."""
-    from sherd.errors import ConnectionFailedError
-    from sherd.joint.spu import _framed, _unframed
-
-    assert _unframed(_framed([b"meta", b"", b"chunk"])) == [b"meta", b"", b"chunk"]
-    with pytest.raises(ConnectionFailedError, match="cannot be read"):
-        _unframed(frame)
