@@ -32,8 +32,10 @@ class Disk:
         if self._mounted:
             fill(self._folder, leave=leave)
             return
-        # A page is for the log; what is there may be written again where there is room.
-        most = 4096 if leave == 0 else largest_file(self._village.folder / self._who) + leave
+        # What the process says still has room in its log, less than a page of its journal; what
+        # is there may be written again where there is room.
+        said = max(log.stat().st_size for log in self._village.logs)
+        most = said + 8192 if leave == 0 else largest_file(self._village.folder / self._who) + leave
         self._village.running[self._who].limit_files(most)
 
     def free(self) -> None:
