@@ -211,12 +211,13 @@ def secure(setting: Setting) -> Rows:
     for done, (name, n) in enumerate(cells, 1):
         case = {"table": name, "records": n, "parties": 2, "max_leaves": SECURE_LEAVES}
         found = cost.measure(python, case)
+        seconds = {step: one["seconds"] for step, one in found["steps"].items()}
         rows.append(
             {"data": name, "line": "arbdistdp, secure", "records": n,
              "leaves at most": SECURE_LEAVES, "seconds": found["seconds"],
-             "exchange": sum(s for step, s in found["times"].items() if step != "compiling"),
-             "megabytes": found["bytes"] / 1e6,
-             **{f"seconds, {step}": value for step, value in found["times"].items()}}
+             "exchange": sum(seconds[step] for step in seconds if step != "compiling"),
+             "megabytes": found["sent"] / 1e6,
+             **{f"seconds, {step}": value for step, value in seconds.items()}}
         )  # fmt: skip
         setting.progress("secure computation", done, len(cells))
     return rows

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sherd.guarantees import Guarantee
     from sherd.plan import Plan
     from sherd.randomness import Randomness
+    from sherd.tables.keys import Keys
     from sherd.tables.schema import Schema
 
 DIRECTORY: dict[str, str] = {
@@ -143,22 +144,30 @@ class Outcome:
     ``tables`` maps a file's stem to its table; a masked table is called ``data``.
     ``facts`` goes to the manifest: only what the guarantee covers or the plan says.
     ``order`` gives, for each released row of ``data``, the input row it came from; None
-    where released rows are not records.
+    where released rows are not records. ``record`` is what the owner keeps in private so that
+    another release can follow this one, where keys were given (``Run.keys``).
     """
 
     tables: Mapping[str, pa.Table]
     facts: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     order: Any = None
+    record: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a method is given besides its table: randomness, threads and who watches."""
+    """What a method is given besides its table: randomness, threads and who watches.
+
+    ``keys`` name the tuples over time, where the owner keeps a record; ``past`` is the record
+    of the release that this one follows.
+    """
 
     randomness: Randomness
     threads: int = 1
     shuffle: bool = True
+    keys: Keys | None = None
+    past: Any = None
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None
 
 

@@ -13,11 +13,12 @@ import hashlib
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sherd.errors import PlanError
 from sherd.method import Run
 from sherd.release import ORDER_KEPT, Release, Staged, check_target
 
@@ -50,24 +51,29 @@ class Settings:
     """How a run is carried out; none of it changes what is promised, but for the stamps.
 
     ``seed`` makes a release reproducible and takes its guarantee away; ``keep_order`` keeps
-    the rows in the order they came and makes it unfit for publication.
+    the rows in the order they came and makes it unfit for publication. ``key`` is the
+    attribute that names tuples over time: with it, the release has a private ``record``, and
+    ``past`` is the record of the release that this one follows.
     """
 
     seed: int | None = None
     keep_order: bool = False
     threads: int | None = None
     progress: Progress | None = None
+    key: str | None = None
+    past: Any = field(default=None, repr=False)
 
     def run(self) -> Run:
         """What the method is given."""
         from sherd.randomness import Randomness
 
         source = Randomness.from_system() if self.seed is None else Randomness.seeded(self.seed)
-        extra = {} if self.progress is None else {"progress": self.progress}
+        extra: dict[str, Any] = {} if self.progress is None else {"progress": self.progress}
         return Run(
             randomness=source,
             threads=self.threads or cores(),
             shuffle=not self.keep_order,
+            past=self.past,
             **extra,
         )
 
@@ -132,6 +138,9 @@ def protect_to(
         staged = release.stage(
             folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
         )
+        if release.record is not None:
+            named = replace(release.record, release=staged.artefact)
+            release = replace(release, record=named)
         try:
             before_publishing(release)
             _publish(staged, ledger, reservation, once=occasion is not None)
@@ -207,10 +216,19 @@ def _make(
     settings: Settings,
     reservation: Reservation | None,
 ) -> Release:
+    from sherd.tables.keys import keys_of
     from sherd.tables.prepare import prepare
 
     prepared = prepare(table, schema)
-    outcome = plan.spec.run(prepared.table, schema, plan, settings.run())
+    run = settings.run()
+    if settings.key is not None:
+        run = replace(run, keys=keys_of(table, schema, settings.key, prepared.kept))
+    outcome = plan.spec.run(prepared.table, schema, plan, run)
+    if settings.key is not None and outcome.record is None:
+        raise PlanError(
+            f"the method '{plan.method}' keeps no record of who is where",
+            do="leave out the key, or choose the method fragment",
+        )
     order = outcome.order
     if order is not None and prepared.kept is not None:
         order = prepared.kept[order]
@@ -220,6 +238,7 @@ def _make(
         manifest={**manifest, "facts": dict(outcome.facts)},
         findings=outcome.findings,
         order=order,
+        record=outcome.record,
     )
 
 

@@ -37,14 +37,16 @@ FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 class Release:
     """What ``protect`` gives back.
 
-    ``findings`` and ``order`` (the input row behind each released row) are for the owner's
-    eyes only and are never saved with the bundle.
+    ``findings``, ``order`` (the input row behind each released row) and ``record`` (what a
+    release that follows this one is made from) are for the owner's eyes only and are never
+    saved with the bundle.
     """
 
     tables: Mapping[str, pa.Table]
     manifest: Mapping[str, Any]
     findings: tuple[Finding, ...] = ()
     order: Any = field(default=None, repr=False)
+    record: Any = field(default=None, repr=False)
     original: Any = field(default=None, repr=False)
 
     @property

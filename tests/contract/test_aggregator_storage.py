@@ -175,7 +175,8 @@ def test_messages_and_chunks(store: Store) -> None:
     with store.working("r1") as work:
         assert work is not None
         assert work.known_message("north", 1) is None
-        work.add_message("north", 1, b"raw", [one, two, one], now=NOW)
+        raw = f'["{one}","{two}"]'.encode()
+        work.add_message("north", 1, raw, [one, two, one], now=NOW)
         assert work.known_message("north", 1) is not None
         assert work.wanted("north", 1) == sorted([one, two])
         assert work.put_chunk("south", one, b"one") is None
@@ -196,6 +197,9 @@ def test_messages_and_chunks(store: Store) -> None:
     with store.working("r1") as work:
         assert work is not None
         work.purge()
+        # A copy of a call that comes late is acknowledged; what was never announced is not.
+        assert work.put_chunk("north", one, b"one") == []
+        assert work.put_chunk("south", one, b"one") is None
     assert store.chunk("r1", one) is None
 
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from consortium import Consortium
+from processes import Village, quick_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
-def quick_path(tmp_path: Path) -> Iterator[Path]:
+def quick_path() -> Iterator[Path]:
     """A folder in memory where there is one: these tests sync to disk all the time."""
-    memory = Path("/dev/shm")  # noqa: S108 - a fresh folder of our own in it
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=memory, prefix="sherd-test-") as folder:
-        yield Path(folder)
+    with quick_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def village(quick_path: Path) -> Iterator[Village]:
+    """An aggregator as a process, whose owners are yet to come."""
+    made = Village(quick_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -150,8 +150,16 @@ class Killed(BaseException):
 OWNER_PLACES = [place for place in failpoints.PLACES if place.startswith("owner.")]
 
 
-@pytest.mark.parametrize("place", OWNER_PLACES)
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        (kind, place)
+        for kind in Kind
+        for place in OWNER_PLACES
+        # Without linkage there is no bulk but the delivery.
+        if kind is Kind.VERTICAL or place != "owner.bulk"
+    ],
+)
 def test_owner_dies_at_every_place(
     consortium: Consortium, kind: Kind, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +175,7 @@ def test_owner_dies_at_every_place(
             if died[0] % 2:
                 raise Killed
 
-    for module in ("agent", "outbox"):
+    for module in ("agent", "outbox", "linking"):
         monkeypatch.setattr(f"sherd.federation.{module}.reach", reach)
 
     def mortal(agent: Agent) -> bool:

@@ -1,106 +1,30 @@
-"""Real processes with mutual TLS: rounds, kill -9 at every fail point, certificates."""
+"""Real processes with mutual TLS: databases, certificates, and what is left behind."""
 
 from __future__ import annotations
 
-import signal
 import ssl
-import time
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 import trustme
-from people import PARTS, SCHEMA, part, people
-from processes import Village
+from people import PARTS, part, people
+from processes import Village, add_owners, make_database
 
 from sherd.errors import ConnectionFailedError
-from sherd.federation import certificates, failpoints
+from sherd.federation import certificates
 from sherd.federation.client import Client, tls_context
-from sherd.protocols.states import RoundState
 from sherd.protocols.terms import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def village(quick_path: Path) -> Iterator[Village]:
-    """An aggregator whose owners are yet to come."""
-    made = Village(quick_path)
-    yield made
-    made.close()
-
-
-def add_owners(village: Village, kind: Kind) -> None:
-    """Two owners."""
-    for number, name in enumerate(("north", "south")):
-        if kind is Kind.VERTICAL:
-            village.add_owner(name, part(name, 20), PARTS[name], key="id")
-        else:
-            table = people(20, seed=number, first=number * 100)
-            village.add_owner(name, table, SCHEMA, key="id")
-
-
-def check(village: Village, round_id: str = "r1") -> None:
-    """The round is released and every owner was charged once for what it delivered."""
-    data = village.wait(round_id)
-    assert data.state is RoundState.RELEASED, (data.reason, data.details)
-    for name in village.homes:
-        charges = village.charges(name)
-        assert len(charges) == 1
-        assert data.deliveries[name].artefact == charges[0][1]
-
-
-def watch_over(village: Village, who: str, seconds: float = 60.0) -> int:
-    """Start a process again whenever it was killed, for a while; how often it was."""
-    died, until = 0, time.monotonic() + seconds
-    while time.monotonic() < until:
-        process = village.running[who]
-        if process.poll() is not None:
-            assert process.returncode == -signal.SIGKILL
-            died += 1
-            village.running.pop(who)
-            village.start(who)
-            return died
-        time.sleep(0.05)
-    return died
-
-
-SOME = ["owner.charged", "owner.sent", "aggregator.published"]
-CASES = [
-    pytest.param(kind, place, marks=() if kind is Kind.HORIZONTAL and place in SOME else slow)
-    for kind in Kind
-    for place in failpoints.PLACES
-    for slow in [pytest.mark.slow]
-    if kind is Kind.VERTICAL or place != "aggregator.linked"
-]
-
-
-@pytest.mark.parametrize(("kind", "place"), CASES)
-def test_kill_at_every_place(village: Village, kind: Kind, place: str) -> None:
-    """A process killed at a place is started again; nothing is lost or spent twice."""
-    add_owners(village, kind)
-    victim = "aggregator" if place.startswith("aggregator") else "north"
-    village.start("aggregator", place if victim == "aggregator" else None)
-    for name in village.homes:
-        village.start(name, place if victim == name else None)
-    village.open_round(kind=kind)
-    assert watch_over(village, victim) == 1
-    check(village)
 
 
 def test_postgresql_source_and_database(quick_path: Path, postgresql: str) -> None:
     """An aggregator on PostgreSQL and an owner whose table is a PostgreSQL query."""
     import psycopg
-    from sqlalchemy import create_engine, text
 
-    admin = postgresql.replace("postgresql://", "postgresql+psycopg://")
-    engine = create_engine(admin, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text("CREATE DATABASE sherd_village"))
-    engine.dispose()
-    database = postgresql.rpartition("/")[0] + "/sherd_village"
+    database = make_database(postgresql, "sherd_village")
     table = people(30)
     with psycopg.connect(database) as direct, direct.cursor() as cursor:
         cursor.execute("CREATE TABLE people (id text, age int, income float8, colour text)")
@@ -118,10 +42,9 @@ def test_postgresql_source_and_database(quick_path: Path, postgresql: str) -> No
             north.settings, source=database, query="SELECT id, age, income, colour FROM people"
         )
         north.write_settings(settings)
-        for who in ("aggregator", "north", "south"):
-            village.start(who)
+        village.start_all()
         village.open_round()
-        check(village)
+        village.check_released()
         assert village.round().deliveries["north"].rows == 30
         password = database.split(":")[2].split("@")[0].encode()
         for log in village.logs:
@@ -203,10 +126,9 @@ def test_nothing_raw_in_logs_wire_or_service(village: Village) -> None:
             table = table.set_column(2, "income", [incomes])
         tables[name] = table
         village.add_owner(name, table, PARTS[name], key="id")
-    for who in ("aggregator", "north", "south"):
-        village.start(who)
+    village.start_all()
     village.open_round(kind=Kind.VERTICAL)
-    check(village)
+    village.check_released()
     village.close()
     seen = [path for path in village.premises.folder.rglob("*") if path.is_file()]
     seen += village.logs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -79,14 +80,25 @@ def test_release_that_is_not_what_was_announced(consortium: Consortium) -> None:
     agent._take_releases()
     assert not (agent.home.releases / "r1").exists()
     (folder / "manifest.json").write_text("{}")
-    agent._released.add("r1")
+    agent.released.add("r1")
     agent._take_releases()
     (folder / "manifest.json").unlink()
-    agent._released.add("r1")
+    agent.released.add("r1")
     agent._take_releases()
     events = [event for _, _, event, _ in agent.journal.audit()]
     assert events.count("could not fetch the release") == 3
     assert not (agent.home.releases / "r1").exists()
+
+
+def test_owner_that_keeps_manifests_alone(consortium: Consortium) -> None:
+    """An owner may fetch what proves the release without its data."""
+    add_horizontal(consortium, 20, 20)
+    home = consortium.homes["north"]
+    home.write_settings(dataclasses.replace(home.settings, keeps="manifest"))
+    consortium.aggregator.open_round(consortium.terms())
+    consortium.settle()
+    assert [path.name for path in (home.releases / "r1").iterdir()] == ["manifest.json"]
+    assert len(list((consortium.homes["south"].releases / "r1").iterdir())) == 3
 
 
 @pytest.mark.parametrize("linkage", [Linkage.OPRF, Linkage.HMAC])

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import signal
 import socket
-import subprocess
-import sys
+import ssl
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
+from people import PARTS, SCHEMA, part, people
+from spawning import Conditions, Spawned, spawn
 
+from sherd.audit.verify import verify_release
 from sherd.budget.ledger import Ledger
-from sherd.federation.demonstration import wait_for_service
 from sherd.federation.enrolment import read_answer, read_request
 from sherd.federation.home import Home
 from sherd.federation.home import Settings as OwnerSettings
 from sherd.federation.journal import Journal
 from sherd.federation.keys import fingerprint
 from sherd.federation.premises import Premises, Settings
-from sherd.protocols.states import OWNER_ENDS, ROUND_ENDS
+from sherd.protocols.states import OWNER_ENDS, ROUND_ENDS, RoundState
 from sherd.protocols.terms import Kind, Linkage, Terms
+from sherd.protocols.values import canonical, digest, to_data
+from sherd.release import MANIFEST
+from sherd.release import digest as file_digest
 
 if TYPE_CHECKING:
-    from sherd.protocols.knowledge import RoundData
+    from collections.abc import Callable, Iterator
+
+    from sherd.protocols.knowledge import OwnerData, RoundData
 
 
 def free_port() -> int:
@@ -37,17 +45,58 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Village:
-    """Processes of one aggregator and its owners, and their folders."""
+@contextlib.contextmanager
+def quick_folder() -> Iterator[Path]:
+    """A new folder, in memory where there is one."""
+    memory = Path("/dev/shm")  # noqa: S108 - a fresh folder of our own in it
+    place = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place, prefix="sherd-test-") as folder:
+        yield Path(folder)
 
-    def __init__(self, folder: Path, database: str | None = None) -> None:
+
+def make_database(server: str, name: str) -> str:
+    """The address of a new database on a PostgreSQL server."""
+    from sqlalchemy import create_engine, text
+
+    address = server.replace("postgresql://", "postgresql+psycopg://")
+    engine = create_engine(address, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return server.rpartition("/")[0] + f"/{name}"
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
+    """Wait until something is so; fail if it does not become so."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"waited {seconds:g} s in vain until {what}"
+        time.sleep(0.03)
+
+
+class Village:
+    """Processes of one aggregator and its owners, and their folders.
+
+    With ``url``, owners call that address, in plain HTTP, instead of the service's own.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        database: str | None = None,
+        *,
+        port: int | None = None,
+        url: str | None = None,
+    ) -> None:
         self.folder = folder
-        self.port = free_port()
-        self.url = f"https://127.0.0.1:{self.port}"
+        self.port = port or free_port()
+        self.plain = url is not None
+        self.service = f"{'http' if self.plain else 'https'}://127.0.0.1:{self.port}"
+        self.url = url or self.service
         settings = Settings(name="registry", url=self.url, database=database)
         self.premises = Premises.make(folder / "aggregator", settings, ("127.0.0.1",))
         self.homes: dict[str, Home] = {}
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.running: dict[str, Spawned] = {}
         self.logs: list[Path] = []
 
     def add_owner(
@@ -55,7 +104,7 @@ class Village:
     ) -> Home:
         """Set up and enrol an owner."""
         folder = self.folder / name
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         pq.write_table(table, folder / "table.parquet")
         (folder / "schema.yaml").write_text(schema, encoding="utf-8")
         home = Home.make(
@@ -87,52 +136,56 @@ class Village:
         self.homes[name] = home
         return home
 
-    def start(self, who: str, failpoint: str | None = None) -> subprocess.Popen[bytes]:
-        """Start the aggregator or an owner's agent."""
-        self.stop(who)
+    def start(self, who: str, conditions: Conditions | None = None) -> Spawned:
+        """Start the aggregator or an owner's agent; one that runs is killed first."""
+        self.kill(who)
         if who == "aggregator":
             command = ["aggregator", "serve", "--home", str(self.premises.folder), "--port"]
-            command.append(str(self.port))
+            command += [str(self.port), *(["--plain"] if self.plain else [])]
         else:
             command = ["owner", "run", "--home", str(self.homes[who].folder), "--wait", "5"]
-        environment = {k: v for k, v in os.environ.items() if k != "SHERD_FAILPOINT"}
-        source = str(Path(__file__).parents[2] / "src")
-        environment["PYTHONPATH"] = source
-        if failpoint is not None:
-            environment["SHERD_FAILPOINT"] = failpoint
         log = self.folder / f"{who}-{len(self.logs)}.log"
         self.logs.append(log)
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "sherd", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env=environment,
-            )
+        process = spawn(command, log, conditions)
         self.running[who] = process
         if who == "aggregator":
-            wait_for_service(self.url, self.premises, process)
+            self._await_service(process)
         return process
 
-    def stop(self, who: str) -> None:
-        """End a process, gently."""
+    def start_all(self, **conditions: Conditions) -> None:
+        """Start the aggregator, then every owner."""
+        for who in ("aggregator", *self.homes):
+            self.start(who, conditions.get(who))
+
+    def client(self) -> httpx.Client:
+        """A line to the service for somebody without a certificate."""
+        context = ssl.create_default_context(cafile=str(self.premises.authority))
+        return httpx.Client(verify=context, trust_env=False)
+
+    def _await_service(self, process: Spawned) -> None:
+        with self.client() as client:
+
+            def answers() -> bool:
+                assert process.poll() is None, self.logs[-1].read_text()
+                with contextlib.suppress(httpx.TransportError):
+                    return client.get(f"{self.service}/v1/health").is_success
+                return False
+
+            wait_until(answers, "the aggregator answers")
+
+    def kill(self, who: str) -> None:
+        """End a process at once."""
         process = self.running.pop(who, None)
-        if process is not None and process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        if process is not None:
+            process.kill()
 
     def close(self) -> None:
         """End everything."""
         for who in list(self.running):
-            self.stop(who)
+            self.kill(who)
 
     def open_round(self, round_id: str = "r1", **changes: Any) -> None:
-        """Open a round of all owners, from outside the service's process."""
+        """Open a round of all owners, as the operator does."""
         base: dict[str, Any] = {
             "round": round_id,
             "aggregator": "registry",
@@ -145,9 +198,12 @@ class Village:
         }
         if changes.get("kind") is Kind.VERTICAL:
             base["linkage"] = Linkage.OPRF
-        aggregator = self.premises.aggregator()
-        aggregator.open_round(Terms(**{**base, **changes}))
-        aggregator.store.close()
+        body = canonical(to_data(Terms(**{**base, **changes})))
+        token = (self.premises.folder / "operator.token").read_text()
+        headers = {"Authorization": f"Bearer {token}"}
+        with self.client() as client:
+            answer = client.post(f"{self.service}/v1/rounds", content=body, headers=headers)
+        assert answer.status_code == httpx.codes.CREATED, answer.text
 
     def round(self, round_id: str = "r1") -> RoundData:
         """What the aggregator knows of a round."""
@@ -159,23 +215,77 @@ class Village:
 
     def wait(self, round_id: str = "r1", seconds: float = 120.0) -> RoundData:
         """Wait until a round has ended at the aggregator and at every owner."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            data = self.round(round_id)
-            if data.state in ROUND_ENDS and all(self.owner_ended(n, round_id) for n in self.homes):
-                return data
-            time.sleep(0.2)
-        raise AssertionError(f"the round did not end: {self.round(round_id).state}")
+        wait_until(
+            lambda: (
+                self.round(round_id).state in ROUND_ENDS
+                and all(self.owner_ended(name, round_id) for name in self.homes)
+            ),
+            "the round ends",
+            seconds,
+        )
+        return self.round(round_id)
 
-    def owner_ended(self, name: str, round_id: str) -> bool:
-        """Whether a round has ended for an owner."""
+    def owner_round(self, name: str, round_id: str = "r1") -> OwnerData | None:
+        """What an owner knows of a round."""
         journal = Journal(self.homes[name].journal)
         found = journal.round(round_id)
         journal.close()
+        return found
+
+    def owner_ended(self, name: str, round_id: str) -> bool:
+        """Whether a round has ended for an owner."""
+        found = self.owner_round(name, round_id)
         return found is not None and found.state in OWNER_ENDS
+
+    def audit(self, name: str) -> list[str]:
+        """The events in an owner's audit log."""
+        journal = Journal(self.homes[name].journal)
+        found = [event for _, _, event, _ in journal.audit()]
+        journal.close()
+        return found
 
     def charges(self, name: str) -> list[tuple[str, str]]:
         """The plans an owner was charged for, with their artefacts."""
         ledger = Ledger(self.homes[name].ledger)
         ledger.verify()
         return [(e.plan_hash, e.artefact) for e in ledger.entries() if e.kind == "charge"]
+
+    def has_release(self, name: str, data: RoundData) -> bool:
+        """Whether an owner has fetched a round's release."""
+        manifest = self.homes[name].releases / data.terms.round / MANIFEST
+        return manifest.exists() and file_digest(manifest) == data.manifest
+
+    def check_released(self, round_id: str = "r1") -> RoundData:
+        """The round is released, and every owner was charged for it once, for what it delivered."""
+        data = self.wait(round_id)
+        assert data.state is RoundState.RELEASED, (data.reason, data.details)
+        assert data.plan is not None
+        for name in self.homes:
+            charged = self.charges(name)
+            assert len({plan for plan, _ in charged}) == len(charged), "a plan charged twice"
+            occasion = digest(["sherd-occasion-1", data.plan.hash, name])
+            assert data.deliveries[name].artefact == dict(charged)[occasion]
+            assert sorted(path.name for path in self.homes[name].outbox.iterdir()) == sorted(
+                plan for plan, _ in charged
+            ), "an artefact that was not paid for, or one half-written"
+            wait_until(
+                lambda name=name: self.has_release(name, data),  # type: ignore[misc]
+                f"{name} has the release",
+            )
+        published = [path.name for path in self.premises.releases.iterdir()]
+        assert round_id in published
+        assert not any(name.startswith(".") for name in published), "a release half-written"
+        folder = self.premises.releases / round_id
+        assert file_digest(folder / MANIFEST) == data.manifest
+        assert not [check for check in verify_release(folder) if check.passed is False]
+        return data
+
+
+def add_owners(village: Village, kind: Kind, count: int = 20) -> None:
+    """Two owners, of the same attributes or of the same people."""
+    for number, name in enumerate(("north", "south")):
+        if kind is Kind.VERTICAL:
+            village.add_owner(name, part(name, count), PARTS[name], key="id")
+        else:
+            table = people(count, seed=number, first=number * 1000)
+            village.add_owner(name, table, SCHEMA, key="id")

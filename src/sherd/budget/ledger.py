@@ -42,6 +42,8 @@ class Ledger:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links
+        # Reservations that became charges here: nothing is left of them to be freed.
+        self._charged: set[str] = set()
         storage.create(self.path)
         with self._reading():
             pass  # connecting looks at the file's kind and version
@@ -113,7 +115,9 @@ class Ledger:
                 # The block's own error matters more; the end of this process frees it too.
                 error.add_note(f"the reservation could not be freed: {second}")
             raise
-        self._free(reservation.id)
+        if reservation.id not in self._charged:
+            self._free(reservation.id)
+        self._charged.discard(reservation.id)
 
     def charge(
         self,
@@ -163,6 +167,7 @@ class Ledger:
                     rows.insert_artefact(db, pending)
                 # Before the commit, so that no other thread takes it for left behind.
                 mark.enter_context(publishing.finishing(self.path, entry.index))
+            self._charged.add(reservation.id)
             if finish is not None:
                 finish()
             elif pending is not None:
@@ -217,9 +222,22 @@ class Ledger:
 
     def account(self, population: str) -> Account:
         """One population's limit, what it spent and what is set aside."""
-        self.free_abandoned()
-        with self._reading() as db:
-            return rows.account(db, population)
+        return self.standing(population)[0]
+
+    def standing(self, population: str, *heads: str) -> tuple[Account, bool]:
+        """One population's account, and whether the ledger holds all of these hashes.
+
+        Read at one moment; see ``account`` and ``holds``.
+        """
+        for _ in range(2):
+            with self._reading() as db:
+                account = rows.account(db, population)
+                held = all(_holds(db, head) for head in heads)
+                abandoned = any(rows.abandoned(each) for each in rows.reservations(db))
+            if not abandoned:
+                break
+            self.free_abandoned()
+        return account, held
 
     def accounts(self) -> list[Account]:
         """Every population that has a limit, a charge or a reservation, by name."""
@@ -256,8 +274,7 @@ class Ledger:
         A head that others saw and that is not held any more tells of a restored backup.
         """
         with self._reading() as db:
-            found = db.execute("SELECT 1 FROM entries WHERE hash = ?", (hash,)).fetchone()
-        return found is not None or hash == GENESIS
+            return _holds(db, hash)
 
     def verify(self) -> int:
         """Recompute the chain and the sums; the number of rows, or VerificationError."""
@@ -318,6 +335,11 @@ def _charge(db: sqlite3.Connection, id: str, artefact: str) -> Entry:  # noqa: A
     )
     rows.write_account(db, held.population, account.limit, spent)
     return entry
+
+
+def _holds(db: sqlite3.Connection, hash: str) -> bool:  # noqa: A002
+    found = db.execute("SELECT 1 FROM entries WHERE hash = ?", (hash,)).fetchone()
+    return found is not None or hash == GENESIS
 
 
 def _free_abandoned(db: sqlite3.Connection) -> list[Reservation]:

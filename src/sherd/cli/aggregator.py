@@ -160,7 +160,7 @@ def enrol(
     help="Who must show a certificate.",
 )
 def serve(home: Path, host: str, port: int, plain: bool, shown: str) -> None:
-    """Listen for owners and analysts. The only part of sherd that listens."""
+    """Listen for owners and analysts. The only part of sherd that other machines reach."""
     from sherd.federation.parts import require
 
     require()

@@ -21,6 +21,7 @@ from sherd.cli.options import emit_json, json_option
 )
 @click.option("-e", "--epsilon", default=1.0, show_default=True, help="Of each release.")
 @click.option("--methods", is_flag=True, help="Instead: one table by several methods, compared.")
+@click.option("--quick", is_flag=True, help="On a tenth of the rows.")
 @click.option(
     "--joint",
     is_flag=True,
@@ -34,6 +35,7 @@ def demo(
     output: Path,
     epsilon: float,
     methods: bool,
+    quick: bool,
     joint: bool,
     records: int | None,
     as_json: bool,
@@ -62,7 +64,7 @@ def demo(
     def tell(line: str) -> None:
         click.echo(line, err=as_json)
 
-    result = demonstrate(output, f"{epsilon:g}", tell)
+    result = demonstrate(output, f"{epsilon:g}", tell, part=10 if quick else 1)
     tell("auditing the joint release of Adult against the pooled records")
     result["report"] = str(_report(output, Path(result["adult"]["folder"])))
     if as_json:
@@ -73,13 +75,11 @@ def demo(
 
 def _report(output: Path, release: Path) -> Path:
     """The page about Adult's joint release; only a demonstration has the pooled table."""
-    from sherd import datasets
     from sherd.audit.run import run_audit
-    from sherd.federation.demonstration import ADULT
+    from sherd.federation.demonstration import pooled
 
-    table = datasets.load("adult", complete=True).select(list(ADULT))
     page = output / "report.html"
-    run_audit(table, release, alternatives=False).save(page)
+    run_audit(pooled(output), release, alternatives=False).save(page)
     return page
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sherd.cli.fragment_record import (
+    check_record,
+    follow_old,
+    old_record,
+    old_schema,
+    write_record,
+)
 from sherd.cli.options import emit_json, open_source, progress, settings
 from sherd.cli.releasing import (
     checked_output,
@@ -46,6 +54,31 @@ if TYPE_CHECKING:
 @click.option("--suppress", type=float, metavar="SHARE", help="Tuples that may be left out.")
 @click.option("--strategy", type=click.Choice(["cells", "nearest"]), help="How tuples are placed.")
 @click.option("--window", type=int, metavar="N", help="Nearest groups tried for a tuple.")
+@click.option("--key", metavar="ATTRIBUTE", help="What names a tuple over time, for --record.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the private record from which a next release is made.",
+)
+@click.option(
+    "--after",
+    type=click.Path(path_type=Path),
+    metavar="OLD",
+    help="The release this one follows: TABLE is what became of its table.",
+)
+@click.option(
+    "--old-record",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The private record of that release.",
+)
+@click.option(
+    "--withdraw",
+    type=click.Choice(["closed", "groups"]),
+    help="What goes with a deleted tuple: all its groups are associated with (default), or "
+    "its groups only.",
+)
 @click.option(
     "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any other parameter of the method."
 )
@@ -62,40 +95,63 @@ def fragment(**given: Any) -> None:
     \b
     sherd fragment patients.csv --schema patients.yaml \\
         --constraints constraints.yaml --looseness 12 --similar Education,Salary -o out/
+
+    After the table changed, a next release is made from the private record of the first:
+    add --key and --record to the above, then
+
+    \b
+    sherd fragment changed.csv --after out/ --old-record first.json \\
+        --record second.json -o out2/
     """
     from sherd.protection import Settings, protect_to
 
-    schema = schema_of(given)
-    plan = _plan(given)
+    past = old_record(given)
+    schema = schema_of(given) if past is None else old_schema(given)
+    chosen = _chosen(given)
+    plan = _plan(chosen) if past is None else follow_old(given, past, schema, chosen)
     if given["explain"]:
         _explain(plan, schema, given["as_json"])
         return
     output = checked_output(given)
-    with progress("fragment") as bar:
+    check_record(given, output)
+    with progress("fragment") as bar, contextlib.ExitStack() as undo:
         release = protect_to(
             output,
             open_source(given["table"], schema, given["query"]),
             schema,
             plan,
-            settings=Settings(seed=given["seed"], progress=bar),
+            settings=Settings(
+                seed=given["seed"],
+                progress=bar,
+                key=given["key"] if past is None else past.key,
+                past=past,
+            ),
             format=given["form"],
             force=given["force"],
             spreadsheet_safe=given["spreadsheet_safe"],
+            before_publishing=lambda made: write_record(made, given["record"], undo),
         )
-    _print(release, output, given["as_json"])
+    _print(release, output, given)
 
 
-def _plan(given: dict[str, Any]) -> Plan:
-    """The plan: what the files say, and what options say over them."""
-    from sherd.fragments.constraints import PLAN_KEYS, Constraints
+def _plan(chosen: dict[str, Any]) -> Plan:
     from sherd.plan import Plan
+
+    if "constraints" not in chosen:
+        raise click.UsageError("Missing option '--constraints'.")
+    return Plan(method="fragment", **chosen)
+
+
+def _chosen(given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that were given: what the files say, and what options say over them."""
+    from sherd.fragments.constraints import PLAN_KEYS, Constraints
     from sherd.tables.files import read_yaml
 
-    if given["constraints_file"] is None:
-        raise click.UsageError("Missing option '--constraints'.")
-    data = read_yaml(Path(given["constraints_file"]))
-    chosen: dict[str, Any] = {"constraints": Constraints.from_data(data).as_data()}
-    chosen |= {key: data[key] for key in PLAN_KEYS if data.get(key) is not None}
+    chosen: dict[str, Any] = {}
+    if given["constraints_file"] is not None:
+        data = read_yaml(Path(given["constraints_file"]))
+        chosen["constraints"] = Constraints.from_data(data).as_data()
+        chosen |= {key: data[key] for key in PLAN_KEYS if data.get(key) is not None}
     if given["fragments_file"] is not None:
         fragments = read_yaml(Path(given["fragments_file"]))
         if isinstance(fragments, dict):
@@ -110,10 +166,10 @@ def _plan(given: dict[str, Any]) -> Plan:
             raise PlanError(
                 "--sizes cannot be read", must="whole numbers such as 4,3", got=given["sizes"]
             ) from None
-    for name in ("looseness", "objective", "suppress", "strategy", "window"):
+    for name in ("looseness", "objective", "suppress", "strategy", "window", "withdraw"):
         if given[name] is not None:
             chosen[name] = given[name]
-    return Plan(method="fragment", **(chosen | settings(given["extra"])))
+    return chosen | settings(given["extra"])
 
 
 def _explain(plan: Plan, schema: Any, as_json: bool) -> None:
@@ -144,9 +200,9 @@ def _explain(plan: Plan, schema: Any, as_json: bool) -> None:
     click.echo(guarantee.words())
 
 
-def _print(release: Release, folder: Path, as_json: bool) -> None:
+def _print(release: Release, folder: Path, given: dict[str, Any]) -> None:
     manifest = release.manifest
-    if as_json:
+    if given["as_json"]:
         emit_release(release, folder)
         return
     facts = manifest["facts"]
@@ -154,8 +210,19 @@ def _print(release: Release, folder: Path, as_json: bool) -> None:
         click.echo(f"Fragment {at} (groups of {facts['sizes'][at - 1]}): {', '.join(names)}")
     if facts["withheld"]:
         click.echo(f"Withheld: {', '.join(facts['withheld'])}")
-    rows = release.tables["fragment-1"].num_rows
-    click.echo(f"released {rows} tuples to {folder}, {facts['suppressed']} left out")
+    if "suppressed" in facts:
+        rows = release.tables["fragment-1"].num_rows
+        click.echo(f"released {rows} tuples to {folder}, {facts['suppressed']} left out")
+    else:
+        rows = max(table.num_rows for table in release.tables.values())
+        click.echo(f"released {rows} tuples to {folder}, which follows {given['after']}")
     print_promise(release)
-    click.echo(f"next: sherd verify {folder}, then ask it with sherd query")
+    beside = "" if given["after"] is None else f" --beside {given['after']}"
+    click.echo(f"next: sherd verify {folder}{beside}, then ask it with sherd query")
+    if given["record"] is not None:
+        click.echo(
+            f"keep {given['record']} secret: it links what the release keeps apart, and the next "
+            "release is made from it",
+            err=True,
+        )
     print_findings(release.findings)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sherd.cli.options import emit_json, json_option
-from sherd.errors import UsageError
 
 if TYPE_CHECKING:
     from sherd.federation.home import Home
@@ -34,6 +33,7 @@ def owner() -> None:
     sherd owner run
     sherd owner requests
     sherd owner approve ROUND
+    sherd owner page
     """
 
 
@@ -46,6 +46,13 @@ def owner() -> None:
 @click.option("--key", "key_column", help="The column that tells people apart, to link them by.")
 @click.option("--population", help="Whose budget is charged. Default: the owner's name.")
 @click.option("--witness", help="A file elsewhere that keeps a copy of the ledger's head.")
+@click.option(
+    "--keeps",
+    type=click.Choice(["data", "manifest"]),
+    default="data",
+    show_default=True,
+    help="What to fetch of joint releases: the data, too, or the manifest alone.",
+)
 @click.option("--enrolment", type=click.Path(path_type=Path), help="The operator's answer.")
 @click.option("--fingerprint", "given", help="The aggregator's, as its operator told you.")
 @json_option
@@ -80,6 +87,7 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
             key_column=given["key_column"],
             population=given["population"] or schema.population or given["name"],
             witness=given["witness"],
+            keeps=given["keeps"],
         ),
     )
     shown = fingerprint(made.key.public)
@@ -167,14 +175,12 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
 @json_option
 def requests(home: Path, preview: bool, as_json: bool) -> None:
     """List the rounds that wait for a person's approval."""
-    from sherd.federation.reporting import owner_report
-    from sherd.protocols.states import OwnerState
-
     found, journal = _open(home)
-    waiting = [d for d in journal.rounds() if d.state is OwnerState.AWAITING_APPROVAL]
-    waiting = [d for d in waiting if journal.decision(d.round) is None]
+    from sherd.federation.approving import waiting
+    from sherd.federation.reporting import owner_report
+
     reports = []
-    for data in waiting:
+    for data in waiting(journal):
         report = owner_report(data)
         if preview:
             from sherd.federation.preview import preview as look
@@ -197,18 +203,33 @@ def requests(home: Path, preview: bool, as_json: bool) -> None:
         click.echo("nothing waits for approval")
 
 
-def _decide(home: Path, name: str, decision: str) -> None:
-    from sherd.protocols.states import OwnerState
+@owner.command()
+@home_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="This machine, or ::1.")
+@click.option("--port", default=0, help="Where to listen. Default: any free port.")
+def page(home: Path, host: str, port: int) -> None:
+    """Show the requests in a browser on this machine, to approve or refuse them there.
 
+    Prints the page's address. It holds a secret: whoever has it can decide.
+    """
+    from sherd.federation.parts import PAGE, require
+
+    require(PAGE)
+    from sherd.federation.approval_page import open_page
+
+    found, journal = _open(home)
+    journal.close()
+    address, server, listener = open_page(found, host=host, port=port)
+    click.echo(f"requests to '{found.settings.name}': {address}")
+    click.echo("open it in a browser on this machine; Ctrl-C ends it", err=True)
+    server.run(sockets=[listener])
+
+
+def _decide(home: Path, name: str, decision: str) -> None:
     _, journal = _open(home)
-    data = journal.round(name)
-    if data is None or data.state is not OwnerState.AWAITING_APPROVAL:
-        raise UsageError(
-            "the round does not wait for approval",
-            got="no such round" if data is None else f"state {data.state.value}",
-            do="see `sherd owner requests`",
-        )
-    journal.decide(name, decision)
+    from sherd.federation.approving import decide
+
+    decide(journal, name, decision)
 
 
 @owner.command()

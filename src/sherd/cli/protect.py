@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sherd.cli.options import emit_json, open_source, pairs, progress, settings
+from sherd.cli.private import check_private, write_private
 from sherd.cli.releasing import (
     checked_output,
     emit_release,
@@ -20,7 +21,7 @@ from sherd.cli.releasing import (
     seed_option,
     source_options,
 )
-from sherd.errors import OutputExistsError, PlanError
+from sherd.errors import PlanError
 
 if TYPE_CHECKING:
     from sherd.budget.ledger import Ledger
@@ -84,7 +85,13 @@ def protect(**given: Any) -> None:
             click.echo(plan.explain(schema))
         return
     output = checked_output(given)
-    _check_row_map(given["row_map"], output, force=given["force"])
+    check_private(
+        given["row_map"],
+        (output,),
+        what="the row map",
+        why="it undoes the shuffling and is the owner's alone",
+        force=given["force"],
+    )
     ledger = _ledger(given["ledger_file"])
     with progress("protect") as bar, contextlib.ExitStack() as undo:
         release = protect_to(
@@ -138,24 +145,6 @@ def _ledger(path: str | None) -> Ledger | None:
     return ledger
 
 
-def _check_row_map(path: Path | None, output: Path, *, force: bool) -> None:
-    """Refuse a private permutation that would be published, or overwrite something."""
-    if path is None:
-        return
-    if output.resolve() in (path.resolve(), *path.resolve().parents):
-        raise PlanError(
-            "the row map would lie inside the release",
-            must="outside the output folder: it undoes the shuffling and is the owner's alone",
-            got=str(path),
-        )
-    if path.exists() and not force:
-        raise OutputExistsError(
-            "the row map is there already",
-            got=str(path),
-            do="choose another, or overwrite it with --force",
-        )
-
-
 def _write_row_map(release: Release, path: Path | None, undo: contextlib.ExitStack) -> None:
     """The private permutation: which input row stands behind each released row, from 0.
 
@@ -168,18 +157,8 @@ def _write_row_map(release: Release, path: Path | None, undo: contextlib.ExitSta
             "a row map was asked for, but this release has no rows that come from records",
             do="leave out --row-map",
         )
-    from sherd.tables.files import write_whole
-
     lines = "".join(f"{place},{row}\n" for place, row in enumerate(release.order.tolist()))
-    write_whole(path, ("released_row,input_row\n" + lines).encode(), mode=0o600)
-    undo.push(lambda _kind, error, _trace: _undo_row_map(path, error))
-
-
-def _undo_row_map(path: Path, error: BaseException | None) -> None:
-    from sherd.protection import PAID
-
-    if error is not None and PAID not in getattr(error, "__notes__", ()):
-        path.unlink(missing_ok=True)
+    write_private(path, ("released_row,input_row\n" + lines).encode(), undo)
 
 
 def _print(release: Release, folder: Path, ledger: Ledger | None, as_json: bool) -> None:

@@ -12,6 +12,8 @@ from sherd.cli.options import emit_json, json_option
 from sherd.errors import SherdError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sherd.audit.verify.check import Check
     from sherd.guarantees import Guarantee
 
@@ -61,7 +63,23 @@ def _together(old: Path, new: Path) -> list[Check]:
     loaded = Release.load(new)
     if "fragments" not in loaded.manifest.get("facts", {}):
         raise UsageError("--beside is for releases made of fragments", got=str(new))
-    return verify_together(Release.load(old).tables, loaded.tables, loaded.manifest)
+    return [
+        *_named(old, loaded.manifest),
+        *verify_together(Release.load(old).tables, loaded.tables, loaded.manifest),
+    ]
+
+
+def _named(old: Path, manifest: Mapping[str, Any]) -> list[Check]:
+    """Whether a release that says which one it follows means the one beside it."""
+    from sherd.audit.verify.check import Check
+    from sherd.release import MANIFEST, digest
+
+    after = manifest["facts"].get("after")
+    if after is None:
+        return []
+    same = after == digest(old / MANIFEST)
+    detail = "the release beside it" if same else "another release, which may be between the two"
+    return [Check(name="follows", passed=True if same else None, detail=detail)]
 
 
 def _joint(manifest: dict[str, Any]) -> list[Check]:

@@ -1,9 +1,13 @@
 """The owner's agent: it dials out, does what the protocol machine asks for, and sends.
 
-Order of events for every step: do the work, write the round and what it sends into the
-journal, send, note that it was received. For protecting, the ledger comes first: the charge
-and the artefact's place are one transaction (``sherd.protection``), and an artefact that is
-paid for is found again and sent, never made anew.
+Order of events for every step: take what the aggregator sent, do the work, write the rounds
+and what they send into the journal in one transaction, send. What was not written down is
+fetched and done again. For protecting, the ledger comes first: the charge and the artefact's
+place are one transaction (``sherd.protection``), and an artefact that is paid for is found
+again and sent, never made anew.
+
+One exchange with the aggregator sends what waits and brings what came, waiting for it if
+need be: a round takes an owner five of them.
 """
 
 from __future__ import annotations
@@ -11,7 +15,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from sherd.budget.amount import Amount
 from sherd.budget.ledger import Ledger
 from sherd.errors import (
     BudgetError,
@@ -21,9 +24,10 @@ from sherd.errors import (
     SherdError,
 )
 from sherd.federation import linking, outbox
-from sherd.federation.envelope import open_envelope, seal
+from sherd.federation.book import Book
+from sherd.federation.envelope import open_envelope
 from sherd.federation.failpoints import reach
-from sherd.federation.journal import Journal, Outgoing
+from sherd.federation.journal import FETCHED, Journal, Outgoing
 from sherd.federation.keys import verify_plan
 from sherd.protocols.knowledge import OwnerData
 from sherd.protocols.owner import Owner, OwnerTask
@@ -33,14 +37,16 @@ from sherd.protocols.terms import Linkage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from sherd.federation.client import Client
+    from sherd.federation.exchange import Answer
     from sherd.federation.home import Home
-    from sherd.protocols.messages import Message
 
 REMEMBERED = 30 * 24 * 3600
 """How long after its deadline a round may still be spoken of; the aggregator forgets earlier."""
+
+PAUSE = 0.2
+"""Seconds to wait when the network fails; doubled while no call is answered."""
 
 GONE = frozenset({Reason.LATE, Reason.ENDED})
 """Answers that mean: the round is over for us."""
@@ -70,8 +76,11 @@ class Agent:
         self.ledger = Ledger(home.ledger)
         self.journal = Journal(home.journal)
         self._clock = clock
-        self._released: set[str] = set()
+        self.released = self.journal.unfetched(since=self.now() - REMEMBERED)
+        """Rounds whose releases are out and were not fetched yet."""
+        self._left = False
         outbox.recover(self.ledger)
+        outbox.sweep(home, self.ledger)
 
     def now(self) -> int:
         """The time in whole seconds."""
@@ -80,36 +89,86 @@ class Agent:
     # one turn
 
     def step(self, *, wait: float = 0.0) -> bool:
-        """Send, work, fetch, work, send; whether anything happened."""
-        before = self.work()
+        """Work, send and fetch, work, send; whether anything happened."""
+        happened = self._turn(wait)
         self._flush()
-        fetched = self._fetch(wait)
-        after = self.work()
-        self._flush()
-        self._take_releases()
-        linking.tidy(self.home, self.journal)
-        return before or fetched or after
+        return happened
 
     def run(self, *, wait: float = 20.0, until: Callable[[], bool] = lambda: False) -> None:
-        """Step until told to stop; a network that fails is waited for."""
-        pause = 0.2
+        """Take turns until told to stop; a network that fails is waited for.
+
+        The pauses grow while no call at all is answered.
+        """
+        pause, heard = PAUSE, -1
         while not until():
             try:
-                self.step(wait=wait)
-                pause = 0.2
+                self._turn(wait)
             except ConnectionFailedError as error:
                 self.journal.note("", "network", error.what)
+                pause = PAUSE if self.client.answered > heard else min(pause * 2, 30.0)
+                heard = self.client.answered
                 time.sleep(pause)
-                pause = min(pause * 2, 30.0)
+
+    def _turn(self, wait: float) -> bool:
+        """Do what is left, exchange messages, do what they ask for; what it sends goes next."""
+        before = self.work()
+        fetched, after = self._exchange(wait)
+        linking.tidy(self.home, self.journal)
+        self._take_releases()
+        return before or fetched or after
 
     def _fetch(self, wait: float) -> bool:
-        # A task that is left waits for a person or for the disk: look again soon.
-        left = any(Owner(data, verify=verify_plan).task for data in self.journal.rounds())
+        """Take what the aggregator sent, and nothing more."""
+        return self._take(self._messages([], wait), work=False)[0]
+
+    def _flush(self) -> None:
+        """Send what was not received yet, in order."""
+        for waiting in outbox.batches(self.journal):
+            self._sent(waiting, outbox.exchange(self.client, waiting).answers)
+
+    def _exchange(self, wait: float) -> tuple[bool, bool]:
+        """Send what waits and take what came; whether any came, and whether it made work."""
+        messages: list[bytes] = []
+        for waiting in outbox.batches(self.journal, always=True):
+            messages += self._messages(waiting, wait)
+        return self._take(messages, work=True)
+
+    def _messages(self, waiting: list[Outgoing], wait: float) -> list[bytes]:
         seen = self.journal.seen(since=self.now() - REMEMBERED)
-        raws = self.client.inbox(seen, wait=min(wait, 2.0) if left else wait)
-        return any(self._receive(raw) for raw in raws)
+        if waiting and len(self.journal.unsent()) > len(waiting):
+            wait = 0.0  # there is more to send
+        # A task that is left waits for a person or for the disk: look again soon.
+        if self._left:
+            wait = min(wait, 2.0)
+        if self.released:  # they are fetched after this exchange
+            wait = min(wait, 0.5)
+        found = outbox.exchange(self.client, waiting, seen=seen, wait=wait)
+        self._sent(waiting, found.answers)
+        return list(found.messages)
+
+    def _sent(self, waiting: list[Outgoing], answers: tuple[Answer, ...]) -> None:
+        for message, answer in zip(waiting, answers, strict=True):
+            if answer.reason is not None:
+                self._rejected(message, answer.reason)
+            elif outbox.upload(self.client, message, answer.wanted):
+                self.journal.acknowledge(message)
+
+    def _take(self, raws: list[bytes], *, work: bool) -> tuple[bool, bool]:
+        """Take messages and do what each asks for, which is written down at once."""
+        new, done = [], []
+        for raw in raws:
+            books: dict[str, Book] = {}
+            new.append(self._receive_into(books, raw))
+            if work:
+                done += [self._work_on(book) for book in books.values() if book.changed]
+            self._write(books)
+        return any(new), any(done)
 
     def _receive(self, raw: bytes) -> bool:
+        """Take one message, and nothing more; whether it was new."""
+        return self._take([raw], work=False)[0]
+
+    def _receive_into(self, books: dict[str, Book], raw: bytes) -> bool:
         try:
             message = open_envelope(
                 raw,
@@ -121,26 +180,38 @@ class Agent:
             self.journal.note("", "refused a message", str(error.reason))
             return False
         reach("owner.received")
-        machine = self._machine(message.round)
+        if message.round not in books:
+            books[message.round] = Book(machine=self._machine(message.round), key=self.key)
+        book = books[message.round]
+        machine = book.machine
         try:
             new = machine.receive(message)
         except PeerError as error:
-            return self._object(machine, error)
+            return self._object(book, error)
         if new:
-            state = machine.state.value
             if machine.data.manifest is not None:
-                self._released.add(message.round)
-            self.journal.store(machine.data, note=(f"received {message.type.value}", state))
+                self.released.add(message.round)
+            book.note(f"received {message.type.value}")
         return new
 
-    def _object(self, machine: Owner, error: PeerError) -> bool:
+    def _write(self, books: dict[str, Book]) -> None:
+        changes = [book.change for book in books.values() if book.changed]
+        if changes:
+            self.journal.write(changes)
+            reach("owner.stored")
+        for book in books.values():
+            if not book.changed:
+                self.journal.unchanged(book.machine.data)
+
+    def _object(self, book: Book, error: PeerError) -> bool:
         """The aggregator broke the protocol: refuse the round if nothing is spent yet."""
+        machine = book.machine
         reason = reason_of(error.reason) or Reason.MALFORMED
         spent = machine.state in (OwnerState.PROTECTED, OwnerState.DELIVERED)
         if machine.ended or spent or machine.data.terms is None or reason is Reason.SEQUENCE_GAP:
             self.journal.note(machine.data.round, "refused a message", reason.value)
             return False
-        self._refuse(machine, reason, error.what)
+        book.refuse(reason, error.what)
         return True
 
     def _machine(self, round_id: str) -> Owner:
@@ -157,19 +228,29 @@ class Agent:
 
     def work(self) -> bool:
         """Do what waits in every round; whether anything was done."""
+        books = {
+            data.round: Book(machine=Owner(data, verify=verify_plan), key=self.key)
+            for data in self.journal.rounds()
+        }
+        done = [self._work_on(book) for book in books.values()]
+        self._left = any(book.machine.task for book in books.values())
+        self._write(books)
+        return any(done)
+
+    def _work_on(self, book: Book) -> bool:
+        """Do what waits in one round; whether anything was done."""
         done = False
-        for data in self.journal.rounds():
-            machine = Owner(data, verify=verify_plan)
-            while self._work(machine):
-                done = True
+        while self._work(book):
+            done = True
         return done
 
-    def _work(self, machine: Owner) -> bool:
+    def _work(self, book: Book) -> bool:
         """One task of one round; whether there was one."""
+        machine = book.machine
         before = machine.state
         machine.tick(self.now())
         if machine.state is not before:
-            self.journal.store(machine.data, note=("expired", before.value))
+            book.notes.append(("expired", before.value))
             return False
         task = machine.task
         if task is None:
@@ -184,10 +265,10 @@ class Agent:
             OwnerTask.PROTECT: self._protect,
         }[task]
         try:
-            return do(machine)
+            return do(book)
         except OutsideError as error:
             if isinstance(error, PeerError):
-                return self._object(machine, error)
+                return self._object(book, error)
             # Disk or network: nothing is lost, it is tried again.
             self.journal.note(machine.data.round, f"could not {task.value}", error.what)
             if isinstance(error, ConnectionFailedError):
@@ -196,167 +277,110 @@ class Agent:
         except SherdError as error:
             # What the error says of the table stays here; the aggregator gets a code.
             reason = Reason.BUDGET if isinstance(error, BudgetError) else Reason.METHOD_FAILED
-            self._refuse(machine, reason, str(error))
+            book.refuse(reason, str(error))
             return True
 
-    def _store(
-        self,
-        machine: Owner,
-        message: Message | None,
-        note: str,
-        files: dict[str, Path] | None = None,
-    ) -> None:
-        outgoing: tuple[Outgoing, ...] = ()
-        if message is not None:
-            terms = machine.data.terms
-            assert terms is not None
-            outgoing = (
-                Outgoing(
-                    round=message.round,
-                    sequence=message.sequence,
-                    raw=seal(message, self.key, expires=terms.deadline),
-                    files={name: str(path) for name, path in (files or {}).items()},
-                ),
-            )
-        self.journal.store(machine.data, outgoing, note=(note, machine.state.value))
-        reach("owner.stored")
-
-    def _refuse(self, machine: Owner, reason: Reason, detail: str) -> None:
-        message = machine.refuse(reason)
-        machine.data.details = (detail,)
-        self._store(machine, message, f"refused: {reason.value}")
-
-    def _offer(self, machine: Owner) -> bool:
+    def _offer(self, book: Book) -> bool:
+        machine = book.machine
         terms = machine.data.terms
         assert terms is not None
         policy = self.home.policy
         objection = policy.objection(terms, self.aggregator_key)
         if objection is not None:
-            self._refuse(machine, *objection)
+            book.refuse(*objection)
             return True
         linked = terms.linkage is not Linkage.NONE
         offer = self.home.source().offer(policy, linked=linked)
-        self._store(machine, machine.offer(offer), "offered")
+        book.note("offered", machine.offer(offer))
         return True
 
-    def _check_plan(self, machine: Owner) -> bool:
+    def _check_plan(self, book: Book) -> bool:
+        machine = book.machine
         plan = machine.data.plan
         assert plan is not None
         wrong = machine.recompute() or self.home.policy.objection_to_plan(plan, self.name)
-        wrong = wrong or self._about_ledger(machine)
+        wrong = wrong or outbox.objection(self.home, self.ledger, machine)
         if wrong is not None:
-            self._refuse(machine, *wrong)
+            book.refuse(*wrong)
         else:
             machine.plan_passed()
-            self._store(machine, None, "plan checked")
+            book.note("plan checked")
         return True
 
-    def _about_ledger(self, machine: Owner) -> tuple[Reason, str] | None:
-        """Whether the ledger is the one the aggregator saw last, and has enough left."""
-        head = machine.data.head
-        if head is not None and not self.ledger.holds(head):
-            return Reason.ROLLED_BACK, "the ledger does not hold a row that was delivered before"
-        witness = outbox.read_witness(self.home)
-        if witness is not None and not self.ledger.holds(witness):
-            return Reason.ROLLED_BACK, "the ledger does not hold the row its witness has"
-        plan = machine.data.plan
-        assert plan is not None
-        epsilon = plan.share(self.name).epsilon
-        if epsilon is None:
-            return None
-        population = self.home.settings.population
-        limit = outbox.apply_lifetime(self.ledger, population, self.home.policy)
-        account = self.ledger.account(population)
-        if (account.spent + account.reserved + Amount(epsilon)) > limit:
-            return Reason.BUDGET, f"{account.left} of epsilon is left of {limit}"
-        return None
-
-    def _approve(self, machine: Owner) -> bool:
+    def _approve(self, book: Book) -> bool:
+        machine = book.machine
         decision = self.journal.decision(machine.data.round)
         if decision is None and not self.home.policy.automatic:
             return False
         if decision == "refuse":
-            self._refuse(machine, Reason.NOT_INTERESTED, "a person refused")
+            book.refuse(Reason.NOT_INTERESTED, "a person refused")
             return True
         plan = machine.data.plan
         assert plan is not None
         how = "by policy" if decision is None else "by a person"
         message = machine.approve(self.key.sign_plan(plan.hash))
-        self._store(machine, message, f"approved {how}")
+        book.note(f"approved {how}", message)
         return True
 
-    def _blind(self, machine: Owner) -> bool:
+    def _blind(self, book: Book) -> bool:
+        machine = book.machine
         made = linking.blind(self.home, machine)
-        self._store(
-            machine,
-            machine.blinded(count=made.count, attachment=made.attachment),
-            "blinded",
-            {"attachment": made.path},
-        )
+        message = machine.blinded(count=made.count, attachment=made.attachment)
+        book.note("blinded", message, {"attachment": made.path})
         return True
 
-    def _raise(self, machine: Owner) -> bool:
+    def _raise(self, book: Book) -> bool:
+        machine = book.machine
         made = linking.raise_batch(self.home, machine, self.client)
-        self._store(machine, machine.raised(made.attachment), "raised", {"attachment": made.path})
+        book.note("raised", machine.raised(made.attachment), {"attachment": made.path})
         return True
 
-    def _finish(self, machine: Owner) -> bool:
+    def _finish(self, book: Book) -> bool:
+        machine = book.machine
         made = linking.finish(self.home, machine, self.client)
-        self._store(
-            machine,
-            machine.named(count=made.count, attachment=made.attachment),
-            "named",
-            {"attachment": made.path},
-        )
+        message = machine.named(count=made.count, attachment=made.attachment)
+        book.note("named", message, {"attachment": made.path})
         return True
 
-    def _protect(self, machine: Owner) -> bool:
+    def _protect(self, book: Book) -> bool:
+        machine = book.machine
         wrong = (
-            None if outbox.made(self.home, self.ledger, machine) else self._about_ledger(machine)
+            None
+            if outbox.made(self.home, self.ledger, machine)
+            else outbox.objection(self.home, self.ledger, machine)
         )
         if wrong is not None:
-            self._refuse(machine, *wrong)
+            book.refuse(*wrong)
             return True
         reach("owner.protecting")
         delivery, files = outbox.deliver(self.home, self.ledger, machine, self.client)
         reach("owner.outbox")
-        self._store(machine, machine.protected(delivery), "protected and charged", files)
+        book.note("protected and charged", machine.protected(delivery), files)
         return True
 
-    # sending
-
-    def _flush(self) -> None:
-        """Send what was not received yet, in order."""
-        stuck: set[str] = set()
-        for message in self.journal.unsent():
-            if message.round in stuck:
-                continue
-            try:
-                outbox.send(self.client, message)
-            except PeerError as error:
-                stuck.add(message.round)
-                self._rejected(message, reason_of(error.reason) or Reason.UNEXPECTED)
-                continue
-            self.journal.acknowledge(message)
+    # afterwards
 
     def _take_releases(self) -> None:
-        """Fetch the releases of rounds that were closed since the agent started, once each."""
-        for round_id in sorted(self._released):
+        """Fetch the releases of closed rounds; what is not as announced is left."""
+        for round_id in sorted(self.released):
             data = self.journal.round(round_id)
-            self._released.discard(round_id)
             if data is None or data.manifest is None or (self.home.releases / round_id).exists():
+                self.released.discard(round_id)
                 continue
             try:
                 outbox.fetch_release(self.home, self.client, round_id, data.manifest)
-                self.journal.note(round_id, "fetched the release", data.manifest)
+                self.journal.note(round_id, FETCHED, data.manifest)
             except SherdError as error:
                 # It is published all the same, and can be had from the aggregator later.
                 self.journal.note(round_id, "could not fetch the release", error.what)
+                if isinstance(error, ConnectionFailedError):
+                    raise
+            self.released.discard(round_id)
 
     def _rejected(self, message: Outgoing, reason: Reason) -> None:
         machine = self._machine(message.round)
         self.journal.note(message.round, "the aggregator refused a message", reason.value)
         if reason in GONE | SPOILT:
             machine.expire(reason)
-            self.journal.store(machine.data)
             self.journal.acknowledge(message)
+            self.journal.store(machine.data)

@@ -7,18 +7,21 @@ there is there, linking and assembling begin anew after a crash and end in one r
 from __future__ import annotations
 
 import hashlib
+import shutil
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PeerError, SherdError, UsageError, VerificationError
 from sherd.federation.arrow import read_table
 from sherd.federation.assembly import assemble
+from sherd.federation.batching import Together
 from sherd.federation.chunks import check_chunk, describe, gather
 from sherd.federation.envelope import open_envelope, seal
 from sherd.federation.failpoints import reach
 from sherd.federation.keys import SigningKey, verify_plan
-from sherd.federation.storage import RoundWork, Sent, Store
+from sherd.federation.storage import Member, RoundWork, Sent, Store
 from sherd.protocols.knowledge import RoundData
 from sherd.protocols.linkage import check_pseudonyms, intersection, overlap
 from sherd.protocols.messages import CHUNK, Delivery, Message, attachments
@@ -28,6 +31,7 @@ from sherd.protocols.states import RoundState
 from sherd.protocols.terms import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from sherd.protocols.messages import Attachment
@@ -37,6 +41,17 @@ KEPT_SECONDS = 7 * 24 * 3600
 """How long after its deadline a round's messages can still be fetched."""
 
 Listener = Callable[[frozenset[str]], None]
+
+
+@dataclass(kw_only=True)
+class _Incoming:
+    """A message that came, with its sender's key now and what it brought; then its answer."""
+
+    message: Message
+    key: str | None
+    given: Mapping[str, bytes]
+    wanted: list[str] = field(default_factory=list)
+    error: PeerError | None = None
 
 
 class Aggregator:
@@ -57,6 +72,7 @@ class Aggregator:
         self.store = store
         self.releases = releases
         self._clock = clock
+        self._together = Together(self._take)
         self.listener = listener
         """Told who got a message, or nobody where only a round's state may have changed."""
 
@@ -108,49 +124,95 @@ class Aggregator:
 
     # what owners send
 
-    def receive(self, owner: str, round_id: str, raw: bytes) -> list[str]:
-        """Take an envelope of an owner; the chunks it announced that have not come."""
+    def receive(
+        self,
+        owner: str,
+        round_id: str,
+        raw: bytes,
+        chunks: Sequence[bytes] = (),
+        *,
+        member: Member | None = None,
+    ) -> list[str]:
+        """Take an envelope of an owner and chunks it announces; those that have not come."""
+        known = member or self.store.member(owner)
         message = open_envelope(
-            raw, key_of=self._key_of(owner), recipient=self.name, now=self.now()
+            raw,
+            key_of=lambda sender: known.key if known and sender == owner else None,
+            recipient=self.name,
+            now=self.now(),
         )
         if message.sender != owner or message.round != round_id:
             raise PeerError(Reason.WRONG_ROUND.words, reason=Reason.WRONG_ROUND)
-        self.tick(round_id)
-        with self.store.working(round_id) as work:
-            if work is None or owner not in work.data.keys:
-                raise _no_round()
-            # The key a round began with counts, while the owner is still enrolled with it.
-            member = self.store.member(owner)
-            if member is None or member.key != work.data.keys[owner]:
-                raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
-            known = work.known_message(owner, message.sequence)
-            if known is not None:
-                if known != hashlib.sha256(raw).hexdigest():
-                    raise PeerError(Reason.SEQUENCE_REUSED.words, reason=Reason.SEQUENCE_REUSED)
-                return work.wanted(owner, message.sequence)
-            reach("aggregator.received")
-            told = self._accept(work, message, raw)
-            wanted = work.wanted(owner, message.sequence)
-        reach("aggregator.stored")
-        self.listener(told)
-        return wanted
+        given = {hashlib.sha256(chunk).hexdigest(): chunk for chunk in chunks}
+        job = _Incoming(message=message, key=known.key if known else None, given=given)
+        self._together.do(round_id, job)
+        if job.error is None:
+            return job.wanted
+        if job.error.reason is Reason.LATE:
+            self.tick(round_id)
+        raise job.error
 
-    def _accept(self, work: RoundWork, message: Message, raw: bytes) -> frozenset[str]:
-        machine = self._machine(work.data)
-        machine.data.heads = work.heads(machine.data.keys)
+    def _take(self, round_id: str, jobs: list[_Incoming]) -> None:
+        """Messages for one round in one transaction; a refused one changes nothing."""
+        told: frozenset[str] = frozenset()
+        with self.store.working(round_id) as work:
+            if work is None:
+                for job in jobs:
+                    job.error = _no_round()
+                return
+            machine, messages, changed = self._machine(work.data), list[Message](), False
+            for job in jobs:
+                try:
+                    if self._is_new(work, job):
+                        reach("aggregator.received")
+                        messages += self._accept(work, machine, job)
+                        changed = True
+                    job.wanted = self._wanted(work, job.message)
+                except PeerError as error:
+                    job.error = error
+            if changed:
+                told = self._keep(work, machine, messages)
+        reach("aggregator.stored")
+        if changed:
+            self.listener(told)
+
+    def _is_new(self, work: RoundWork, job: _Incoming) -> bool:
+        """Whether a message has not come before; refuses whose it is not, and another's number."""
+        owner = job.message.sender
+        if owner not in work.data.keys:
+            raise _no_round()
+        # The key a round began with counts, while the owner is still enrolled with it.
+        if job.key != work.data.keys[owner]:
+            raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+        known = work.known_message(owner, job.message.sequence)
+        if known is not None and known != hashlib.sha256(job.message.raw.encode()).hexdigest():
+            raise PeerError(Reason.SEQUENCE_REUSED.words, reason=Reason.SEQUENCE_REUSED)
+        return known is None
+
+    def _wanted(self, work: RoundWork, message: Message) -> list[str]:
+        announces = bool(attachments(message.body))
+        return work.wanted(message.sender, message.sequence) if announces else []
+
+    def _accept(self, work: RoundWork, machine: Round, job: _Incoming) -> list[Message]:
+        message = job.message
+        if machine.may_complete(message):
+            machine.data.heads = work.heads(machine.data.keys)
         messages = machine.receive(message, now=self.now())
         bulk = attachments(message.body).values()
         chunks = [sha256 for each in bulk for sha256 in each.chunks]
-        work.add_message(message.sender, message.sequence, raw, chunks, now=self.now())
+        raw = message.raw.encode("ascii")
+        completed = work.add_message(
+            message.sender, message.sequence, raw, chunks, given=job.given, now=self.now()
+        )
+        if job.given:
+            reach("aggregator.chunk")
         if isinstance(message.body, Delivery):
             work.set_head(message.sender, message.body.head, now=self.now())
-        if bulk and not work.wanted(message.sender, message.sequence):
-            messages += machine.attached(message.sender, message.sequence)
-        return self._keep(work, machine, messages)
-
-    def _key_of(self, owner: str) -> Callable[[str], str | None]:
-        member = self.store.member(owner)
-        return lambda sender: member.key if member is not None and sender == owner else None
+        if bulk and not self._wanted(work, message):
+            completed.append((message.sender, message.sequence))
+        for sender, sequence in completed:
+            messages += machine.attached(sender, sequence)
+        return messages
 
     def put_chunk(self, owner: str, round_id: str, sha256: str, data: bytes) -> None:
         """Take a chunk that the owner announced."""
@@ -162,12 +224,13 @@ class Aggregator:
             if completed is None:
                 raise PeerError(Reason.UNKNOWN_CHUNK.words, reason=Reason.UNKNOWN_CHUNK)
             machine = self._machine(work.data)
-            machine.data.heads = work.heads(machine.data.keys)
             messages, told = [], frozenset[str]()
             for sender, sequence in completed:
                 messages += machine.attached(sender, sequence)
             if completed:
                 told = self._keep(work, machine, messages)
+            else:
+                work.unchanged = True
             reach("aggregator.chunk")
         self.listener(told)
 
@@ -252,6 +315,7 @@ class Aggregator:
             )
             work.add_bulk(dict(zip(attachment.chunks, pieces, strict=True)))
             told = self._keep(work, machine, messages)
+            reach("aggregator.linking")
         reach("aggregator.linked")
         self.listener(told)
 
@@ -301,6 +365,8 @@ class Aggregator:
         except SherdError as error:
             raise VerificationError(error.what) from None
         self.releases.mkdir(parents=True, exist_ok=True)
+        for left in self.releases.glob(f".{round_id}.staged-*"):
+            shutil.rmtree(left, ignore_errors=True)  # by a run that died before it published
         staged = release.stage(folder)
         reach("aggregator.staged")
         staged.publish()

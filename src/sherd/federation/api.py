@@ -25,6 +25,15 @@ from sherd.errors import OutsideError, PeerError, RefusedError, SherdError
 from sherd.federation.aggregator import KEPT_SECONDS, Aggregator
 from sherd.federation.client import session_text
 from sherd.federation.envelope import MOST_BYTES, parse
+from sherd.federation.exchange import (
+    MOST_REQUEST,
+    MOST_WAIT,
+    Answer,
+    Call,
+    Exchanged,
+    read_request,
+    write_response,
+)
 from sherd.federation.keys import fingerprint, verify
 from sherd.federation.service import (
     ANALYST,
@@ -32,11 +41,15 @@ from sherd.federation.service import (
     AnOperator,
     AnOwner,
     Anybody,
+    Observed,
     Served,
     Service,
+    heard,
     limited,
     log,
     refused,
+    service_of,
+    who,
 )
 from sherd.protocols.messages import CHUNK
 from sherd.protocols.reasons import Reason, reason_of
@@ -45,13 +58,12 @@ from sherd.protocols.terms import Terms
 from sherd.protocols.values import from_data
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Mapping
 
     from sherd.federation.storage import Member
 
 CHALLENGE_SECONDS = 60
 SESSION_SECONDS = 3600
-MOST_WAIT = 30.0
 MOST_JSON = 1 << 20
 
 _STATUS = {
@@ -147,16 +159,58 @@ async def session(answered: Answered, request: Request, service: Served) -> dict
 @router.post("/inbox")
 async def inbox(body: Seen, member: AnOwner, service: Served) -> dict[str, list[str]]:
     """Messages for an owner; waits for the first if asked to."""
-    until = time.monotonic() + body.wait
+    found = await _await_messages(service, member.name, body.seen, body.wait)
+    return {"messages": [raw.decode("ascii") for raw in found]}
+
+
+async def _await_messages(
+    service: Service, name: str, seen: Mapping[str, int], wait: float
+) -> list[bytes]:
+    until = time.monotonic() + wait
     store, since = service.aggregator.store, service.aggregator.now() - KEPT_SECONDS
-    while True:
-        found = await run_in_threadpool(store.inbox, member.name, body.seen, since=since)
-        left = until - time.monotonic()
-        if found or left <= 0:
-            service.metrics.sent(len(found))
-            return {"messages": [raw.decode("ascii") for raw in found]}
-        # Another process of ours may have written: look now and then without a bell.
-        await service.bell.wait(member.name, min(left, 2.0))
+    with service.bell.listening(name) as event:
+        while True:
+            found = await run_in_threadpool(store.inbox, name, seen, since=since)
+            left = until - time.monotonic()
+            if found or left <= 0:
+                service.metrics.sent(len(found))
+                return found
+            # Another process of ours may have written: look now and then without a bell.
+            await heard(event, min(left, 2.0))
+
+
+@router.post("/exchange", response_class=Response)
+async def exchange(request: Request) -> Response:
+    """An owner's envelopes with what they announce, and the messages that came for it."""
+    service = service_of(request)
+    member = await who(request, service)
+    if member.role != OWNER:
+        raise refused(403, "this is not for your role")
+    call = read_request(await limited(request, MOST_REQUEST))
+    answers: tuple[Answer, ...] = ()
+    if call.parcels:
+        answers = await run_in_threadpool(_take_parcels, service.aggregator, member, call)
+        service.metrics.received(sum(answer.reason is None for answer in answers))
+    found: list[bytes] = []
+    if call.seen is not None:
+        unfinished = any(answer.reason or answer.wanted for answer in answers)
+        wait = 0.0 if unfinished else call.wait
+        found = await _await_messages(service, member.name, call.seen, wait)
+    body = write_response(Exchanged(answers=answers, messages=tuple(found)))
+    return Response(body, media_type="application/octet-stream")
+
+
+def _take_parcels(aggregator: Aggregator, owner: Member, call: Call) -> tuple[Answer, ...]:
+    answers = []
+    for parcel in call.parcels:
+        try:
+            wanted = aggregator.receive(
+                owner.name, parcel.round, parcel.raw, parcel.chunks, member=owner
+            )
+            answers.append(Answer(wanted=tuple(wanted)))
+        except PeerError as error:
+            answers.append(Answer(reason=reason_of(error.reason) or Reason.UNEXPECTED))
+    return tuple(answers)
 
 
 @router.post("/rounds/{round_id}/messages")
@@ -271,6 +325,7 @@ def _peer_error(_request: Request, error: Exception) -> JSONResponse:
 def _our_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SherdError)
     if isinstance(error, OutsideError):
+        log.error("request failed", extra={"code": error.code})
         return _error(503, error.code, "the aggregator has a problem; try again later")
     return _error(403 if isinstance(error, RefusedError) else 400, error.code, error.what)
 
@@ -282,22 +337,6 @@ def _invalid(_request: Request, _problem: Exception) -> JSONResponse:
 def _http_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     return _error(error.status_code, "http", str(error.detail))
-
-
-async def _observe(
-    request: Request, call_next: Callable[[Request], Awaitable[Response]]
-) -> Response:
-    """Count and log a request by its route, and forbid keeping the answer."""
-    began = time.perf_counter()
-    response = await call_next(request)
-    path = getattr(request.scope.get("route"), "path", "other")
-    seconds = time.perf_counter() - began
-    request.app.state.service.metrics.count(path, response.status_code, seconds)
-    shown = {"path": path, "status": response.status_code, "milliseconds": round(seconds * 1e3, 1)}
-    log.info("request", extra=shown)
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Cache-Control"] = "no-store"
-    return response
 
 
 def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool = True) -> FastAPI:
@@ -324,7 +363,7 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
         redoc_url=None,
     )
     app.state.service = service
-    app.middleware("http")(_observe)
+    app.add_middleware(Observed)
     app.add_exception_handler(PeerError, _peer_error)
     app.add_exception_handler(SherdError, _our_error)
     app.add_exception_handler(RequestValidationError, _invalid)

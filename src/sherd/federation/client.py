@@ -6,13 +6,17 @@ refuses raises PeerError with its code.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import ssl
+import urllib.parse
+import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from sherd.errors import ConnectionFailedError, PeerError, UsageError
+from sherd.federation.exchange import Call, Exchanged, read_response, write_request
 from sherd.protocols.messages import CHUNK
 from sherd.protocols.reasons import Reason, reason_of
 
@@ -46,6 +50,16 @@ def tls_context(authority: Path | None, certificate: tuple[Path, Path] | None) -
     return context
 
 
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for an address, if it names one."""
+    parts = urllib.parse.urlsplit(url)
+    if urllib.request.proxy_bypass(parts.hostname or ""):
+        return None
+    named = urllib.request.getproxies()
+    found = named.get(parts.scheme) or named.get("all")
+    return found if found is None or "://" in found else f"http://{found}"
+
+
 class Client:
     """A line to one aggregator, for one owner."""
 
@@ -63,17 +77,33 @@ class Client:
         self._aggregator = aggregator
         self._key = key
         self._token: str | None = None
-        self._http = httpx.Client(
-            base_url=url,
+        self.answered = 0
+        """How many calls were answered and not refused."""
+        self._url = url.rstrip("/")
+        # The transport itself: what a full client adds (cookies, redirects, authentication)
+        # is of no use here and takes longer than the rest of the call.
+        self._transport = transport or httpx.HTTPTransport(
             verify=True if context is None else context,
-            transport=transport,
-            timeout=TIMEOUT,
-            trust_env=transport is None,
+            proxy=proxy_for(url),
+            # An owner masks for a while between two calls; the service hangs up after 75 s.
+            limits=httpx.Limits(max_keepalive_connections=4, keepalive_expiry=60.0),
         )
 
     def close(self) -> None:
         """Hang up."""
-        self._http.close()
+        self._transport.close()
+
+    def _request(self, method: str, path: str, timeout: float, **options: Any) -> httpx.Response:
+        """One request whose answer has begun; the caller reads and closes it."""
+        request = httpx.Request(
+            method,
+            self._url + path,
+            extensions={"timeout": httpx.Timeout(timeout).as_dict()},
+            **options,
+        )
+        answer = self._transport.handle_request(request)
+        answer.request = request
+        return answer
 
     def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One request with a session, opened anew where the old one has run out."""
@@ -85,12 +115,19 @@ class Client:
             if answer.status_code == httpx.codes.UNAUTHORIZED and not last:
                 self._token = None
                 continue
+            self.answered += answer.is_success
             return _checked(answer)
         raise AssertionError
 
-    def _raw(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def _raw(
+        self, method: str, path: str, *, timeout: float = TIMEOUT, **options: Any
+    ) -> httpx.Response:
         try:
-            answer = self._http.request(method, path, **options)
+            answer = self._request(method, path, timeout, **options)
+            try:
+                answer.read()
+            finally:
+                answer.close()
         except httpx.TransportError as error:
             raise ConnectionFailedError(
                 "the aggregator cannot be reached",
@@ -102,8 +139,8 @@ class Client:
         return answer
 
     def _log_in(self) -> str:
-        asked = _checked(self._raw("POST", "/v1/challenge", json={"name": self._name}))
-        nonce = _field(asked, "nonce")
+        call = _checked(self._raw("POST", "/v1/challenge", json={"name": self._name}))
+        nonce = _field(call, "nonce")
         signature = self._key.sign(session_text(self._aggregator, self._name, nonce))
         body = {"name": self._name, "nonce": nonce, "signature": signature}
         try:
@@ -116,6 +153,13 @@ class Client:
                 "this key and certificate",
             ) from None
         return _field(answer, "token")
+
+    def exchange(self, call: Call) -> Exchanged:
+        """Send messages and take those that came, waiting for the first as long as call."""
+        answer = self._call(
+            "POST", "/v1/exchange", content=write_request(call), timeout=TIMEOUT + call.wait
+        )
+        return read_response(answer.content, len(call.parcels))
 
     def inbox(self, seen: Mapping[str, int], *, wait: float = 0.0) -> list[bytes]:
         """Envelopes we have not seen; waits up to so many seconds for the first."""
@@ -163,7 +207,7 @@ class Client:
         place = f"/v1/rounds/{round_id}/release/{name}"
         try:
             with (
-                self._http.stream("GET", place, headers=headers) as answer,
+                contextlib.closing(self._request("GET", place, TIMEOUT, headers=headers)) as answer,
                 path.open("wb") as file,
             ):
                 if not answer.is_success:

@@ -71,8 +71,8 @@ class Fragment:
     key: str | None = None
 
 
-def adult_fragments() -> tuple[pa.Table, Schema, list[Fragment]]:
-    """Adult, shuffled and cut into the paper's four unequal parts by rows."""
+def adult_fragments(part: int = 1) -> tuple[pa.Table, Schema, list[Fragment]]:
+    """Adult, shuffled and cut into the paper's four unequal parts by rows; one of ``part``."""
     from dataclasses import replace
 
     from sherd import datasets
@@ -86,13 +86,14 @@ def adult_fragments() -> tuple[pa.Table, Schema, list[Fragment]]:
     attributes = {name: whole[name] for name in ADULT}
     schema = replace(whole, attributes=attributes, missing=Missing.REFUSE)
     fragments, start = [], 0
-    for owner, size in ADULT_OWNERS.items():
+    for owner, whole_size in ADULT_OWNERS.items():
+        size = whole_size // part
         fragments.append(Fragment(owner=owner, table=table.slice(start, size), schema=schema))
         start += size
-    return table, schema, fragments
+    return table.slice(0, start), schema, fragments
 
 
-def wine_fragments() -> tuple[pa.Table, Schema, list[Fragment]]:
+def wine_fragments(part: int = 1) -> tuple[pa.Table, Schema, list[Fragment]]:
     """Wine Quality with an identifier, cut into the paper's three parts by columns."""
     from dataclasses import replace
 
@@ -104,16 +105,17 @@ def wine_fragments() -> tuple[pa.Table, Schema, list[Fragment]]:
     from sherd.tables.schema import Attribute, Role, Type
 
     whole = datasets.schema("wine")
-    names = [name for part in WINE_OWNERS.values() for name in part]
+    names = [name for own in WINE_OWNERS.values() for name in own]
     table = datasets.load("wine").select(names)
+    table = table.slice(0, table.num_rows // part)
     identifiers = pa.array([f"sample-{i:05d}" for i in range(table.num_rows)])
     key = Attribute(name="sample", type=Type.TEXT, role=Role.IDENTIFIER)
     fragments = []
-    for owner, part in WINE_OWNERS.items():
+    for owner, own in WINE_OWNERS.items():
         # Every owner keeps its rows in an order of its own.
         order = arrow_array(Randomness.from_system().permutation(table.num_rows))
-        columns = table.select(list(part)).append_column("sample", identifiers).take(order)
-        attributes = {**{name: whole[name] for name in part}, "sample": key}
+        columns = table.select(list(own)).append_column("sample", identifiers).take(order)
+        attributes = {**{name: whole[name] for name in own}, "sample": key}
         fragments.append(
             Fragment(
                 owner=owner,
@@ -124,6 +126,15 @@ def wine_fragments() -> tuple[pa.Table, Schema, list[Fragment]]:
         )
     schema = replace(whole, attributes={name: whole[name] for name in names})
     return table, schema, fragments
+
+
+def pooled(folder: Path) -> pa.Table:
+    """Adult as its owners in a demonstration's folder have it together."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    places = [folder / "owners" / owner / "table.parquet" for owner in ADULT_OWNERS]
+    return pa.concat_tables([pq.read_table(place) for place in places])
 
 
 def _free_port() -> int:
@@ -262,8 +273,8 @@ def _watch(aggregator: Aggregator, rounds: list[str], tell: Tell, began: float) 
     raise ConnectionFailedError("the rounds did not end in time", do="see the logs")
 
 
-def demonstrate(folder: Path, epsilon: str, tell: Tell) -> dict[str, Any]:
-    """Run both rounds and measure; what to show."""
+def demonstrate(folder: Path, epsilon: str, tell: Tell, *, part: int = 1) -> dict[str, Any]:
+    """Run both rounds, on one of ``part`` of the rows, and measure; what to show."""
     began = time.monotonic()
     folder = folder.absolute()
     _clear(folder)
@@ -278,7 +289,7 @@ def demonstrate(folder: Path, epsilon: str, tell: Tell) -> dict[str, Any]:
         port = url.rpartition(":")[2]
         serve = ["aggregator", "serve", "--home", str(premises.folder), "--port", port]
         service = start(serve, logs / "aggregator.log")
-        tables = {"adult": adult_fragments(), "wine": wine_fragments()}
+        tables = {"adult": adult_fragments(part), "wine": wine_fragments(part)}
         homes: dict[str, dict[str, Home]] = {}
         for name, (_, _, fragments) in tables.items():
             homes[name] = {

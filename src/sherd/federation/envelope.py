@@ -15,7 +15,7 @@ from sherd.errors import PeerError
 from sherd.federation.keys import SigningKey, verify
 from sherd.protocols.messages import BODIES, Message, Type
 from sherd.protocols.reasons import Reason
-from sherd.protocols.values import canonical, from_data, to_data
+from sherd.protocols.values import canonical, canonical_text, from_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ class Header:
 
 def seal(message: Message, key: SigningKey, *, expires: int) -> bytes:
     """The signed envelope of a message; the same bytes each time."""
-    body = to_data(message.body)
+    body = canonical_text(message.body)
     header = Header(
         version=VERSION,
         round=message.round,
@@ -57,12 +57,16 @@ def seal(message: Message, key: SigningKey, *, expires: int) -> bytes:
         recipient=message.recipient,
         sequence=message.sequence,
         type=message.type,
-        body_sha256=hashlib.sha256(canonical(body)).hexdigest(),
+        body_sha256=hashlib.sha256(body.encode("ascii")).hexdigest(),
         expires=expires,
     )
-    data = to_data(header)
-    signature = key.sign(_TAG + canonical(data))
-    return canonical({"header": data, "body": body, "signature": signature})
+    signed = canonical_text(header)
+    return _enveloped(signed, body, key.sign(_TAG + signed.encode("ascii")))
+
+
+def _enveloped(header: str, body: str, signature: str) -> bytes:
+    """An envelope in canonical form, of parts that are."""
+    return f'{{"body":{body},"header":{header},"signature":"{signature}"}}'.encode("ascii")
 
 
 def parse(raw: bytes, most: int = MOST_BYTES) -> Any:
@@ -107,13 +111,17 @@ def open_envelope(
     key = key_of(header.sender)
     if key is None:
         raise PeerError(Reason.UNKNOWN_SENDER.words, reason=Reason.UNKNOWN_SENDER)
-    if not isinstance(signature, str) or not verify(
-        key, _TAG + canonical(data["header"]), signature
-    ):
+    if not isinstance(signature, str):
+        raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+    # The bytes are canonical, so that the body's are those between the two other parts.
+    signed = canonical(data["header"])
+    tail = len(signed) + len(canonical(signature)) + len(b',"header":,"signature":}')
+    body = raw[len(b'{"body":') : len(raw) - tail]
+    if not verify(key, _TAG + signed, signature):
         raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
     if header.version != VERSION:
         raise PeerError("the envelope is of another version", reason=Reason.MALFORMED)
-    if hashlib.sha256(canonical(data["body"])).hexdigest() != header.body_sha256:
+    if hashlib.sha256(body).hexdigest() != header.body_sha256:
         raise PeerError("the body is not the one that was signed", reason=Reason.SIGNATURE)
     if header.recipient != recipient:
         raise PeerError(Reason.WRONG_RECIPIENT.words, reason=Reason.WRONG_RECIPIENT)

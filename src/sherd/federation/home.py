@@ -27,7 +27,10 @@ SETTINGS = "owner.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What an owner was set up with; ``source`` is a file or an address of a database."""
+    """What an owner was set up with; ``source`` is a file or an address of a database.
+
+    ``keeps`` is what it fetches of a joint release: its data, too, or its manifest alone.
+    """
 
     name: str
     source: str
@@ -36,6 +39,7 @@ class Settings:
     key_column: str | None = None
     population: str
     witness: str | None = None
+    keeps: str = "data"
 
 
 class Home:
@@ -52,6 +56,7 @@ class Home:
         self.authority = folder / "authority.pem"
         self.certificate = folder / "certificate.pem"
         self.channel_key = folder / "channel-key.pem"
+        self._policy: tuple[bytes, Policy] | None = None
 
     @classmethod
     def make(cls, folder: Path, settings: Settings) -> Home:
@@ -121,8 +126,11 @@ class Home:
 
     @property
     def policy(self) -> Policy:
-        """The policy as the file has it now."""
-        return Policy.load(self.policy_file)
+        """The policy as the file has it now; parsed again only where its text has changed."""
+        written = self.policy_file.read_bytes() if self.policy_file.exists() else b""
+        if self._policy is None or self._policy[0] != written:
+            self._policy = (written, Policy.load(self.policy_file))
+        return self._policy[1]
 
     def join(self, answer: enrolment.Answer) -> None:
         """Take in the answer of the aggregator's operator."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sherd.errors import PeerError, TableError, UsageError
 from sherd.federation.chunks import check_chunk, describe, gather
 from sherd.federation.envelope import GRACE, open_envelope
+from sherd.federation.failpoints import reach
 from sherd.federation.keys import write_secret
 from sherd.protocols.linkage import Secret, chain, keyed_pseudonyms
 from sherd.protocols.messages import Attachment, Batch, Hop
@@ -42,6 +43,7 @@ def _write(home: Home, data: bytes, count: int) -> Made:
         place.unlink(missing_ok=True)
         write_secret(place, data)
         place.rename(path)
+    reach("owner.bulk")
     return Made(path=path, attachment=attachment, count=count)
 
 

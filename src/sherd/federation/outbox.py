@@ -8,25 +8,31 @@ afterwards sends the same bytes.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sherd.budget.amount import Amount
 from sherd.errors import BudgetError, StorageError, VerificationError
 from sherd.federation import linking
-from sherd.federation.chunks import describe_file
+from sherd.federation.chunks import describe_file, pieces
+from sherd.federation.exchange import MOST_AT_ONCE, MOST_PARTS, Call, Exchanged, Parcel
 from sherd.federation.failpoints import reach
 from sherd.protocols.messages import CHUNK, Attachment, Delivery
+from sherd.protocols.reasons import Reason
 from sherd.protocols.terms import Kind
 from sherd.protocols.values import digest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import pyarrow as pa
 
+    from sherd.budget.entries import Account
     from sherd.budget.ledger import Ledger
     from sherd.federation.client import Client
     from sherd.federation.home import Home
-    from sherd.federation.journal import Outgoing
+    from sherd.federation.journal import Journal, Outgoing
     from sherd.federation.policy import Policy
     from sherd.protocols.owner import Owner
 
@@ -39,6 +45,17 @@ def recover(ledger: Ledger) -> list[Path]:
     from sherd.release import digest as file_digest
 
     return ledger.recover(lambda folder: file_digest(folder / MANIFEST))
+
+
+def sweep(home: Home, ledger: Ledger) -> None:
+    """Throw away what a dead agent had half done and not paid for; only for the one agent."""
+    for staged in home.outbox.glob(".*.staged-*"):
+        if ledger.charge_of(staged.name[1:].partition(".")[0]) is None:
+            shutil.rmtree(staged, ignore_errors=True)
+    for fetched in home.releases.glob(".*"):
+        shutil.rmtree(fetched, ignore_errors=True)
+    for bulk in home.bulk.glob(".*"):
+        bulk.unlink(missing_ok=True)
 
 
 def occasion_hash(machine: Owner) -> str:
@@ -113,6 +130,7 @@ def _protect(home: Home, ledger: Ledger, machine: Owner, client: Client) -> None
         # shuffles them after the join.
         settings=Settings(keep_order=vertical),
         format=SUFFIX.removeprefix("."),
+        before_publishing=lambda _release: reach("owner.staged"),
         occasion=Occasion(hash=occasion_hash(machine), note=f"round {data.round}"),
     )
 
@@ -145,12 +163,65 @@ def _describe(home: Home, ledger: Ledger, machine: Owner) -> tuple[Delivery, dic
     return delivery, paths
 
 
-def send(client: Client, message: Outgoing) -> None:
-    """Send a message and what it announced, as far as the aggregator lacks it."""
-    wanted = client.send(message.round, message.raw)
-    reach("owner.sent")
+def batches(journal: Journal, *, always: bool = False) -> Iterator[list[Outgoing]]:
+    """What is to be sent, a message of each round at a time; once ``always``, even if nothing.
+
+    A round's next message goes only after the one before was received.
+    """
+    tried: set[tuple[str, int]] = set()
+    while True:
+        first: dict[str, Outgoing] = {}
+        for message in journal.unsent():
+            first.setdefault(message.round, message)
+        fresh = [each for each in first.values() if (each.round, each.sequence) not in tried]
+        if not fresh and not (always and not tried):
+            return
+        always = False
+        fresh = _fitting(fresh)
+        tried |= {(each.round, each.sequence) for each in fresh}
+        yield fresh
+
+
+def _fitting(messages: list[Outgoing]) -> list[Outgoing]:
+    """As many messages from the first on as one exchange can hold."""
+    found: list[Outgoing] = []
+    size = 0
+    for message in messages[:MOST_AT_ONCE]:
+        size += len(message.raw)
+        if found and size > MOST_PARTS:
+            break
+        found.append(message)
+    return found
+
+
+def exchange(
+    client: Client,
+    waiting: list[Outgoing],
+    *,
+    seen: Mapping[str, int] | None = None,
+    wait: float = 0.0,
+) -> Exchanged:
+    """Send messages with their small attachments, and take what came if ``seen`` is given."""
+    room = MOST_PARTS - sum(len(message.raw) for message in waiting)
+    parcels = []
+    for message in waiting:
+        size = sum(Path(path).stat().st_size for path in message.files.values())
+        small = size <= room
+        room -= size if small else 0
+        chunks = [c for path in message.files.values() for c in pieces(Path(path))] if small else []
+        parcels.append(Parcel(round=message.round, raw=message.raw, chunks=tuple(chunks)))
+    found = client.exchange(Call(parcels=tuple(parcels), seen=seen, wait=wait))
+    if waiting:
+        reach("owner.sent")
+    if any(parcel.chunks for parcel in parcels):
+        reach("owner.uploaded")
+    return found
+
+
+def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> bool:
+    """Send what a message announced, as far as the aggregator lacks it."""
     if not wanted:
-        return
+        return True
     announced = json.loads(message.raw)["body"]
     listed = announced.get("files") or {"attachment": announced.get("attachment")}
     missing = set(wanted)
@@ -163,14 +234,36 @@ def send(client: Client, message: Outgoing) -> None:
                     client.put_chunk(message.round, sha256, file.read(CHUNK))
                 reach("owner.uploaded")
                 missing.discard(sha256)
+    return True
 
 
-def apply_lifetime(ledger: Ledger, population: str, policy: Policy) -> Amount:
+def objection(home: Home, ledger: Ledger, machine: Owner) -> tuple[Reason, str] | None:
+    """Whether the ledger is the one the aggregator saw last, and has enough left."""
+    plan = machine.data.plan
+    assert plan is not None
+    head, witness = machine.data.head, read_witness(home)
+    population = home.settings.population
+    known = [each for each in (head, witness) if each is not None]
+    account, held = ledger.standing(population, *known)
+    if not held:
+        whose = "a row that was delivered before, or that its witness has"
+        return Reason.ROLLED_BACK, f"the ledger does not hold {whose}"
+    epsilon = plan.share(machine.data.owner).epsilon
+    if epsilon is None:
+        return None
+    limit = apply_lifetime(ledger, account, home.policy)
+    if (account.spent + account.reserved + Amount(epsilon)) > limit:
+        left = limit.less(account.spent + account.reserved)
+        return Reason.BUDGET, f"{left} of epsilon is left of {limit}"
+    return None
+
+
+def apply_lifetime(ledger: Ledger, account: Account, policy: Policy) -> Amount:
     """The most the population may ever spend: the policy's limit, or a lower one in force."""
     most = Amount(policy.lifetime_epsilon)
-    limit = ledger.account(population).limit
+    limit = account.limit
     if limit is None or most < limit:
-        ledger.set_limit(population, most)
+        ledger.set_limit(account.population, most)
         return most
     return limit
 
@@ -192,9 +285,12 @@ def write_witness(home: Home, head: str) -> None:
 
 
 def fetch_release(home: Home, client: Client, round_id: str, manifest_sha256: str) -> Path:
-    """The joint release, fetched into the owner's folder and checked file by file."""
+    """The joint release, fetched into the owner's folder and checked file by file.
+
+    An owner that keeps manifests alone has what proves the release, and can fetch the data
+    from the aggregator when it wants to.
+    """
     import hashlib
-    import shutil
     import tempfile
 
     from sherd.release import MANIFEST
@@ -208,11 +304,13 @@ def fetch_release(home: Home, client: Client, round_id: str, manifest_sha256: st
     staged = Path(tempfile.mkdtemp(dir=home.releases, prefix=f".{round_id}."))
     try:
         (staged / MANIFEST).write_bytes(raw)
-        for name, entry in json.loads(raw)["files"].items():
+        files = json.loads(raw)["files"] if home.settings.keeps == "data" else {}
+        for name, entry in files.items():
             path = staged / Path(name).name
             client.download(round_id, path.name, path, size=int(entry["bytes"]))
             if file_digest(path) != entry["sha256"]:
                 raise VerificationError("a file of the release is not what its manifest says")
+        reach("owner.fetched")
         staged.rename(target)
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)

@@ -8,6 +8,7 @@ from sherd.errors import MissingPartError
 
 AGGREGATOR = ("cryptography", "rbcl", "httpx", "fastapi", "uvicorn", "sqlalchemy", "alembic")
 OWNER = ("cryptography", "rbcl", "httpx")
+PAGE = (*OWNER, "starlette", "uvicorn", "jinja2")
 
 
 def require(modules: tuple[str, ...] = AGGREGATOR) -> None:

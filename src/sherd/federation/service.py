@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 
 from sherd.errors import PeerError, SherdError
@@ -18,6 +20,10 @@ from sherd.federation.storage import Member
 from sherd.protocols.reasons import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
     from sherd.federation.aggregator import Aggregator
 
 OWNER, OPERATOR, ANALYST = "owner", "operator", "analyst"
@@ -48,15 +54,27 @@ class Bell:
             for event in self._waiting.get(name, ()):
                 event.set()
 
-    async def wait(self, name: str, seconds: float) -> None:
-        """Wait until rung, at most so long."""
+    @contextlib.contextmanager
+    def listening(self, name: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever something is sent to somebody.
+
+        Whoever listens before looking misses nothing that comes after.
+        """
         event = asyncio.Event()
         self._waiting.setdefault(name, set()).add(event)
         try:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(event.wait(), seconds)
+            yield event
         finally:
             self._waiting[name].discard(event)
+            if not self._waiting[name]:
+                del self._waiting[name]
+
+
+async def heard(event: asyncio.Event, seconds: float) -> None:
+    """Wait until the bell was rung, at most so long."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    event.clear()
 
 
 class Service:
@@ -149,3 +167,33 @@ async def limited(request: Request, most: int) -> bytes:
         if len(data) > most:
             raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
     return bytes(data)
+
+
+class Observed:
+    """Counts and logs requests by their route, and forbids keeping the answers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 500
+
+        async def observed(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Content-Type-Options"] = "nosniff"
+                headers["Cache-Control"] = "no-store"
+            await send(message)
+
+        await self.app(scope, receive, observed)
+        path = getattr(scope.get("route"), "path", "other")
+        seconds = time.perf_counter() - began
+        scope["app"].state.service.metrics.count(path, status, seconds)
+        shown = {"path": path, "status": status, "milliseconds": round(seconds * 1e3, 1)}
+        log.info("request", extra=shown)

@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from sherd.errors import InfeasibleError, PlanError, SchemaError
 from sherd.fragments.association import STRATEGIES, Search, associate
 from sherd.fragments.constraints import Constraints
@@ -23,19 +21,28 @@ from sherd.fragments.feasibility import (
     group_sizes,
     relevant,
 )
+from sherd.fragments.following import (
+    assumptions,
+    check_following,
+    check_run,
+    findings,
+    next_groups,
+    signed,
+)
 from sherd.fragments.fragmentation import OBJECTIVES, Fragmentation, check_given, find_minimal
+from sherd.fragments.released import GROUP, first_groups, released_tables
+from sherd.fragments.rerelease import WITHDRAWALS, first_release
 from sherd.guarantees import Adversary, Assumption, Guarantee, KLooseness, Proposition, Unit
 from sherd.method import Described, Finding, Outcome, Parameter
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sherd.fragments.association import Association
     from sherd.fragments.feasibility import Excess
     from sherd.method import Run
     from sherd.plan import Plan
     from sherd.tables.schema import Schema
-
-GROUP = "group_"
-"""How a fragment's column of group identifiers begins; its number follows."""
 
 NOT_COVERED = (
     "that somebody is in the table, and every single released value",
@@ -44,6 +51,9 @@ NOT_COVERED = (
     "how many tuples were left out",
 )
 """What fragments give away all the same."""
+
+SEEN_TOGETHER = "which values are gone and which are new since the release it follows"
+"""What a release that follows another gives away besides."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +133,21 @@ class Fragment:
             above=0,
             help="seconds for improving a fragmentation",
         ),
+        Parameter(name="after", kind=dict, help="the release that this one follows"),
+        Parameter(
+            name="withdraw",
+            kind=str,
+            choices=WITHDRAWALS,
+            help="what goes with a deleted tuple: all its groups are associated with, or its "
+            "groups only",
+        ),
+        Parameter(
+            name="most_withdrawn",
+            kind=float,
+            least=0,
+            help="the largest share of released parts that may be withdrawn with deleted tuples "
+            "(0.05 if not given)",
+        ),
     )
 
     def describe(self) -> tuple[Described, ...]:
@@ -147,21 +172,29 @@ class Fragment:
         constraints = Constraints.from_data(_plain(plan["constraints"]))
         covered = relevant(constraints, found.fragments)
         words = "; ".join("{" + ", ".join(sorted(c)) + "}" for c in covered)
+        covers = "no association: no constraint has all its attributes released"
+        if covered:
+            covers = f"the associations between values of the constraints {words}"
+        not_covered = NOT_COVERED
+        if plan["after"] is not None:
+            covers += (
+                "; also for somebody who holds the release it follows "
+                f"(sha256 of its manifest: {plan['after']['release']}) and those before that one"
+            )
+            not_covered = (*NOT_COVERED[:-1], SEEN_TOGETHER)
         return Guarantee(
             notion=KLooseness(k=plan["looseness"]),
             unit=Unit.ASSOCIATION,
-            covers=f"the associations between values of the constraints {words}"
-            if covered
-            else "no association: no constraint has all its attributes released",
+            covers=covers,
             adversary=Adversary.SEES_FRAGMENTS,
             assumes=(
                 Assumption.CONSTRAINTS_COMPLETE,
                 Assumption.NO_CORRELATED_KNOWLEDGE,
-                Assumption.NO_OTHER_RELEASE,
+                *assumptions(plan),
                 Assumption.PARAMETERS_PUBLIC,
             ),
             source=Proposition(work="decapitani2015", place="Def. 4.3, Theorem 4.7"),
-            not_covered=NOT_COVERED,
+            not_covered=not_covered,
         )
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
@@ -169,6 +202,41 @@ class Fragment:
         constraints = Constraints.from_data(_plain(plan["constraints"]))
         found = layout(plan, schema)
         sizes = _sizes(plan, len(found.fragments))
+        facts: dict[str, object] = {
+            "fragments": [list(f) for f in found.fragments],
+            "sizes": list(sizes),
+            "withheld": list(found.withheld),
+            "constraints": [sorted(c) for c in relevant(constraints, found.fragments)],
+            "fragmentation_proved_best": found.proved,
+            "fragmentation_minimal": found.minimal,
+        }
+        search = Search(
+            strategy=plan["strategy"],
+            window=plan["window"],
+            probes=plan["probes"],
+            budget=plan["budget"],
+        )
+        past = check_run(plan, schema, run)
+        if past is not None:
+            change = next_groups(
+                past,
+                table,
+                schema,
+                plan,
+                run,
+                constraints=constraints,
+                fragments=found.fragments,
+                sizes=sizes,
+                search=search,
+            )
+            return Outcome(
+                tables=released_tables(
+                    change.kept.groups, table, found.fragments, run.randomness, shuffle=run.shuffle
+                ),
+                facts={**facts, "after": plan["after"]["release"]},
+                findings=findings(change),
+                record=signed(change.kept, schema, run),
+            )
         forced = excesses(table, constraints, found.fragments, sizes)
         check_feasible(forced, table.num_rows, plan["suppress"])
         made = associate(
@@ -178,12 +246,7 @@ class Fragment:
             found.fragments,
             sizes,
             similar=plan["similar"] or (),
-            search=Search(
-                strategy=plan["strategy"],
-                window=plan["window"],
-                probes=plan["probes"],
-                budget=plan["budget"],
-            ),
+            search=search,
             block=plan["block"],
             randomness=run.randomness,
             progress=run.progress,
@@ -196,23 +259,31 @@ class Fragment:
                 got=f"{100 * left_out / table.num_rows:.3g} %",
                 do="lower the looseness, raise 'suppress' or 'budget', or coarsen attributes",
             )
-        tables = released_tables(table, found.fragments, made, run, plan["projections"])
-        facts: dict[str, object] = {
-            "fragments": [list(f) for f in found.fragments],
-            "sizes": list(sizes),
-            "withheld": list(found.withheld),
-            "constraints": [sorted(c) for c in relevant(constraints, found.fragments)],
-            "fragmentation_proved_best": found.proved,
-            "fragmentation_minimal": found.minimal,
-            "suppressed": left_out,
-        }
-        return Outcome(tables=tables, facts=facts, findings=_findings(made, forced, table.num_rows))
+        groups = first_groups(made, run.randomness)
+        record = None
+        if run.keys is not None:
+            record = first_release(groups, table, run.keys.values, found.fragments)
+            record = signed(record, schema, run)
+        return Outcome(
+            tables=released_tables(
+                groups,
+                table,
+                found.fragments,
+                run.randomness,
+                shuffle=run.shuffle,
+                projections=plan["projections"],
+            ),
+            facts={**facts, "suppressed": left_out},
+            findings=_findings(made, forced, table.num_rows),
+            record=record,
+        )
 
 
 def layout(plan: Plan, schema: Schema) -> Fragmentation:
     """The fragmentation a plan leads to under a schema, checked."""
     constraints = Constraints.from_data(_plain(plan["constraints"]))
     constraints.check(schema.attributes)
+    check_following(plan)
     released = schema.released
     for name in plan["similar"] or ():
         schema[name]  # raises where the schema lacks it
@@ -272,50 +343,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def released_tables(
-    table: pa.Table,
-    fragments: tuple[tuple[str, ...], ...],
-    made: Association,
-    run: Run,
-    projections: Any = None,
-) -> dict[str, pa.Table]:
-    """Fragments with group identifiers, and the association or projections of it.
-
-    Identifiers are drawn at random, and every table has an order of its own, so that
-    neither says anything about the other fragments.
-    """
-    import numpy as np
-
-    kept = made.kept
-    names = [f"{GROUP}{f}" for f in range(1, len(fragments) + 1)]
-    columns = []
-    tables: dict[str, pa.Table] = {}
-    for f, attributes in enumerate(fragments):
-        used, dense = np.unique(made.place[f, kept], return_inverse=True)
-        opaque = run.randomness.permutation(len(used)).astype(np.int32)[dense]
-        columns.append(opaque)
-        order = _order(run, opaque)
-        part = table.select(list(attributes)).take(pa.array(kept[order]))
-        tables[f"fragment-{f + 1}"] = part.append_column(names[f], pa.array(opaque[order]))
-    wanted = [tuple(p) for p in projections] if projections else [tuple(range(1, len(names) + 1))]
-    for chosen in wanted:
-        order = _order(run, columns[chosen[0] - 1])
-        data = {names[f - 1]: pa.array(columns[f - 1][order]) for f in chosen}
-        label = "association" if not projections else "association-" + "-".join(map(str, chosen))
-        tables[label] = pa.table(data)
-    return tables
-
-
-def _order(run: Run, groups: Any) -> Any:
-    """By group identifier, at random within a group; as it came where order is kept."""
-    import numpy as np
-
-    if not run.shuffle:
-        return np.arange(len(groups))
-    order = run.randomness.permutation(len(groups))
-    return order[np.argsort(groups[order], kind="stable")]
 
 
 def _findings(made: Association, forced: tuple[Excess, ...], rows: int) -> tuple[Finding, ...]:

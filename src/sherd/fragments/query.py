@@ -25,7 +25,8 @@ class Answer:
     """A query's result and what it is worth.
 
     ``exact`` says that the answer is the true one over the released tuples; ``missing`` how
-    many tuples were left out of the release; ``errors`` and ``bounds`` name the columns that
+    many tuples were left out of the release, unless it ``follows`` an earlier one, which does
+    not say; ``errors`` and ``bounds`` name the columns that
     hold standard errors and the other ends of bounds.
     """
 
@@ -33,6 +34,7 @@ class Answer:
     exact: bool
     fragments: tuple[int, ...]
     missing: int
+    follows: bool = False
     errors: tuple[str, ...] = ()
     bounds: tuple[str, ...] = ()
 
@@ -59,6 +61,11 @@ class Answer:
                 )
         if self.missing:
             text += f" {self.missing} tuples were left out of the release and are not counted."
+        if self.follows:
+            text += (
+                " The release follows an earlier one: tuples that were held back or withdrawn "
+                "are not counted, and it does not say how many."
+            )
         return text
 
     def as_data(self) -> dict[str, object]:
@@ -97,6 +104,7 @@ def answer(
     reading = read_query(sql, fragments, tuple(facts.get("withheld", ())))
     needed = _needed(reading, fragments)
     missing = int(facts.get("suppressed", 0))
+    follows = "after" in facts
     with duckdb.connect() as connection:
         # a query reads what is handed to it: no files, no network, no variables of ours
         connection.execute("SET python_enable_replacements = false")
@@ -108,7 +116,9 @@ def answer(
         if len(needed) == 1:
             connection.register(VIEW, tables[f"fragment-{needed[0]}"])
             found = _run(connection, reading.tree.sql(dialect="duckdb"))
-            return Answer(table=found, exact=True, fragments=needed, missing=missing)
+            return Answer(
+                table=found, exact=True, fragments=needed, missing=missing, follows=follows
+            )
         rewritten = rewrite(reading.tree)
         _join(connection, tables, fragments, needed, reading.attributes)
         found = _run(connection, rewritten.sql)
@@ -117,6 +127,7 @@ def answer(
         exact=False,
         fragments=needed,
         missing=missing,
+        follows=follows,
         errors=rewritten.errors,
         bounds=rewritten.bounds,
     )

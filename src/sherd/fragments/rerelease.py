@@ -25,28 +25,31 @@ hangs together, but it rests on one more assumption: that nobody knows who was d
 somebody who does, and sees which groups went, one deleted tuple is hidden among the
 members of its groups only, k_i instead of k.
 
-What was withdrawn must stay out: bringing it back would single out what was deleted.
+What was withdrawn must stay out: bringing it back would single out what was deleted. A tuple
+whose released values changed is one that was deleted, and its new values stay out too: who
+saw the old part and the new one could intersect what each of them is associated with.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from sherd.errors import FormatError, InfeasibleError, TableError, UsageError
-from sherd.fragments.association import Association, Search, associate
+from sherd.errors import InfeasibleError, TableError, UsageError
+from sherd.fragments.association import Search, associate
+from sherd.fragments.record import Kept, marks_of
+from sherd.fragments.released import number_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
     import pyarrow as pa
 
     from sherd.fragments.constraints import Constraints
+    from sherd.fragments.record import Marks
     from sherd.randomness import Randomness
     from sherd.tables.schema import Schema
 
@@ -54,75 +57,25 @@ if TYPE_CHECKING:
 
 Withdrawal = Literal["closed", "groups"]
 WITHDRAWALS: tuple[Withdrawal, ...] = ("closed", "groups")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kept:
-    """The owner's private record of a release: which groups each tuple is in.
-
-    ``keys`` identify tuples over time; ``groups[f]`` are released identifiers, -1 for a
-    part that was withdrawn, or for all parts of a tuple that was held back. ``withdrawn`` are
-    keys that must not come back. ``used[f]`` identifiers were given out so far.
-    """
-
-    keys: tuple[str, ...]
-    groups: npt.NDArray[np.int32]
-    withdrawn: frozenset[str] = frozenset()
-    used: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if len(set(self.keys)) != len(self.keys):
-            raise TableError("a key occurs twice", must="one key for each tuple")
-        if not self.used:
-            counted = tuple(int(of_tuple.max(initial=-1)) + 1 for of_tuple in self.groups)
-            object.__setattr__(self, "used", counted)
-
-    @property
-    def released(self) -> npt.NDArray[np.bool_]:
-        """Which tuples have a part in the release."""
-        return np.asarray((self.groups >= 0).any(axis=0))
-
-    def save(self, path: str | Path) -> None:
-        """Write the record for the owner's eyes only: it says who belongs with whom."""
-        from sherd.tables.files import write_whole
-
-        data = {
-            "keys": list(self.keys),
-            "groups": self.groups.tolist(),
-            "withdrawn": sorted(self.withdrawn),
-            "used": list(self.used),
-        }
-        write_whole(Path(path), json.dumps(data).encode())
-        Path(path).chmod(0o600)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Kept:
-        """Read the record that ``save`` wrote."""
-        data = _read(Path(path))
-        if not isinstance(data, dict) or set(data) != _RECORD:
-            raise FormatError("this is not the record of a release", got=str(path))
-        return cls(
-            keys=tuple(data["keys"]),
-            groups=np.asarray(data["groups"], np.int32),
-            withdrawn=frozenset(data["withdrawn"]),
-            used=tuple(data["used"]),
-        )
-
-
-_RECORD = {"keys", "groups", "withdrawn", "used"}
+MOST_WITHDRAWN = 0.05
+"""The share of released parts that may be withdrawn beside the deleted ones, unless told."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
     """The record of the next release, and how much it cost to get there.
 
-    ``withdrawn`` tuples beside the deleted ones lost something, ``parts`` parts in all.
+    ``stay`` tuples are in both releases, with all their parts or some. ``deleted`` are gone
+    from the table, ``changed`` have other values in it. ``withdrawn`` tuples beside these
+    lost something, ``parts`` parts in all.
     """
 
     kept: Kept
+    stay: int
     appended: int
     held_back: int
     deleted: int
+    changed: int
     withdrawn: int
     parts: int
 
@@ -140,7 +93,7 @@ def rerelease(
     search: Search | None = None,
     block: int | None = None,
     withdraw: Withdrawal = "closed",
-    most_withdrawn: float = 0.05,
+    most_withdrawn: float = MOST_WITHDRAWN,
     randomness: Randomness,
 ) -> Change:
     """Groups for a changed table (one key a row) that are safe beside the old release.
@@ -157,10 +110,11 @@ def rerelease(
         raise TableError("the keys do not fit the table", must="one distinct key for each row")
     where = {key: at for at, key in enumerate(old.keys)}
     released = old.released
-    present = set(keys)
-    deleted = np.array(
-        [r and key not in present for key, r in zip(old.keys, released, strict=True)], np.bool_
-    )
+    row_of = {key: row for row, key in enumerate(keys)}
+    marks = marks_of(table, fragments)
+    absent = released & np.array([key not in row_of for key in old.keys], np.bool_)
+    changed = _changed(old, row_of, marks)
+    deleted = absent | changed
     gone = (_closed if withdraw == "closed" else _whole)(old.groups, deleted)
     shown = old.groups >= 0
     parts = int((gone & shown & ~deleted).sum())
@@ -173,7 +127,7 @@ def rerelease(
             do="raise 'most_withdrawn'"
             + (
                 ", make the first release in blocks ('block'), or, if nobody who sees both "
-                "releases knows who was deleted, pass withdraw='groups'"
+                "releases knows who was deleted, pass withdraw='groups' (--withdraw groups)"
                 if withdraw == "closed"
                 else ""
             ),
@@ -204,25 +158,39 @@ def rerelease(
             block=block,
             randomness=randomness,
         )
-        used = _number(groups, np.asarray(fresh), made, used, randomness)
+        used = number_groups(groups, np.asarray(fresh), made, used, randomness)
     placed = int((groups[0, fresh] >= 0).sum()) if fresh else 0
     return Change(
-        kept=Kept(keys=tuple(keys), groups=groups, withdrawn=frozenset(out), used=used),
+        kept=replace(
+            old,
+            keys=tuple(keys),
+            groups=groups,
+            withdrawn=frozenset(out),
+            used=used,
+            marks=marks,
+            release="",
+        ),
+        stay=int(stays.sum()),
         appended=placed,
         held_back=len(fresh) - placed,
-        deleted=int(deleted.sum()),
+        deleted=int(absent.sum()),
+        changed=int(changed.sum()),
         withdrawn=int(((gone & shown).any(axis=0) & ~deleted).sum()),
         parts=parts,
     )
 
 
-def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError("the file does not exist", got=str(path), do="check the path") from None
-    except (ValueError, UnicodeDecodeError):
-        raise FormatError("this is not the record of a release", got=str(path)) from None
+def _changed(old: Kept, row_of: Mapping[str, int], marks: Marks) -> npt.NDArray[np.bool_]:
+    """Which old tuples have other values now, in a part that was released."""
+    found = np.zeros(len(old.keys), np.bool_)
+    if old.marks is None:
+        return found
+    both = [(at, row_of[key]) for at, key in enumerate(old.keys) if key in row_of]
+    if both:
+        was, now = np.array(both).T
+        differ = (old.marks[:, was] != marks[:, now]) & (old.groups[:, was] >= 0)
+        found[was] = differ.any(axis=0)
+    return found
 
 
 def _closed(groups: npt.NDArray[np.int32], deleted: npt.NDArray[np.bool_]) -> Parts:
@@ -246,57 +214,11 @@ def _whole(groups: npt.NDArray[np.int32], deleted: npt.NDArray[np.bool_]) -> Par
     return gone
 
 
-def _number(
+def first_release(
     groups: npt.NDArray[np.int32],
-    rows: npt.NDArray[np.int64],
-    made: Association,
-    used: tuple[int, ...],
-    randomness: Randomness,
-) -> tuple[int, ...]:
-    """Give the new groups identifiers that were never used, in random order."""
-    placed = made.place[0] >= 0
-    after = []
-    for f in range(len(groups)):
-        own, dense = np.unique(made.place[f, placed], return_inverse=True)
-        fresh = used[f] + randomness.permutation(len(own)).astype(np.int32)
-        groups[f, rows[placed]] = fresh[dense]
-        after.append(used[f] + len(own))
-    return tuple(after)
-
-
-def first_release(association: Association, keys: Sequence[str], randomness: Randomness) -> Kept:
-    """The private record of a first release, with identifiers drawn at random."""
-    groups = np.full_like(association.place, -1)
-    used = (0,) * len(groups)
-    used = _number(groups, np.arange(len(keys)), association, used, randomness)
-    return Kept(keys=tuple(keys), groups=groups, used=used)
-
-
-def tables_of(
-    kept: Kept, table: pa.Table, fragments: Sequence[Sequence[str]], randomness: Randomness
-) -> dict[str, Any]:
-    """The tables to release: rows by group identifier, in random order within.
-
-    Where a part was withdrawn, its place in the association is empty.
-    """
-    import pyarrow as pa
-
-    tables: dict[str, Any] = {}
-    for f, names in enumerate(fragments, 1):
-        rows, column = _ordered(kept.groups[f - 1], kept.groups[f - 1] >= 0, randomness)
-        part = table.select(list(names)).take(pa.array(rows))
-        tables[f"fragment-{f}"] = part.append_column(f"group_{f}", pa.array(column))
-    rows, _ = _ordered(kept.groups[0], kept.released, randomness)
-    tables["association"] = pa.table(
-        {f"group_{f + 1}": pa.array(g[rows], mask=g[rows] < 0) for f, g in enumerate(kept.groups)}
-    )
-    return tables
-
-
-def _ordered(
-    column: npt.NDArray[np.int32], shown: npt.NDArray[np.bool_], randomness: Randomness
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    rows = np.flatnonzero(shown)
-    rows = rows[randomness.permutation(len(rows))]
-    rows = rows[np.argsort(column[rows], kind="stable")]
-    return rows, column[rows]
+    table: pa.Table,
+    keys: Sequence[str],
+    fragments: Sequence[Sequence[str]],
+) -> Kept:
+    """The private record of a first release with these identifiers (one key a row)."""
+    return Kept(keys=tuple(keys), groups=groups, marks=marks_of(table, fragments))

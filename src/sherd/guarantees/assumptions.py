@@ -145,6 +145,16 @@ class Assumption(_Said):
         "no-other-release",
         "no other release of the same people is combined with this one",
     )
+    ONLY_EARLIER_RELEASES = (
+        "only-earlier-releases",
+        "no other release of the same people is combined with this one than those it follows, "
+        "each of which was made from the private record of the one before",
+    )
+    DELETIONS_UNKNOWN = (
+        "deletions-unknown",
+        "nobody who holds this release and an earlier one knows who was deleted in between; to "
+        "somebody who does, the parts of a deleted record are hidden within their groups only",
+    )
     NO_OTHER_SENSITIVE_VALUES = (
         "no-other-sensitive-values",
         "the adversary knows no sensitive value of anybody in the release, neither the person's "

@@ -90,6 +90,15 @@ class Round:
             return RoundTask.LINK
         return None
 
+    def may_complete(self, message: Message) -> bool:
+        """Whether a message may be the last its state waits for, so that all are written to."""
+        data = self.data
+        if isinstance(message.body, Offer):
+            return len(data.offers) + 1 >= len(self.active)
+        if isinstance(message.body, Signature):
+            return len(data.signatures) + 1 >= len(self.active)
+        return isinstance(message.body, Refusal)
+
     def open(self) -> list[Message]:
         """Begin: invite every owner (step 1)."""
         self._move(RoundEvent.OPENED)
@@ -257,7 +266,7 @@ class Round:
         linked = data.terms.linkage is not Linkage.NONE
         self._move(RoundEvent.LINKAGE_BEGINS if linked else RoundEvent.NO_LINKAGE)
         for owner in data.plan.owners:
-            self._send(owner, Signed(signatures=data.signatures, head=data.heads.get(owner)))
+            self._send(owner, Signed(signatures=dict(data.signatures), head=data.heads.get(owner)))
 
     def _refusal(self, sender: str, body: Refusal) -> None:
         data = self.data

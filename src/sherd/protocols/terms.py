@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError
-from sherd.protocols.values import digest, to_data
+from sherd.protocols.values import canonical_text
 
 if TYPE_CHECKING:
     from sherd.plan import Plan
@@ -150,6 +151,7 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
+@functools.lru_cache(maxsize=1024)
 def exact(text: str) -> Fraction:
     """An amount of epsilon as the fraction it was written as.
 
@@ -243,7 +245,7 @@ class JointPlan:
     @functools.cached_property
     def hash(self) -> str:
         """The sha256 of the plan's canonical form."""
-        return digest(to_data(self))
+        return hashlib.sha256(canonical_text(self).encode("ascii")).hexdigest()
 
     @property
     def owners(self) -> tuple[str, ...]:

@@ -23,9 +23,13 @@ import json
 import types
 import typing
 from enum import StrEnum
-from typing import Any, TypeVar
+from json.encoder import encode_basestring_ascii
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sherd.errors import PeerError, UsageError
+from sherd.errors import PeerError, SherdError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T = TypeVar("T")
 
@@ -49,6 +53,60 @@ def digest(data: Any) -> str:
     return hashlib.sha256(canonical(data)).hexdigest()
 
 
+_TEXT = "_canonical_text"
+
+
+def canonical_text(value: Any) -> str:
+    """``canonical(to_data(value))`` as text, without building the plain data in between.
+
+    A frozen value is written once and remembers its text: a round of many owners is written
+    down at every message, and nearly all of it is offers, plan and deliveries that never
+    change. (A mapping inside a frozen value is not changed either, by convention.)
+
+    >>> canonical_text({"b": (1, None), "a": True})
+    '{"a":true,"b":[1,null]}'
+    """
+    kind = type(value)
+    if kind is str:
+        return encode_basestring_ascii(value)
+    if kind is int:
+        return int.__repr__(value)
+    if value is None:
+        return "null"
+    if hasattr(kind, "__dataclass_fields__"):
+        return _text_of_dataclass(kind, value)
+    if kind is dict:
+        items = sorted((str(key), item) for key, item in value.items())
+        pairs = [f"{encode_basestring_ascii(key)}:{canonical_text(item)}" for key, item in items]
+        return "{" + ",".join(pairs) + "}"
+    if kind is tuple or kind is list:
+        return "[" + ",".join([canonical_text(item) for item in value]) + "]"
+    if isinstance(value, StrEnum):
+        return encode_basestring_ascii(value.value)
+    return json.dumps(value, allow_nan=False)
+
+
+@functools.cache
+def _written_names(kind: type) -> tuple[bool, tuple[tuple[str, str], ...]]:
+    names = sorted(f.name for f in dataclasses.fields(kind))
+    frozen = bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+    return frozen, tuple((name, f"{encode_basestring_ascii(name)}:") for name in names)
+
+
+def _text_of_dataclass(kind: type, value: Any) -> str:
+    frozen, names = _written_names(kind)
+    if frozen:
+        known: str | None = value.__dict__.get(_TEXT)
+        if known is not None:
+            return known
+    found = (
+        "{" + ",".join([key + canonical_text(getattr(value, name)) for name, key in names]) + "}"
+    )
+    if frozen:
+        object.__setattr__(value, _TEXT, found)
+    return found
+
+
 def to_data(value: Any) -> Any:
     """A value as plain data that JSON can hold."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -64,9 +122,82 @@ def to_data(value: Any) -> Any:
 
 def from_data(cls: type[T], data: Any) -> T:
     """The value that ``to_data`` wrote; PeerError where the data is anything else."""
-    value = _read(cls, data, cls.__name__)
+    try:
+        kind: Any = cls
+        value = _reader(kind)(data)
+    except (_UnfitError, SherdError):
+        # Read again by the slow way, which knows the words for what is wrong.
+        value = _read(cls, data, cls.__name__)
     assert isinstance(value, cls)
     return value
+
+
+class _UnfitError(Exception):
+    """Data that is not of its kind; the slow way says which and where."""
+
+
+@functools.cache
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """A function that reads one kind of value, put together once."""
+    origin = typing.get_origin(kind)
+    if kind is Any:
+        return lambda data: data
+    if origin in (types.UnionType, typing.Union):
+        (part,) = [each for each in typing.get_args(kind) if each is not type(None)]
+        inner = _reader(part)
+        return lambda data: None if data is None else inner(data)
+    if origin is tuple or origin is dict:
+        return _reader_of_many(origin, _reader(typing.get_args(kind)[-1 if origin is dict else 0]))
+    if dataclasses.is_dataclass(kind):
+        return _reader_of_dataclass(kind)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        members = {member.value: member for member in kind}
+
+        def read_member(data: Any) -> Any:
+            if type(data) is not str or data not in members:
+                raise _UnfitError
+            return members[data]
+
+        return read_member
+
+    def read_plain(data: Any) -> Any:
+        if type(data) is not kind:
+            raise _UnfitError
+        return data
+
+    return read_plain
+
+
+def _reader_of_many(origin: type, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def read_list(data: Any) -> Any:
+        if type(data) is not list or len(data) > MOST_ITEMS:
+            raise _UnfitError
+        return tuple([inner(each) for each in data])
+
+    def read_mapping(data: Any) -> Any:
+        if type(data) is not dict or len(data) > MOST_ITEMS:
+            raise _UnfitError
+        for key in data:
+            if type(key) is not str:
+                raise _UnfitError
+        return {key: inner(each) for key, each in data.items()}
+
+    return read_list if origin is tuple else read_mapping
+
+
+def _reader_of_dataclass(kind: Any) -> Callable[[Any], Any]:
+    hints = _hints(kind)
+    fields = [(f.name, _reader(hints[f.name])) for f in dataclasses.fields(kind)]
+
+    def read_dataclass(data: Any) -> Any:
+        if type(data) is not dict or len(data) != len(fields):
+            raise _UnfitError
+        try:
+            return kind(**{name: inner(data[name]) for name, inner in fields})
+        except KeyError:
+            raise _UnfitError from None
+
+    return read_dataclass
 
 
 @functools.cache

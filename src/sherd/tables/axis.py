@@ -12,6 +12,7 @@ and what comes out lies on a lattice that depends on the schema alone.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -101,7 +102,7 @@ class Axis:
                 f"the domain of the attribute '{attribute.name}' is too wide",
                 must="within ±1e300 for numbers, ±2**63 for whole ones",
             )
-        step = _step(attribute, bottom, top)
+        step = _step(attribute.type, attribute.grid, bottom, top)
         low, high = -(-bottom // step), top // step
         if high <= low:
             raise SchemaError(
@@ -136,15 +137,16 @@ def measure(bound: Bound) -> Fraction:
     return Fraction((bound - date(1970, 1, 1)).days)
 
 
-def _step(attribute: Attribute, bottom: Fraction, top: Fraction) -> Fraction:
+@functools.lru_cache(maxsize=4096)  # the same few domains are asked about again and again
+def _step(kind: Type, grid: Decimal | None, bottom: Fraction, top: Fraction) -> Fraction:
     """The declared grid, or the finest decimal one that fits.
 
     Never finer than whole units for integers, days and seconds.
     """
-    if attribute.grid is not None:
-        return Fraction(attribute.grid)
+    if grid is not None:
+        return Fraction(grid)
     step = Fraction(1)
-    if attribute.type is Type.NUMBER:
+    if kind is Type.NUMBER:
         step = Fraction(1, 10**12)
         while (top - bottom) / step < _FEW_STEPS and step > _FINEST_STEP:
             step /= 10

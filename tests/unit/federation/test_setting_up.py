@@ -326,3 +326,20 @@ def test_secrets_are_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         write_secret(tmp_path / "s", b"2")
     assert (tmp_path / "s").read_bytes() == b"1"
+
+
+def test_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An owner dials through the proxy its environment names, but not to excepted hosts."""
+    from sherd.federation.client import proxy_for
+
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    assert proxy_for("https://registry.test:8443") is None
+    monkeypatch.setenv("https_proxy", "proxy.test:3128")
+    monkeypatch.setenv("no_proxy", "inside.test")
+    assert proxy_for("https://registry.test:8443") == "http://proxy.test:3128"
+    assert proxy_for("https://inside.test") is None
+    assert proxy_for("http://registry.test") is None
+    monkeypatch.setenv("all_proxy", "http://other.test")
+    assert proxy_for("http://registry.test") == "http://other.test"

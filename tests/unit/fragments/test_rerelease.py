@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,13 @@ import pytest
 
 from sherd.audit.verify.fragments import verify
 from sherd.audit.verify.rerelease import WHO, verify_together
-from sherd.errors import FormatError, InfeasibleError, TableError, UsageError
+from sherd.errors import FormatError, InfeasibleError, StorageError, TableError, UsageError
 from sherd.fragments.association import associate
 from sherd.fragments.constraints import Constraints
 from sherd.fragments.query import answer
-from sherd.fragments.rerelease import Change, Kept, first_release, rerelease, tables_of
+from sherd.fragments.record import Kept
+from sherd.fragments.released import first_groups, released_tables
+from sherd.fragments.rerelease import Change, first_release, rerelease
 from sherd.randomness import Randomness
 from sherd.tables.schema import Schema
 
@@ -45,7 +48,7 @@ def first(keys: list[str], block: int | None = None) -> Kept:
     made = associate(
         table_of(keys), SCHEMA, RULES, FRAGMENTS, SIZES, block=block, randomness=randomness
     )
-    return first_release(made, keys, randomness)
+    return first_release(first_groups(made, randomness), table_of(keys), keys, FRAGMENTS)
 
 
 def again(old: Kept, keys: list[str], **more: Any) -> Change:
@@ -58,7 +61,8 @@ def again(old: Kept, keys: list[str], **more: Any) -> Change:
 
 def tables(kept: Kept) -> dict[str, pa.Table]:
     """What is published of a release."""
-    return tables_of(kept, table_of(list(kept.keys)), FRAGMENTS, Randomness.seeded(3))
+    table = table_of(list(kept.keys))
+    return released_tables(kept.groups, table, FRAGMENTS, Randomness.seeded(3))
 
 
 def passes(old: Kept, new: Kept) -> bool:
@@ -148,10 +152,13 @@ def test_the_record_survives_on_disk(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
     with pytest.raises(UsageError, match="does not exist"):
         Kept.load(tmp_path / "nowhere.json")
-    for text in ("{", "[]"):
+    good = json.loads(path.read_text())
+    for text in ("{", "[]", *(json.dumps({**good, "groups": g}) for g in ([[1]], "x", [[9] * 60]))):
         path.write_text(text)
         with pytest.raises(FormatError):
             Kept.load(path)
+    with pytest.raises(StorageError):
+        Kept.load(tmp_path)
 
 
 def test_keys_must_tell_tuples_apart() -> None:
@@ -160,6 +167,26 @@ def test_keys_must_tell_tuples_apart() -> None:
         Kept(keys=("1", "1"), groups=np.zeros((2, 2), np.int32))
     with pytest.raises(TableError, match="keys"):
         again(first(KEYS[:60]), ["1", "1"])
+
+
+def test_a_changed_tuple_is_as_good_as_deleted() -> None:
+    """Its groups go, its new values stay out; a change that is not released is none."""
+    old = first(KEYS)
+    at = int(np.flatnonzero(old.released)[0])
+    table = table_of(KEYS)
+    other = table.column("c").to_pylist()
+    other[at] += 1000
+    moved = table.set_column(2, "c", pa.array(other))
+    change = rerelease(
+        old, moved, KEYS, SCHEMA, RULES, FRAGMENTS, SIZES,
+        withdraw="groups", randomness=Randomness.seeded(2),
+    )  # fmt: skip
+    assert (change.deleted, change.changed) == (0, 1)
+    assert KEYS[at] in change.kept.withdrawn
+    shown = released_tables(change.kept.groups, moved, FRAGMENTS, Randomness.seeded(3))
+    assert other[at] not in shown["fragment-2"].column("c").to_pylist()
+    checks = verify_together(tables(old), shown, MANIFEST)
+    assert all(check.passed is not False for check in checks)
 
 
 def without(old: Kept, number: int) -> list[str]:

@@ -184,11 +184,9 @@ def test_shapes_are_those_of_the_plain_engine() -> None:
     shapes: Any = Shapes(2)
     assert shapes.parties == plain.parties
 
-    ones = np.ones((4, 2), np.uint8), np.ones((4, 3), np.uint8)
-
     def walk(engine: Any) -> list[tuple[int, ...]]:
         a = engine.share(0, lambda: np.arange(6), (2, 3))
-        flat = engine.reshape(a, (6,))
+        flat, ones = engine.reshape(a, (6,)), np.ones((4, 3), np.uint8)
         return [
             one.shape
             for one in (
@@ -197,7 +195,7 @@ def test_shapes_are_those_of_the_plain_engine() -> None:
                 engine.scale(flat, np.arange(6)), engine.take(flat, 1, 4),
                 engine.join([flat, flat]), engine.stack([flat, flat]), engine.sum(a),
                 engine.less(a, 3), engine.maximum(a), engine.largest(a), engine.largest(flat),
-                engine.inner(lambda _p: ones, 4, 2, 3),
+                engine.inner(lambda _p: (ones[:, :2], ones[:, :3]), 4, 2, 3),
             )
         ]  # fmt: skip
 

@@ -2,109 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import tarfile
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browsing import axe_fixture, browser_fixture, violations, visited  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from pathlib import Path
 
     from sherd.audit.result import Audit
-
-AXE = "axe-core@4.14.0"
-"""The accessibility checker, from the npm registry; SHERD_AXE names a file that is there."""
-
-
-def require_or_skip(reason: str) -> None:
-    """Skip the test, or fail it where SHERD_REQUIRE=all says nothing may be skipped."""
-    if os.environ.get("SHERD_REQUIRE") == "all":
-        pytest.fail(f"SHERD_REQUIRE=all, but {reason}", pytrace=False)
-    pytest.skip(reason)
-
-
-@pytest.fixture(scope="session")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The source of axe-core: a file that SHERD_AXE names, or fetched by npm."""
-    given = os.environ.get("SHERD_AXE")
-    if given:
-        return Path(given).read_text()
-    npm = shutil.which("npm")
-    if npm is None:
-        require_or_skip("npm is not installed and SHERD_AXE names no axe.min.js")
-    folder = tmp_path_factory.mktemp("axe")
-    made = subprocess.run(
-        [str(npm), "pack", "--silent", AXE],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    if made.returncode:
-        require_or_skip("npm could not fetch axe-core")
-    with tarfile.open(folder / made.stdout.strip().splitlines()[-1]) as archive:
-        member = archive.extractfile("package/axe.min.js")
-        assert member is not None
-        return member.read().decode()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Chromium without a window, with a log of its console and its network."""
-    try:
-        from selenium import webdriver
-    except ImportError:
-        require_or_skip("selenium is not installed")
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    driver = shutil.which("chromedriver")
-    if program is None or driver is None:
-        require_or_skip("chromium and chromedriver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(program)
-    for flag in (
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-        "--disable-dev-shm-usage", f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
-    ):  # fmt: skip
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.ChromeService(executable_path=str(driver))
-    found = webdriver.Chrome(options=options, service=service)
-    found.set_window_size(1200, 1000)
-    yield found
-    found.quit()
-
-
-def visited(browser: Any, path: Path, *, dark: bool = False) -> list[str]:
-    """Open a page; the addresses that were asked for."""
-    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
-    browser.get_log("performance")
-    browser.get(path.as_uri())
-    time.sleep(0.3)  # late requests, if there are any, would come now
-    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-    ]
-
-
-def violations(browser: Any, axe: str) -> list[str]:
-    """What axe-core finds wrong with the page that is open."""
-    browser.execute_script(axe)
-    found = browser.execute_async_script(
-        "const done = arguments[arguments.length - 1]; axe.run().then(done, e => done(String(e)));"
-    )
-    assert isinstance(found, dict), found
-    return [f"{v['id']}: {v['nodes'][0]['html'][:120]}" for v in found["violations"]]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -114,7 +21,7 @@ def test_page_in_chromium(
     """No console error, no request but the page, every plot drawn, nothing axe-core objects to."""
     path = tmp_path / "report.html"
     path.write_text(text, encoding="utf-8")
-    asked = visited(browser, path, dark=dark)
+    asked = visited(browser, path.as_uri(), dark=dark)
     assert [a for a in asked if not a.startswith("data:")] == [path.as_uri()]
     assert [e for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")] == []
     sizes = browser.execute_script(
@@ -139,7 +46,7 @@ def test_comparison_in_chromium(
     from sherd.audit.comparison import compare
 
     path = compare({"cbls": audit, "dp": audit_of("dp")}).save(tmp_path / "compare.html")[0]
-    asked = visited(browser, path)
+    asked = visited(browser, path.as_uri())
     assert [a for a in asked if not a.startswith("data:")] == [path.as_uri()]
     assert [e for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")] == []
     assert violations(browser, axe) == []
@@ -149,7 +56,7 @@ def test_page_fits_a_telephone(browser: Any, text: str, tmp_path: Path) -> None:
     """A narrow screen needs no scrolling sideways."""
     path = tmp_path / "report.html"
     path.write_text(text, encoding="utf-8")
-    visited(browser, path)
+    visited(browser, path.as_uri())
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True},

@@ -1,14 +1,17 @@
 """Opening the aggregator's database, and bringing its tables up to date.
 
 SQLite takes one writer at a time, so a transaction that will write says so at its beginning;
-PostgreSQL locks the round's row instead.
+threads of one process wait for each other in line, since SQLite itself would have them look
+again and again. PostgreSQL locks the round's row instead.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 BUSY_SECONDS = 30.0
 
+_lines: WeakKeyDictionary[Engine, threading.Lock] = WeakKeyDictionary()
+"""Where the writers of a SQLite file wait for each other, those of this process."""
+
 REVISION = "0001"
 """The revision of the tables this version works with: the last of the migrations."""
 
@@ -36,6 +42,7 @@ def open_engine(address: str) -> Engine:
         engine = create_engine(address, pool_size=8, max_overflow=32, connect_args=options)
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
+        _lines[engine] = threading.Lock()
         return engine
     for scheme in ("postgresql://", "postgres://"):
         if address.startswith(scheme):
@@ -52,6 +59,7 @@ def open_engine(address: str) -> Engine:
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
     # The driver's own idea of transactions would begin them too late.
     connection.isolation_level = None
+    connection.execute("PRAGMA page_size = 16384")  # of a new file: chunks are large
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
@@ -74,6 +82,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
     """One transaction that writes; it commits at the end, or not at all."""
     with (
         _translated(),
+        _lines.get(engine, contextlib.nullcontext()),
         engine.connect().execution_options(sherd_writes=True) as connection,
         connection.begin(),
     ):
@@ -86,12 +95,22 @@ def _translated() -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         # The driver's message may hold an address or a value; its kind is enough.
-        kind = "is not reachable or busy" if isinstance(error, OperationalError) else "failed"
         raise StorageError(
-            f"the aggregator's database {kind}",
+            f"the aggregator's database {_kind(error)}",
             got=type(getattr(error, "orig", None) or error).__name__,
             do="check that it runs, has room, and was made by `sherd aggregator init`",
         ) from None
+
+
+def _kind(error: SQLAlchemyError) -> str:
+    """What happened to the database, from the driver's code."""
+    cause = getattr(error, "orig", None)
+    code = getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None) or ""
+    if code in ("SQLITE_FULL", "53100"):
+        return "has no room left"
+    if code.startswith("SQLITE_IOERR"):
+        return "cannot be read or written"
+    return "is not reachable or busy" if isinstance(error, OperationalError) else "failed"
 
 
 def migrate(engine: Engine) -> None:

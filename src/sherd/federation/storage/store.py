@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import bindparam, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from sherd.errors import StorageError, UsageError
@@ -28,7 +28,7 @@ from sherd.federation.storage.tables import (
 from sherd.federation.storage.work import RoundWork, Sent, write_sent
 from sherd.protocols.knowledge import RoundData
 from sherd.protocols.states import ROUND_ENDS, RoundState
-from sherd.protocols.values import canonical, from_data, to_data
+from sherd.protocols.values import canonical_text, from_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -56,6 +56,33 @@ class RoundSummary:
     state: str
     opened: int
     deadline: int
+
+
+# Statements are put together once: doing so takes longer than running them.
+_MEMBER = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
+_BY_NAME = select(*_MEMBER).where(MEMBERS.c.name == bindparam("name"))
+_BY_TOKEN = select(*_MEMBER).where(MEMBERS.c.token_sha256 == bindparam("hashed"))
+_BY_SESSION = (
+    select(*_MEMBER)
+    .join(SESSIONS, SESSIONS.c.name == MEMBERS.c.name)
+    .where(SESSIONS.c.token_sha256 == bindparam("hashed"), SESSIONS.c.expires >= bindparam("now"))
+)
+_LOCKED = select(ROUNDS.c.data).where(ROUNDS.c.id == bindparam("id")).with_for_update()
+_NEWEST = (
+    select(MESSAGES.c.round, func.max(MESSAGES.c.sequence))
+    .join(ROUNDS, ROUNDS.c.id == MESSAGES.c.round)
+    .where(MESSAGES.c.recipient == bindparam("reader"), ROUNDS.c.deadline >= bindparam("since"))
+    .group_by(MESSAGES.c.round)
+)
+_FRESH = (
+    select(MESSAGES.c.raw)
+    .where(
+        MESSAGES.c.recipient == bindparam("reader"),
+        MESSAGES.c.round == bindparam("round"),
+        MESSAGES.c.sequence > bindparam("known"),
+    )
+    .order_by(MESSAGES.c.sequence)
+)
 
 
 class Store:
@@ -124,22 +151,16 @@ class Store:
 
     def member(self, name: str) -> Member | None:
         """Somebody by name."""
-        columns = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
         with database.reading(self._engine) as db:
-            row = db.execute(select(*columns).where(MEMBERS.c.name == name)).first()
+            row = db.execute(_BY_NAME, {"name": name}).first()
         return None if row is None else Member(name=row[0], role=row[1], key=row[2])
 
     def member_of_token(self, token: str, now: int) -> Member | None:
         """Whose token this is: a lasting one, or that of a session that has not expired."""
-        hashed = token_hash(token)
-        lasting = select(MEMBERS.c.name).where(MEMBERS.c.token_sha256 == hashed)
-        session = select(SESSIONS.c.name).where(
-            SESSIONS.c.token_sha256 == hashed, SESSIONS.c.expires >= now
-        )
-        columns = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
+        given = {"hashed": token_hash(token), "now": now}
         with database.reading(self._engine) as db:
-            for found in (lasting, session):
-                row = db.execute(select(*columns).where(MEMBERS.c.name.in_(found))).first()
+            for found in (_BY_SESSION, _BY_TOKEN):
+                row = db.execute(found, given).first()
                 if row is not None:
                     return Member(name=row[0], role=row[1], key=row[2])
         return None
@@ -174,7 +195,7 @@ class Store:
             row = {
                 "id": data.terms.round,
                 "state": data.state.value,
-                "data": canonical(to_data(data)).decode(),
+                "data": canonical_text(data),
                 "opened": now,
                 "deadline": data.terms.deadline,
             }
@@ -227,18 +248,18 @@ class Store:
     def working(self, id: str) -> Iterator[RoundWork | None]:  # noqa: A002
         """A round under its lock; what the block does is kept whole or not at all."""
         with database.writing(self._engine) as db:
-            found = select(ROUNDS.c.data).where(ROUNDS.c.id == id).with_for_update()
-            row = db.execute(found).first()
+            row = db.execute(_LOCKED, {"id": id}).first()
             if row is None:
                 yield None
                 return
-            text, data = self._last.pop(id, ("", None))
-            if data is None or text != row[0]:
+            known, data = self._last.pop(id, ("", None))
+            if data is None or known != row[0]:
                 data = from_data(RoundData, json.loads(row[0]))
             work = RoundWork(db, data)
             yield work
-        if work.saved is not None:
-            self._last = {id: (work.saved, work.data)}
+        written = row[0] if work.unchanged else work.saved
+        if written is not None:
+            self._last = {id: (written, work.data)}
 
     # messages and chunks, to be read
 
@@ -249,27 +270,14 @@ class Store:
 
         Rounds whose deadline was before ``since`` are left out.
         """
-        last = (
-            select(MESSAGES.c.round, func.max(MESSAGES.c.sequence))
-            .join(ROUNDS, ROUNDS.c.id == MESSAGES.c.round)
-            .where(MESSAGES.c.recipient == reader, ROUNDS.c.deadline >= since)
-            .group_by(MESSAGES.c.round)
-        )
         found: list[bytes] = []
         with database.reading(self._engine) as db:
-            for name, newest in sorted(tuple(row) for row in db.execute(last)):
+            newest = db.execute(_NEWEST, {"reader": reader, "since": since})
+            for name, last in sorted(tuple(row) for row in newest):
                 known = seen.get(name, 0)
-                if newest > known and len(found) < most:
-                    fresh = (
-                        select(MESSAGES.c.raw)
-                        .where(
-                            MESSAGES.c.recipient == reader,
-                            MESSAGES.c.round == name,
-                            MESSAGES.c.sequence > known,
-                        )
-                        .order_by(MESSAGES.c.sequence)
-                    )
-                    found += [bytes(row[0]) for row in db.execute(fresh)]
+                if last > known and len(found) < most:
+                    which = {"reader": reader, "round": name, "known": known}
+                    found += [bytes(row[0]) for row in db.execute(_FRESH, which)]
         return found
 
     def granted_chunk(self, round: str, reader: str, sha256: str) -> bytes | None:  # noqa: A002

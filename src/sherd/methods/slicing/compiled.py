@@ -2,11 +2,18 @@
 
 Modules that use it are imported where a run starts, never at the top of a method's
 module, so that asking what a method promises does not import Numba.
+
+Compiling takes seconds of a machine's time, once: Numba keeps the result beside the source,
+or in the user's own cache where that cannot be written. Of several processes that need a
+kernel at once, as owners on one machine do, one compiles and the others wait for it. Where
+nothing can be kept, every process compiles for itself.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sherd.errors import MissingPartError
 
@@ -14,6 +21,48 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 F = TypeVar("F", bound="Callable[..., object]")
+
+
+class OneCompiles:
+    """Numba's cache of one function, whose misses hold a lock until the result is kept.
+
+    Functions that call each other are locked from the caller down and never in a circle.
+    """
+
+    def __init__(self, inner: Any, name: str) -> None:
+        self._inner = inner
+        self._lock = Path(inner.cache_path) / f"{name}.lock"
+        self._held: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was kept; if nothing was, wait for whoever compiles and look again."""
+        found = self._inner.load_overload(sig, target_context)
+        if found is not None:
+            return found
+        with contextlib.suppress(ImportError, OSError):  # no locks here: everybody compiles
+            import fcntl
+
+            self._held = self._held or self._lock.open("wb")
+            fcntl.flock(self._held, fcntl.LOCK_EX)
+        found = self._inner.load_overload(sig, target_context)
+        if found is not None:
+            self._release()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a result, and let the others have it."""
+        try:
+            self._inner.save_overload(sig, data)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
 
 def compiled(function: F) -> F:
@@ -24,4 +73,9 @@ def compiled(function: F) -> F:
         raise MissingPartError(
             "slicing needs the package 'numba'", do="install sherd[slicing]"
         ) from None
-    return cast("F", njit(cache=True, nogil=True)(function))
+    try:
+        made: Any = njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # neither the source's folder nor the user's can be written
+        return cast("F", njit(nogil=True)(function))
+    made._cache = OneCompiles(made._cache, function.__qualname__)  # noqa: SLF001 - no other door
+    return cast("F", made)

@@ -1,0 +1,149 @@
+"""One exchange with the aggregator: its form, small and large attachments, refusals in it."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from people import SCHEMA, people
+
+from sherd.errors import PeerError
+from sherd.federation.exchange import (
+    Answer,
+    Call,
+    Exchanged,
+    Parcel,
+    read_request,
+    read_response,
+    write_request,
+    write_response,
+)
+from sherd.protocols.messages import CHUNK
+from sherd.protocols.reasons import Reason
+from sherd.protocols.states import OwnerState, RoundState
+
+if TYPE_CHECKING:
+    from consortium import Consortium
+
+CALL = Call(
+    parcels=(
+        Parcel(round="r1", raw=b"{}", chunks=(b"abc", b"d")),
+        Parcel(round="r2", raw=b"[]"),
+    ),
+    seen={"r1": 3},
+    wait=2.5,
+)
+
+
+def test_requests_and_answers_come_back_as_they_went() -> None:
+    """What is read is what was written, with the parts as they were."""
+    assert read_request(write_request(CALL)) == CALL
+    nothing = Call(parcels=(), seen=None, wait=0.0)
+    assert read_request(write_request(nothing)) == nothing
+    found = Exchanged(
+        answers=(Answer(reason=Reason.LATE), Answer(wanted=("a" * 64,))), messages=(b"one", b"")
+    )
+    assert read_response(write_response(found), 2) == found
+
+
+def _framed(header: bytes, rest: bytes = b"") -> bytes:
+    return struct.pack(">I", len(header)) + header + rest
+
+
+def test_malformed_exchanges_are_refused() -> None:
+    """Whatever is cut off, too long, too patient or not of its sizes is not read."""
+    good = write_request(CALL)
+    for raw in (
+        b"",
+        good[:3],
+        good[:20],
+        good[:-1],
+        good + b"x",
+        _framed(b'{"messages":[],"seen":{"r1":-1},"milliseconds":0}'),
+        _framed(b'{"messages":[],"milliseconds":0,"seen":{"r1":-1}}'),
+        _framed(b'{"messages":[],"milliseconds":60000,"seen":null}'),
+        _framed(b'{"messages":[],"milliseconds":-1,"seen":null}'),
+        _framed(b'{"messages":[{"chunks":[],"round":"r","size":-1}],"milliseconds":0,"seen":null}'),
+    ):
+        with pytest.raises(PeerError):
+            read_request(raw)
+    for call in (
+        Call(parcels=tuple(Parcel(round="r", raw=b"") for _ in range(17)), seen=None, wait=0.0),
+        Call(parcels=(Parcel(round="r", raw=b"", chunks=(b"x" * (CHUNK + 1),)),), seen={}, wait=0),
+    ):
+        with pytest.raises(PeerError):
+            read_request(write_request(call))
+    with pytest.raises(PeerError):
+        read_response(write_response(Exchanged(answers=(), messages=())), 1)
+    with pytest.raises(PeerError):
+        read_response(_framed(b'{"answers":[{"reason":null,"wanted":["zz"]}],"sizes":[]}'), 1)
+
+
+class Counting(httpx.BaseTransport):
+    """Counts requests by path."""
+
+    def __init__(self, inner: httpx.BaseTransport) -> None:
+        self.inner = inner
+        self.paths: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """One request."""
+        self.paths.append(request.url.path)
+        return self.inner.handle_request(request)
+
+
+def _run(consortium: Consortium) -> list[str]:
+    """The paths one owner calls in a round, from the invitation to the end."""
+    for number, name in enumerate(("north", "south")):
+        consortium.add_owner(name, people(12, seed=number, first=number * 100), SCHEMA)
+    counting = Counting(consortium.transport)
+    north = consortium.start("north", counting)
+    north.client.inbox({})
+    counting.paths.clear()
+    consortium.aggregator.open_round(consortium.terms())
+    for _ in range(12):
+        north._turn(0.0)
+        consortium.agents["south"].step()
+        consortium.aggregator.work()
+    data = north.journal.round("r1")
+    assert data is not None
+    assert data.state is OwnerState.CLOSED
+    return counting.paths
+
+
+def test_small_deliveries_travel_with_their_message(consortium: Consortium) -> None:
+    """An owner in a round calls the exchange and nothing else, but to fetch the release."""
+    paths = _run(consortium)
+    others = [path for path in paths if path != "/v1/exchange"]
+    assert all(path.startswith("/v1/rounds/r1/release/") for path in others)
+
+
+def test_large_deliveries_come_in_chunks(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is too large to travel with its message is sent chunk by chunk after it."""
+    monkeypatch.setattr("sherd.federation.outbox.MOST_PARTS", 0)
+    assert any("/chunks/" in path for path in _run(consortium))
+
+
+def test_one_refused_message_does_not_stop_the_others(consortium: Consortium) -> None:
+    """Of two rounds' messages in one exchange, the one of an ended round is refused alone."""
+    for number, name in enumerate(("north", "south")):
+        consortium.add_owner(name, people(12, seed=number, first=number * 100), SCHEMA)
+    for round_id in ("r1", "r2"):
+        consortium.aggregator.open_round(consortium.terms(round_id))
+    north = consortium.agents["north"]
+    north._fetch(0.0)
+    north.work()
+    consortium.aggregator.abort("r1")
+    consortium.settle()
+    states = {}
+    for round_id in ("r1", "r2"):
+        data = consortium.store.round(round_id)
+        assert data is not None
+        states[round_id] = data.state
+    assert states == {"r1": RoundState.ABORTED, "r2": RoundState.RELEASED}
+    events = [event for _, _, event, _ in north.journal.audit()]
+    assert events.count("the aggregator refused a message") == 1
