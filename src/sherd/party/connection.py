@@ -37,6 +37,8 @@ class Connection:
         self._inbox: asyncio.Queue[tuple[bytes, bytes]] = asyncio.Queue(WAITING)
         self._news, self._sending = asyncio.Event(), asyncio.Lock()
         self._heard = time.monotonic()
+        # Whether it is us who do not listen, because nobody asks for what has come.
+        self._behind = False
         self._error: SherdError | None = None
         self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._say_alive())]
 
@@ -49,8 +51,9 @@ class Connection:
                     continue
                 if kind == frames.STOP:
                     raise _stopped(self.name, content)
+                self._behind = True
                 await self._inbox.put((kind, content))
-                self._heard = time.monotonic()
+                self._behind, self._heard = False, time.monotonic()
                 self._news.set()
         except SherdError as error:
             self._error = error
@@ -67,7 +70,7 @@ class Connection:
     def _check(self) -> None:
         if self._error is not None:
             raise self._error
-        if time.monotonic() - self._heard > self._timeout:
+        if not self._behind and time.monotonic() - self._heard > self._timeout:
             raise ConnectionFailedError(
                 f"the party '{self.name}' went silent",
                 got=f"nothing for {self._timeout:g} s",
