@@ -150,16 +150,24 @@ def adult() -> tuple[pa.Table, sherd.Schema]:
 def measure(quick: bool) -> dict[str, float]:
     """Every figure, by name."""
     rows = 200_000 if quick else 1_000_000
-    repetitions = 3 if quick else 5
+    repetitions = 3 if quick else 20
     threads = min(2, len(os.sched_getaffinity(0)))
     table, schema = make(rows)
     mask(table, schema, threads)
     found: dict[str, float] = {"rows": rows}
+    # Interleaved and often, so that what disturbs the machine for a while disturbs all alike.
+    works: dict[tuple[str, int], Callable[[], object]] = {}
     for count in (1, threads):
-        ours = best(lambda n=count: mask(table, schema, n), repetitions)  # type: ignore[misc]
-        limit = best(lambda n=count: sort(table, n), repetitions)  # type: ignore[misc]
+        works["ours", count] = lambda n=count: mask(table, schema, n)  # type: ignore[misc]
+        works["limit", count] = lambda n=count: sort(table, n)  # type: ignore[misc]
+    least = dict.fromkeys(works, math.inf)
+    for _ in range(repetitions):
+        for key, work in works.items():
+            least[key] = min(least[key], best(work, 1))
+    for count in (1, threads):
+        ours = least["ours", count]
         found[f"ns per cell, {count} threads"] = ours / rows / COLUMNS * 1e9
-        found[f"times np.sort, {count} threads"] = ours / limit
+        found[f"times np.sort, {count} threads"] = ours / least["limit", count]
         found[f"seconds, {count} threads"] = ours
     found["speed-up of two cores"] = (
         found["seconds, 1 threads"] / found[f"seconds, {threads} threads"]

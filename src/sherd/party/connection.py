@@ -36,7 +36,9 @@ class Connection:
         self._reader, self._writer, self._timeout = reader, writer, timeout
         self._inbox: asyncio.Queue[tuple[bytes, bytes]] = asyncio.Queue(WAITING)
         self._news, self._sending = asyncio.Event(), asyncio.Lock()
-        self._heard, self._unread = time.monotonic(), False
+        self._heard = time.monotonic()
+        # Whether it is us who do not listen, because nobody asks for what has come.
+        self._behind = False
         self._error: SherdError | None = None
         self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._say_alive())]
 
@@ -49,9 +51,9 @@ class Connection:
                     continue
                 if kind == frames.STOP:
                     raise _stopped(self.name, content)
-                self._unread = self._inbox.full()
+                self._behind = True
                 await self._inbox.put((kind, content))
-                self._heard, self._unread = time.monotonic(), False
+                self._behind, self._heard = False, time.monotonic()
                 self._news.set()
         except SherdError as error:
             self._error = error
@@ -68,8 +70,7 @@ class Connection:
     def _check(self) -> None:
         if self._error is not None:
             raise self._error
-        # Whoever waits for us to take what was sent is not silent: we do not listen.
-        if not self._unread and time.monotonic() - self._heard > self._timeout:
+        if not self._behind and time.monotonic() - self._heard > self._timeout:
             raise ConnectionFailedError(
                 f"the party '{self.name}' went silent",
                 got=f"nothing for {self._timeout:g} s",

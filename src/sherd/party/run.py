@@ -131,6 +131,7 @@ class _Party:
         self._account, self._state, self._progress = account, state, progress
         self._meter = meter
         self._terms = terms(settings)
+        self._link: Any = None
 
     def take_part(self, given: Input | None) -> Release | None:
         """The release, or None where this party has it already and helped the others."""
@@ -274,6 +275,8 @@ class _Party:
             for place in range(hosts)
         ]
         link = connect(computing, rank, settings.key, timeout=settings.timeout)
+        # Kept until all have parted: others still need an answer when their link is taken down.
+        self._link = link
         try:
             engine = SpuEngine(
                 link, Randomness.from_system(), owners=owners, wire=channel, meter=self._meter

@@ -99,7 +99,7 @@ def test_numbers_and_results_pass(meeting: Any) -> None:
 def test_a_sender_waits_for_a_busy_party_that_is_alive(meeting: Any) -> None:
     """Longer than the time-out: what counts is being heard, not being quick."""
     meeting.invite("ab")
-    many = np.zeros(12 * frames.MOST[frames.NUMBERS] // 8, np.uint64)
+    many = np.zeros(8 * frames.MOST[frames.NUMBERS] // 8, np.uint64)
 
     def act(channel: Channel, place: int) -> Any:
         if place == 0:
