@@ -59,7 +59,12 @@ def _run(command: list[str], log: str, conditions: Conditions) -> None:
     assert not any(name.partition(".")[0] == "sherd" for name in sys.modules)
     from sherd.cli import main
 
-    main(command)
+    try:
+        main(command)
+    finally:
+        # What measures coverage writes its file when the process ends.
+        most = resource.RLIM_INFINITY
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
 class Spawned:
