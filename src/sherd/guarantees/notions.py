@@ -6,6 +6,7 @@ A k-anonymity-like notion is never called differential privacy.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -46,24 +47,24 @@ def _bound(factor: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Notion:
+class Notion(ABC):
     """Base of the notions: a code, words, and whether it is differential privacy."""
 
     code: ClassVar[str] = "none"
     is_differential_privacy: ClassVar[bool] = False
 
     @classmethod
+    @abstractmethod
     def definition(cls) -> str:
         """What is promised in general, parameters by their names.
 
         >>> KLooseness.definition()[:12]
         'k-looseness:'
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def words(self) -> str:
         """One sentence that says what is promised."""
-        raise NotImplementedError
 
     def as_data(self) -> dict[str, object]:
         """The notion as plain data."""
