@@ -3,10 +3,12 @@
 The published heuristic orders a fragment by the attributes to be kept similar and cuts the
 order into groups; ties are left as they fall. Here the tuples of a fragment are split top-down
 at medians, always by the attribute that promises most, as long as both halves stay large
-enough and *diverse*: no combination of a constraint's values may fill more than 1/k_i of a
-cell, or its tuples could not be spread over the cell's own groups. Within a cell the order is
-random, so tuples that may not meet are not neighbours, and every group of the cell is as good
-for utility as any other.
+enough and *diverse*. No combination of a constraint's values may fill more than 1/k_i of a
+cell, or its tuples could not be spread over the cell's own groups. Where the attribute lies in
+another fragment, that fragment's combinations become alike too, and a group of k_i tuples is
+associated with k_i groups there, whose k_i·k_j tuples must all differ: they may not fill more
+than 1/(k_i·k_j) of the cell. Within a cell the order is random, so tuples that may not meet are
+not neighbours, and every group of the cell is as good for utility as any other.
 
 What an attribute promises. Groups mix the values of one fragment among their tuples. A query
 on x in this fragment and y in another is wrong by how far x and y vary *together* within the
@@ -74,10 +76,10 @@ def _cut(levels, distinct, order, low, high, counts):  # type: ignore[no-untyped
 
 
 @numba.njit(cache=True, nogil=True)
-def _diverse(codes, order, low, high, limit, seen):  # type: ignore[no-untyped-def]
+def _diverse(codes, order, low, high, limits, seen):  # type: ignore[no-untyped-def]
     """Whether no combination of an aspect's values has more than 1/limit of the cell."""
-    most = (high - low) / limit
-    for a in range(codes.shape[0]):
+    for a in range(limits.size):
+        most = (high - low) / limits[a]
         worst = 0
         for i in range(low, high):
             code = codes[a, order[i]]
@@ -105,12 +107,14 @@ def _part(levels, where, order, spare, low, high):  # type: ignore[no-untyped-de
 
 
 @numba.njit(cache=True, nogil=True)
-def split(order, levels, distinct, scores, nominal, asked, weights, codes, limit, least):  # type: ignore[no-untyped-def]
+def split(order, levels, distinct, scores, nominal, asked, weights, codes, limits, held, least):  # type: ignore[no-untyped-def]
     """Reorder ``order`` (a random permutation) into cells; returns how many there are.
 
     ``levels[a]`` are the attributes as small codes with ``distinct[a]`` levels, whose
     places on a scale are ``scores[a]``; query ``q`` weighs ``weights[q]`` and asks about
-    attribute a where ``asked[q, a]``; ``codes`` are the fragment's aspects.
+    attribute a where ``asked[q, a]``; ``codes`` are the fragment's aspects and then those of
+    others, ``limits`` how many tuples must differ in each, and the first ``held[a]`` of them are
+    looked at when a cell is split by attribute a.
     """
     attributes = levels.shape[0]
     counts = np.zeros(scores.shape[1] if attributes else 1, np.int64)
@@ -144,8 +148,8 @@ def split(order, levels, distinct, scores, nominal, asked, weights, codes, limit
                 middle = _part(levels[a], where, order, spare, low, high)
                 if (
                     min(middle - low, high - middle) < least
-                    or not _diverse(codes, spare, low, middle, limit, seen)
-                    or not _diverse(codes, spare, middle, high, limit, seen)
+                    or not _diverse(codes, spare, low, middle, limits[: held[a]], seen)
+                    or not _diverse(codes, spare, middle, high, limits[: held[a]], seen)
                 ):
                     continue
                 order[low:high] = spare[low:high]

@@ -140,21 +140,21 @@ class Constraints:
 
         A group mixes the values of its fragment among its tuples. That does no harm to a query
         over several fragments where the tuples agree in *any one* of its attributes, be it one
-        that lies in another fragment. An attribute to be kept similar is a wish for itself, as
-        heavy as the whole workload, and the queries that ask about it count twice. Queries
-        that do not touch the fragment, or nothing else, are answered exactly here.
+        that lies in another fragment. An attribute to be kept similar is a wish for itself, half
+        again as heavy as the whole workload, and the queries that ask about it count twice.
+        Queries that do not touch the fragment, or nothing else, are answered exactly here.
 
         >>> asked = Asked(attributes=("a", "c"))
         >>> given = Constraints(constraints=(("a", "b"),), workload=(asked,))
         >>> [(wish.attributes, wish.weight) for wish in given.wishes(["a"], ["a", "d"])]
-        [(('a',), 1.0), (('a', 'c'), 2.0)]
+        [(('a',), 1.5), (('a', 'c'), 2.0)]
         """
         crossing = [
             asked for asked in self.workload if 0 < len({*names} & {*asked.attributes})
             < len(asked.attributes)
         ]  # fmt: skip
-        total = max(1.0, sum(asked.weight for asked in self.workload))
-        found = [Asked(attributes=(name,), weight=total) for name in similar if name in names]
+        heavy = _SIMILAR * max(1.0, sum(asked.weight for asked in self.workload))
+        found = [Asked(attributes=(name,), weight=heavy) for name in similar if name in names]
         found += [
             replace(asked, weight=_SIMILAR_QUERIES * asked.weight)
             if {*similar} & {*asked.attributes}
@@ -219,7 +219,7 @@ class Constraints:
         )
 
 
-_SIMILAR_QUERIES = 2.0
+_SIMILAR, _SIMILAR_QUERIES = 1.5, 2.0
 _KEYS = ("constraints", "dependencies", "together", "affinity", "workload")
 PLAN_KEYS = ("fragments", "sizes", "looseness", "similar")
 """Settings of the plan that may stand in the same file."""

@@ -84,6 +84,7 @@ class Cells:
         similar: Sequence[str],
     ) -> None:
         self._shape = shape
+        self._fragments = fragments
         self._wishes = [constraints.wishes(similar, names) for names in fragments]
         named = dict.fromkeys(name for wishes in self._wishes for name in _attributes(wishes))
         self._scales = {
@@ -114,12 +115,14 @@ class Cells:
     def _split(self, order: Ints, f: int, wishes: Sequence[Asked]) -> None:
         from sherd.fragments.cells import split
 
-        names = _attributes(wishes)
+        names, held = _attributes(wishes), self._fragments[f]
         if not names:
             return
         scales = [self._scales[name] for name in names]
-        own = self._shape.aspects_from
-        size = int(self._shape.sizes[f])
+        shape, size = self._shape, int(self._shape.sizes[f])
+        own = list(range(shape.aspects_from[f], shape.aspects_from[f + 1]))
+        others = [int(a) for a in shape.reach_aspect[shape.reach_source == f]]
+        beside = shape.sizes[shape.aspect_fragment[others]]
         split(
             order,
             np.stack([scale.levels for scale in scales]),
@@ -128,8 +131,9 @@ class Cells:
             np.asarray([scale.nominal for scale in scales], np.bool_),
             np.asarray([[name in wish.attributes for name in names] for wish in wishes], np.bool_),
             np.asarray([wish.weight for wish in wishes], np.float64),
-            np.ascontiguousarray(self._shape.codes[:, own[f] : own[f + 1]].T),
-            float(size),
+            np.ascontiguousarray(shape.codes[:, own + others].T),
+            np.concatenate([np.full(len(own), float(size)), size * beside.astype(np.float64)]),
+            np.asarray([len(own) + (name not in held) * len(others) for name in names], np.int64),
             max(_LEAST_CELL, 4 * size),
         )
 

@@ -52,14 +52,14 @@ def test_wishes_are_the_queries_that_leave_a_fragment() -> None:
     assert beside == {("a", "c"): 1.0, ("c", "d"): 2.0}
 
 
-def test_similar_attributes_wish_as_much_as_the_whole_workload() -> None:
+def test_similar_attributes_wish_for_more_than_the_whole_workload() -> None:
     """They come first in their own fragment, and queries about them count twice everywhere."""
     given = Constraints(
         constraints=(("a", "b"),),
         workload=(Asked(attributes=("a", "c")), Asked(attributes=("c", "d"), weight=2.0)),
     )
     inside = {wish.attributes: wish.weight for wish in given.wishes(["a"], ["a", "b"])}
-    assert inside == {("a",): 3.0, ("a", "c"): 2.0}
+    assert inside == {("a",): 4.5, ("a", "c"): 2.0}
     beside = {wish.attributes: wish.weight for wish in given.wishes(["a"], ["c"])}
     assert beside == {("a", "c"): 2.0, ("c", "d"): 2.0}
 
