@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -143,16 +144,22 @@ class Outcome:
 
     ``tables`` maps a file's stem to its table; a masked table is called ``data``.
     ``facts`` goes to the manifest: only what the guarantee covers or the plan says.
-    ``order`` gives, for each released row of ``data``, the input row it came from; None
-    where released rows are not records. ``record`` is what the owner keeps in private so that
-    another release can follow this one, where keys were given (``Run.keys``).
+    ``order_of`` gives, for each released row of ``data``, the input row it came from; None
+    where released rows are not records. Few ask for it, so it is worked out when asked for.
+    ``record`` is what the owner keeps in private so that another release can follow this one,
+    where keys were given (``Run.keys``).
     """
 
     tables: Mapping[str, pa.Table]
     facts: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
-    order: Any = None
+    order_of: Callable[[], Any] | None = None
     record: Any = None
+
+    @cached_property
+    def order(self) -> Any:
+        """The input row behind every released row, or None."""
+        return None if self.order_of is None else self.order_of()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -229,15 +229,15 @@ def _make(
             f"the method '{plan.method}' keeps no record of who is where",
             do="leave out the key, or choose the method fragment",
         )
-    order = outcome.order
-    if order is not None and prepared.kept is not None:
-        order = prepared.kept[order]
+    order_of, kept = outcome.order_of, prepared.kept
+    if order_of is not None and kept is not None:
+        order_of = lambda: kept[outcome.order]  # noqa: E731 - worked out when asked for
     manifest = manifest_of(schema, plan, guarantee, settings, reservation)
     return Release(
         tables=outcome.tables,
         manifest={**manifest, "facts": dict(outcome.facts)},
         findings=outcome.findings,
-        order=order,
+        order_of=order_of,
         record=outcome.record,
     )
 

@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from sherd.errors import FormatError, OutputExistsError, SherdError, StorageErro
 from sherd.tables.files import sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
@@ -45,9 +46,14 @@ class Release:
     tables: Mapping[str, pa.Table]
     manifest: Mapping[str, Any]
     findings: tuple[Finding, ...] = ()
-    order: Any = field(default=None, repr=False)
+    order_of: Callable[[], Any] | None = field(default=None, repr=False)
     record: Any = field(default=None, repr=False)
     original: Any = field(default=None, repr=False)
+
+    @cached_property
+    def order(self) -> Any:
+        """The input row behind each released row, or None where these are not records."""
+        return None if self.order_of is None else self.order_of()
 
     @property
     def table(self) -> Any:

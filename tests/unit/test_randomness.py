@@ -217,11 +217,20 @@ def test_permutation_keeps_separate_runs_apart() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 1000, order.BLOCK, order.BLOCK + 1, 3 * order.BLOCK])
-def test_shuffle_is_a_permutation_and_its_inverse(n: int, threads: int) -> None:
+def test_shuffle_is_a_permutation(n: int, threads: int) -> None:
     """Every row has one place and every place one row, whatever the blocks."""
-    rows, places = Randomness.from_system().shuffle(n, threads)
+    rows = Randomness.from_system().shuffle(n, threads)
+    assert rows.dtype == np.uint32
     assert np.array_equal(np.sort(rows), np.arange(n))
-    assert np.array_equal(places[rows], np.arange(n))
+    assert np.array_equal(order.inverse(rows)[rows], np.arange(n))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_shuffle_does_not_depend_on_the_number_of_threads(threads: int) -> None:
+    """Ranges of keys that are sorted apart come out as if sorted together."""
+    n = order.BLOCK + 17
+    alone = Randomness.seeded(5).shuffle(n)
+    assert np.array_equal(Randomness.seeded(5).shuffle(n, threads), alone)
 
 
 def test_shuffles_of_four_are_uniform() -> None:
@@ -229,7 +238,7 @@ def test_shuffles_of_four_are_uniform() -> None:
     made = Randomness.seeded(13)
     seen = dict.fromkeys(itertools.permutations(range(4)), 0)
     for _ in range(12_000):
-        seen[tuple(made.shuffle(4)[0].tolist())] += 1
+        seen[tuple(made.shuffle(4).tolist())] += 1
     assert chi_squared(np.array(list(seen.values()))) < CHI_23
 
 
@@ -238,9 +247,8 @@ def test_shuffle_settles_equal_keys_by_further_bits(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(order, "BLOCK", 2)
     # Two keys of 32 bits a word: rows 0, 1, 3 and 4 have the key 5, row 2 has 4.
     given = [[5 << 32 | 5, 5 << 32 | 4, 5], [4, 4, 2, 1], [4, 3, 2, 1]]
-    rows, places = order.shuffle(lambda _: np.array(given.pop(0), np.uint64), 5, 2)
+    rows = order.shuffle(lambda _: np.array(given.pop(0), np.uint64), 5, 2)
     assert rows.tolist() == [2, 4, 3, 1, 0]
-    assert places[rows].tolist() == [0, 1, 2, 3, 4]
     assert given == []
 
 

@@ -65,7 +65,9 @@ def test_findings_and_order_are_never_saved(tmp_path: Path) -> None:
     from sherd.method import Finding
 
     secret = Finding(name="secret-finding", value=1, meaning="m")
-    folder = _release(findings=(secret,), order=[1, 0], original="raw").save(tmp_path / "out")
+    folder = _release(findings=(secret,), order_of=lambda: [1, 0], original="raw").save(
+        tmp_path / "out"
+    )
     text = b"".join(p.read_bytes() for p in folder.iterdir())
     assert b"secret-finding" not in text
     assert Release.load(folder).order is None

@@ -11,6 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ from sherd.methods.allocation import cluster_sizes, epsilons
 from sherd.methods.columns import ColumnJob, mask_column
 from sherd.methods.noise import Scales
 from sherd.methods.promise import Promise, promise
+from sherd.randomness.order import inverse
 from sherd.tables.axis import Axis
 from sherd.tables.coding import arrow_array
 from sherd.tables.observed import axis_of
@@ -189,9 +191,9 @@ class Masking:
         rows = table.num_rows
         # Half the memory of 64-bit row numbers, which no table that fits a machine needs.
         if run.shuffle:
-            order, places = run.randomness.shuffle(rows, run.threads)
+            places = run.randomness.shuffle(rows, run.threads)
         else:
-            order = places = np.arange(rows, dtype=np.uint32)
+            places = np.arange(rows, dtype=np.uint32)
         masked: dict[str, pa.Array] = {}
         findings: list[Finding] = []
         # One piece of memory a worker for all its columns, so that the system need not give
@@ -209,8 +211,9 @@ class Masking:
                 masked[job.axis.name] = column
                 findings += found
                 run.progress("masking", done, len(jobs))
+        order_of = cache(lambda: inverse(places))
         columns = [
-            masked[name] if name in masked else table.column(name).take(arrow_array(order))
+            masked[name] if name in masked else table.column(name).take(arrow_array(order_of()))
             for name in table.column_names
         ]
         data = pa.table(columns, names=table.column_names)
@@ -218,7 +221,7 @@ class Masking:
             tables={"data": data},
             facts={"rows": rows},
             findings=(*_in_all(findings, jobs, masked), *findings),
-            order=order,
+            order_of=order_of,
         )
 
     def _jobs(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> list[ColumnJob]:

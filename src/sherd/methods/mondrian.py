@@ -179,7 +179,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
             "bins": stated_bins(plan, schema) if l > 1 else {},
         },
         findings=_findings(n, m, cells.count),
-        order=kept[rows],
+        order_of=lambda: kept[rows],
     )
 
 

@@ -105,7 +105,7 @@ def rank(
         words = np.empty(rows, np.uint64)
     gaps = []
     filled = 0
-    for start, positions, missing in encode(column, axis, missing_values):
+    for start, positions, missing in encode(column, axis, missing_values, words.view(np.int64)):
         block = positions.view(np.uint64)
         place = places[start : start + len(block)]
         if missing is not None:

@@ -37,7 +37,8 @@ def permutation(source: Source, n: int) -> NDArray[np.int64]:
     if same.any():
         tied[1:] |= same
         tied[:-1] |= same
-        _settle(source, order, keys, np.flatnonzero(tied))
+        places = np.flatnonzero(tied)
+        _settle(source, order, keys[places], places)
     return order
 
 
@@ -45,17 +46,18 @@ BLOCK = 1 << 17
 """Rows a thread works on at once: their keys and places stay in its cache."""
 
 
-def shuffle(source: Source, n: int, threads: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """A uniform permutation of fewer than 2**32 rows, and its inverse, on several threads.
+def shuffle(source: Source, n: int, threads: int) -> NDArray[np.uint32]:
+    """A uniform permutation of fewer than 2**32 rows, on several threads.
 
     A key is 32 bits at first, half of what ``permutation`` draws, since drawing is the slow
     part; among a million rows about a hundred pairs then need more.
     """
     bits = np.uint64(max(n - 1, 0).bit_length())
     keys = source((n + 1) // 2).view(np.uint32)[:n]
-    packed = np.empty(n, np.uint64)
-    order, places = np.empty(n, np.uint32), np.empty(n, np.uint32)
+    order = np.empty(n, np.uint32)
     tied: list[NDArray[np.int64]] = []
+    packed = np.empty(n, np.uint64)
+    low = (np.uint64(1) << bits) - np.uint64(1)
 
     def pack(start: int) -> None:
         part = packed[start : start + BLOCK]
@@ -68,9 +70,9 @@ def shuffle(source: Source, n: int, threads: int) -> tuple[NDArray[np.uint32], N
         same = ranks[1:] == ranks[:-1]
         if same.any():
             tied.append(np.flatnonzero(same) + start)
-        rows = (part & ((np.uint64(1) << bits) - np.uint64(1))).view(np.int64)
-        order[start : start + len(part)] = rows
-        places[rows] = np.arange(start, start + len(part), dtype=np.uint32)
+        np.bitwise_and(
+            part, low, out=order[start : start + len(part)], dtype=np.uint64, casting="unsafe"
+        )
 
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         list(pool.map(pack, range(0, n, BLOCK)))
@@ -79,9 +81,19 @@ def shuffle(source: Source, n: int, threads: int) -> tuple[NDArray[np.uint32], N
     if tied:
         first = np.concatenate(tied)
         doubtful = np.union1d(first, first + 1)
-        _settle(source, order, packed >> bits, doubtful)
-        places[order[doubtful]] = doubtful
-    return order, places
+        _settle(source, order, packed[doubtful] >> bits, doubtful)
+    return order
+
+
+def inverse(order: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The permutation that undoes another.
+
+    >>> inverse(np.array([2, 0, 1], np.uint32)).tolist()
+    [1, 2, 0]
+    """
+    found = np.empty(len(order), np.uint32)
+    found[order] = np.arange(len(order), dtype=np.uint32)
+    return found
 
 
 def _settle(
@@ -90,9 +102,9 @@ def _settle(
     keys: NDArray[np.uint64],
     places: NDArray[np.int64],
 ) -> None:
-    """Order the rows at ``places``, which share keys with a neighbour, by further bits."""
+    """Order the rows at ``places``, whose keys a neighbour has as well, by further bits."""
     run = np.zeros(places.size, dtype=np.int64)
-    run[1:] = np.cumsum(keys[places[1:]] != keys[places[:-1]])
+    run[1:] = np.cumsum(keys[1:] != keys[:-1])
     while True:
         more = source(places.size)
         by_key = np.lexsort((more, run))

@@ -112,8 +112,8 @@ class Randomness:
         _require(n >= 0, "the length of a permutation is negative", "from 0", str(n))
         return order.permutation(self.words, n)
 
-    def shuffle(self, n: int, threads: int = 1) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        """A permutation as above and its inverse, in half the memory, on several threads."""
+    def shuffle(self, n: int, threads: int = 1) -> NDArray[np.uint32]:
+        """A permutation as above, in half the memory, on several threads."""
         _require(
             0 <= n < 2**32, "the length of a shuffle does not fit", "from 0 to 2**32 - 1", str(n)
         )

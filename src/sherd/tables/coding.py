@@ -26,26 +26,38 @@ if TYPE_CHECKING:
 BLOCK = 1 << 18
 """Rows coded at once: large enough that threads seldom wait for each other between numpy's
 calls, small beside the table."""
+LONG_BLOCK = 1 << 20
 
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def encode(
-    column: pa.ChunkedArray, axis: Axis, missing_values: Sequence[str] = ()
+    column: pa.ChunkedArray,
+    axis: Axis,
+    missing_values: Sequence[str] = (),
+    out: NDArray[np.int64] | None = None,
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.bool_] | None]]:
-    """Blocks of (first row, positions from 0 to axis.steps, which cells are missing or None)."""
+    """Blocks of (first row, positions from 0 to axis.steps, which cells are missing or None).
+
+    With ``out``, an item a row, a block's positions lie there, at its rows.
+    """
     start = 0
     table = _LabelTable(axis, missing_values) if axis.labels is not None else None
     for part in column.chunks:
         chunk = part if table is None else table.dictionary(part)
-        for offset in range(0, len(chunk), BLOCK):
-            block = chunk.slice(offset, BLOCK)
+        # Numbers that are worked on in place need no other memory, and longer calls.
+        plain = part.type in (pa.float64(), pa.int64()) and not part.null_count
+        size = LONG_BLOCK if out is not None and table is None and plain else BLOCK
+        for offset in range(0, len(chunk), size):
+            block = chunk.slice(offset, size)
+            rows = slice(start, start + len(block))
+            into = np.empty(len(block), np.int64) if out is None else out[rows]
             if table is not None:
-                positions, missing = table.positions(block)
+                missing = table.positions(block, into)
             else:
-                positions, missing = _measured(block, axis)
-            yield start, positions, missing
+                missing = _measured(block, axis, into)
+            yield start, into, missing
             start += len(block)
 
 
@@ -94,11 +106,12 @@ class _LabelTable:
         # A dictionary may hold labels that no cell has: only a cell's label is refused.
         return _UNLISTED if code is None else code
 
-    def positions(self, block: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    def positions(self, block: pa.Array, found: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Put positions into ``found``; which cells are missing."""
         indices = numpy_array(block.indices)
         if block.indices.null_count:
             indices = np.where(nulls(block.indices), len(self.codes) - 1, indices)
-        found = self.codes[indices]
+        np.take(self.codes, indices, out=found, mode="clip")  # they are in range, so none is
         missing = found < 0
         if missing.any() and (found == _UNLISTED).any():
             raise TableError(
@@ -106,7 +119,7 @@ class _LabelTable:
                 must="one of the listed values",
                 do="add them to `values`, name one as `other`, or set `outside: drop`",
             )
-        return found, (missing if missing.any() else None)
+        return missing if missing.any() else None
 
 
 def texts(values: pa.Array) -> list[str | None]:
@@ -130,23 +143,33 @@ def texts(values: pa.Array) -> list[str | None]:
     return found
 
 
-def _measured(block: pa.Array, axis: Axis) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+_UNIT = 2.0**52
+"""From here on floats are whole numbers, and their last 52 bits say by how much they exceed it."""
+
+
+def _measured(block: pa.Array, axis: Axis, found: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """Put positions into ``found``, all in its own memory; which cells are missing."""
     numbers, missing = in_units(block, axis.name, axis.type)
     per_unit = 1 / axis.step
     if numbers.dtype == np.int64 and per_unit == 1:
-        found = np.clip(numbers, axis.low, axis.high)
+        np.clip(numbers, axis.low, axis.high, out=found)
         found -= axis.low
-        return found, missing
+        return missing
+    scaled = found.view(np.float64)
     with np.errstate(over="ignore"):  # a product beyond the floats is infinite, and clipped
-        scaled = numbers * float(per_unit)
+        np.multiply(numbers, float(per_unit), out=scaled)
     np.rint(scaled, out=scaled)
     np.clip(scaled, axis.low, axis.high, out=scaled)
     scaled -= axis.low
-    gaps = np.isnan(scaled)
-    if gaps.any():
-        scaled[gaps] = 0
+    # Whole and at most 2**36 by now (see ``Axis``), so nothing is rounded.
+    scaled += _UNIT
+    # Clipped, only what is not a number is not finite, and then neither is the sum.
+    if np.isnan(np.add.reduce(scaled)):
+        gaps = np.isnan(scaled)
+        scaled[gaps] = _UNIT
         missing = gaps if missing is None else missing | gaps
-    return scaled.astype(np.int64), missing
+    found -= np.float64(_UNIT).view(np.int64)
+    return missing
 
 
 def unreadable(name: str, declared: Type, kind: pa.DataType) -> TableError:
