@@ -35,6 +35,10 @@ from sherd.randomness import Randomness
 from sherd.tables.schema import Missing
 
 TARGETS = {"adult": "income", "nursery": "class"}
+LIMITS = {45_222: (180, 1500), 500_000: (1500, None)}
+"""Of Adult between two parties: seconds, and MB sent."""
+ALONE_LIMIT = 5.0
+missed: list[str] = []
 
 
 def worker(case: dict[str, Any], rank: int, folder: Path) -> None:
@@ -150,6 +154,11 @@ def main() -> None:
         for step, one in found["steps"].items():
             print(f"  {step:28} {one['seconds']:8.1f} s {one['sent'] / 1e6:9.1f} MB "
                   f"{one['messages']:7} messages", flush=True)  # fmt: skip
+        if (given.table, given.parties) == ("adult", 2) and records in LIMITS:
+            seconds, megabytes = LIMITS[records]
+            limit("seconds", found["seconds"], seconds)
+            if megabytes:
+                limit("MB", found["sent"] / 1e6, megabytes)
     if len(seen) > 1:
         x = [records / 1e5 for records, _ in seen]
         for name, column, unit in (
@@ -158,6 +167,15 @@ def main() -> None:
             slope, start = np.polyfit(x, [found[column] / unit for _, found in seen], 1)
             print(f"{name}: {start:.1f} + {slope:.1f} for each 100,000 records")
     alone(given.table, max(given.records))
+    if missed:
+        raise SystemExit(1)
+
+
+def limit(what: str, found: float, most: float) -> None:
+    """Say whether a limit is kept."""
+    if found > most:
+        missed.append(what)
+    print(f"  {what}: {found:.4g}, at most {most:g}: {'yes' if found <= most else 'MISSED'}")
 
 
 def alone(name: str, records: int) -> None:
@@ -168,8 +186,10 @@ def alone(name: str, records: int) -> None:
     plan = sherd.Plan(method="diffgen", epsilon=1.0, h=10, class_attribute=TARGETS[name])
     begin, used = time.perf_counter(), time.process_time()
     diffgen.partition_of(table, schema, plan, Run(randomness=Randomness.from_system()))
-    print(f"diffgen alone, {records} records: {time.perf_counter() - begin:.2f} s "
+    seconds = time.perf_counter() - begin
+    print(f"diffgen alone, {records} records: {seconds:.2f} s "
           f"({time.process_time() - used:.2f} s of processor time)")  # fmt: skip
+    limit("seconds", seconds, ALONE_LIMIT)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def measure(given: Registered, scorer: Scorer, way: str, seed: int) -> tuple[flo
     constraints = given.told(told)
     similar = given.similar
     if search.strategy == "nearest":
-        similar = tuple(constraints.weights(similar))
+        similar = constraints.asked_about(similar)
     made = associate(
         given.table, given.schema, constraints, given.fragments, given.sizes,
         similar=similar, search=search, randomness=Randomness.seeded(seed),

@@ -46,7 +46,7 @@ def measure(given: Case, search: Search, everything: bool, seed: int) -> tuple[f
     constraints, similar = given.constraints, given.similar
     if search.strategy == "nearest":
         if everything:
-            similar = tuple(constraints.weights(similar))
+            similar = constraints.asked_about(similar)
         constraints = replace(constraints, workload=())
     made = associate(
         given.table, given.schema, constraints, given.fragments, given.sizes,
@@ -89,12 +89,16 @@ def main() -> int:
 def judged(given: Case, found: dict[str, tuple[float, np.ndarray]]) -> int:
     """How many of the limits are missed; each is printed."""
     left, utility = found["cells (ours)"]
-    none = [u for (_, ordered), u in zip(given.queries, utility[4:], strict=True) if ordered == 0]
+    kinds = [ordered for _, ordered in given.queries]
+    one, none = (
+        [u for kind, u in zip(kinds, utility[4:], strict=True) if kind == ordered]
+        for ordered in (1, 0)
+    )
     published = [(share, mean) for label, (share, mean) in found.items() if "cells" not in label]
     limits = {
         "at most 0.5 % left out": left <= 0.005,
         "utility above 95 % with two ordered attributes": utility[0] > 0.95,
-        "utility above 80 % with one, on average": utility[1] > 0.80,
+        "utility above 80 % with one, for every query": min(one) > 0.80,
         "utility above 0 with none, for every query": min(none) > 0,
         "fewer left out than by any published variant": all(left < p for p, _ in published),
         "more utility over all queries than any": all(utility[3] > m[3] for _, m in published),

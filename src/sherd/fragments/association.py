@@ -7,10 +7,10 @@ heterogeneity induces a k-loose association for k = min k_i·k_j. Departures fro
 - Property 4.6 is restricted to the fragments that hold attributes of the constraint; as
   printed, a fragment outside the constraint satisfies it for nothing.
 - The heuristic of Figures 8 and 9 is mended (see ``placement``) and takes a window.
-- The default strategy ``cells`` is ours: homes come from cells of alike tuples (see
-  ``cells``), the fragments that matter most are chosen first, frequent values are placed
-  first, a group is refused at once where it already
-  reaches the tuple's values in another fragment, and probes widen step by step.
+- The default strategy ``cells`` is ours: homes come from cells of tuples that are alike in
+  what is asked about, in whichever fragment it lies (see ``cells``), the fragments that matter
+  most are chosen first, frequent values are placed first, a group is refused at once where it
+  already reaches the tuple's values in another fragment, and probes widen step by step.
 - Under-quota groups are filled from over-quota ones before they are dissolved, and tuples
   taken out are tried once more.
 - What comes out is checked by enumeration before it is returned.
@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sherd.errors import InternalError
-from sherd.fragments.codes import combined, positions
+from sherd.fragments.codes import combined
 from sherd.fragments.feasibility import relevant
+from sherd.fragments.homes import Cells, Homes, Ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
     import pyarrow as pa
@@ -40,11 +41,7 @@ if TYPE_CHECKING:
 Strategy = Literal["cells", "nearest"]
 STRATEGIES: tuple[Strategy, ...] = ("cells", "nearest")
 _EVERY = 1 << 40
-_LEVELS = 256
-_LEAST_CELL = 50
 _TRIES = ((50, 400), (200, 24), (2000, 6), (_EVERY, 1))
-_LARGE_TABLE = 200_000
-_TIERS = (0.25, 0.5, 0.75, 0.875, 0.9375)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,19 +124,22 @@ def associate(
                 )
             )
         return _joined(cut, parts, table.num_rows)
-    weights = constraints.weights(similar)
     turn = list(range(len(fragments)))
     if search.strategy == "cells":
         # what matters least for utility is chosen last, when least can be chosen
-        turn.sort(key=lambda f: -sum(weights.get(name, 0.0) for name in fragments[f]))
+        turn.sort(key=lambda f: -sum(w.weight for w in constraints.wishes(similar, fragments[f])))
     fragments, sizes = [fragments[f] for f in turn], [sizes[f] for f in turn]
     shape = problem_shape(table, constraints, fragments, sizes)
+    homes: Homes = (
+        Cells(table, schema, shape, fragments, constraints, similar)
+        if search.strategy == "cells"
+        else Ordered(table, schema, shape, fragments, constraints.asked_about(similar))
+    )
     tries = next(tries for rows, tries in _TRIES if table.num_rows <= rows)
     best: Association | None = None
     for attempt in range(tries):
         progress("placing tuples", attempt, tries)
-        homes, order = _homes(table, schema, shape, fragments, weights, search, randomness)
-        found = _place(shape, homes, order, search, randomness)
+        found = _place(shape, *homes.draw(randomness), search, randomness)
         if best is None or found.suppressed < best.suppressed:
             best = found
         if best.suppressed == 0:
@@ -251,93 +251,6 @@ def empty_state(shape: Any) -> Any:
         aspect_filter=np.zeros(int(groups[shape.aspect_fragment].sum()), np.uint64),
         reach_filter=np.zeros(int(groups[shape.reach_source].sum()), np.uint64),
     )
-
-
-def _homes(
-    table: pa.Table,
-    schema: Schema,
-    shape: Any,
-    fragments: Sequence[Sequence[str]],
-    weights: Mapping[str, float],
-    search: Search,
-    randomness: Randomness,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Step 1: the group every tuple would best go to, and the order tuples are placed in."""
-    rows = table.num_rows
-    homes = np.empty((len(fragments), rows), np.int64)
-    for f, names in enumerate(fragments):
-        order = randomness.permutation(rows)
-        wished = [name for name in weights if name in names]
-        ranks = [positions(table, schema[name]) for name in wished]
-        if search.strategy == "cells":
-            order = _cells(order, schema, shape, f, wished, ranks, weights)
-        else:
-            for rank in reversed(ranks):
-                order = order[np.argsort(rank[order], kind="stable")]
-        homes[f, order] = np.arange(rows) * int(shape.groups[f]) // max(1, rows)
-    order = randomness.permutation(rows)
-    if search.strategy == "cells":
-        # frequent values are hardest to place, so they come while there is most room
-        share = np.zeros(rows)
-        for codes in shape.codes.T:
-            share += np.bincount(codes)[codes]
-        if rows > _LARGE_TABLE:
-            # tier by tier; within one by home, so that what is placed next is near in memory
-            share = np.searchsorted(np.quantile(share, _TIERS), share)
-            order = order[np.argsort(homes[0, order], kind="stable")]
-        order = order[np.argsort(-share[order], kind="stable")]
-    return homes, order
-
-
-def _cells(
-    order: npt.NDArray[np.int64],
-    schema: Schema,
-    shape: Any,
-    f: int,
-    wished: Sequence[str],
-    ranks: Sequence[npt.NDArray[np.int64]],
-    weights: Mapping[str, float],
-) -> npt.NDArray[np.int64]:
-    from sherd.fragments.cells import split
-    from sherd.fragments.constraints import SIMILAR_WEIGHT
-    from sherd.tables.schema import Type
-
-    rows = len(order)
-    levels = np.empty((len(wished), rows), np.int64)
-    scores = np.zeros((len(wished), _LEVELS))
-    distinct = np.zeros(len(wished), np.int64)
-    nominal = np.zeros(len(wished), np.bool_)
-    for at, (name, rank) in enumerate(zip(wished, ranks, strict=True)):
-        counts = np.bincount(rank)
-        before = np.cumsum(counts) - counts
-        if len(counts) > _LEVELS:
-            # quantiles: a level is a run of values that starts in the same part of the order
-            level_of = before * _LEVELS // max(1, rows)
-            levels[at] = level_of[rank]
-            distinct[at] = _LEVELS
-            scores[at] = (np.arange(_LEVELS) + 0.5) / _LEVELS
-        else:
-            levels[at] = rank
-            distinct[at] = len(counts)
-            scores[at, : len(counts)] = (before + counts / 2) / max(1, rows)
-        few = len(counts) <= 32
-        nominal[at] = schema[name].type in (Type.CATEGORY, Type.TEXT, Type.BOOLEAN) or (
-            few and weights[name] >= SIMILAR_WEIGHT
-        )
-    own = shape.aspects_from
-    order = np.ascontiguousarray(order, np.int64)
-    split(
-        order,
-        levels,
-        distinct,
-        scores,
-        nominal,
-        np.asarray([weights[name] for name in wished], np.float64),
-        np.ascontiguousarray(shape.codes[:, own[f] : own[f + 1]].T),
-        float(shape.sizes[f]),
-        max(_LEAST_CELL, 4 * int(shape.sizes[f])),
-    )
-    return order
 
 
 def _place(

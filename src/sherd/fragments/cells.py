@@ -1,12 +1,20 @@
 """Cells of alike tuples, compiled: where our own placement strategy starts from.
 
 The published heuristic orders a fragment by the attributes to be kept similar and cuts the
-order into groups; ties are left as they fall. Here a fragment is split top-down at medians,
-always by the attribute that still varies most (weighted by how much it is asked about),
-as long as both halves stay large enough and *diverse*: no combination of a constraint's
-values may fill more than 1/k_i of a cell, or its tuples could not be spread over the
-cell's own groups. Within a cell the order is random, so tuples that may not meet are not
-neighbours, and every group of the cell is as good for utility as any other.
+order into groups; ties are left as they fall. Here the tuples of a fragment are split top-down
+at medians, always by the attribute that promises most, as long as both halves stay large
+enough and *diverse*. No combination of a constraint's values may fill more than 1/k_i of a
+cell, or its tuples could not be spread over the cell's own groups. Where the attribute lies in
+another fragment, that fragment's combinations become alike too, and a group of k_i tuples is
+associated with k_i groups there, whose k_i·k_j tuples must all differ: they may not fill more
+than 1/(k_i·k_j) of the cell. Within a cell the order is random, so tuples that may not meet are
+not neighbours, and every group of the cell is as good for utility as any other.
+
+What an attribute promises. Groups mix the values of one fragment among their tuples. A query
+on x in this fragment and y in another is wrong by how far x and y vary *together* within the
+groups, so it is enough that the tuples agree in x or in y, whichever fragment holds y. The error
+of a query is taken as the product over its attributes of how much of each one's variation is left
+in the cell, and an attribute promises the sum of the errors of the queries that ask about it.
 """
 
 from __future__ import annotations
@@ -37,6 +45,20 @@ def _varies(levels, score, nominal, order, low, high, counts):  # type: ignore[n
 
 
 @numba.njit(cache=True, nogil=True)
+def _promise(left, asked, weights, wish):  # type: ignore[no-untyped-def]
+    """What each attribute promises, of which the share ``left`` of its variation is in a cell."""
+    wish[:] = 0.0
+    for q in range(weights.size):
+        error = weights[q]
+        for a in range(left.size):
+            if asked[q, a]:
+                error *= left[a]
+        for a in range(left.size):
+            if asked[q, a]:
+                wish[a] += error
+
+
+@numba.njit(cache=True, nogil=True)
 def _cut(levels, distinct, order, low, high, counts):  # type: ignore[no-untyped-def]
     """The last level of the lower half, cut as near to the middle as levels allow; or -1."""
     counts[:distinct] = 0
@@ -54,10 +76,10 @@ def _cut(levels, distinct, order, low, high, counts):  # type: ignore[no-untyped
 
 
 @numba.njit(cache=True, nogil=True)
-def _diverse(codes, order, low, high, limit, seen):  # type: ignore[no-untyped-def]
+def _diverse(codes, order, low, high, limits, seen):  # type: ignore[no-untyped-def]
     """Whether no combination of an aspect's values has more than 1/limit of the cell."""
-    most = (high - low) / limit
-    for a in range(codes.shape[0]):
+    for a in range(limits.size):
+        most = (high - low) / limits[a]
         worst = 0
         for i in range(low, high):
             code = codes[a, order[i]]
@@ -85,11 +107,14 @@ def _part(levels, where, order, spare, low, high):  # type: ignore[no-untyped-de
 
 
 @numba.njit(cache=True, nogil=True)
-def split(order, levels, distinct, scores, nominal, weights, codes, limit, least):  # type: ignore[no-untyped-def]
+def split(order, levels, distinct, scores, nominal, asked, weights, codes, limits, held, least):  # type: ignore[no-untyped-def]
     """Reorder ``order`` (a random permutation) into cells; returns how many there are.
 
     ``levels[a]`` are the attributes as small codes with ``distinct[a]`` levels, whose
-    places on a scale are ``scores[a]``; ``codes`` are the fragment's aspects.
+    places on a scale are ``scores[a]``; query ``q`` weighs ``weights[q]`` and asks about
+    attribute a where ``asked[q, a]``; ``codes`` are the fragment's aspects and then those of
+    others, ``limits`` how many tuples must differ in each, and the first ``held[a]`` of them are
+    looked at when a cell is split by attribute a.
     """
     attributes = levels.shape[0]
     counts = np.zeros(scores.shape[1] if attributes else 1, np.int64)
@@ -103,6 +128,7 @@ def split(order, levels, distinct, scores, nominal, weights, codes, limit, least
     stack = [(0, order.size)]
     cells = 0
     wish = np.empty(attributes)
+    left = np.empty(attributes)
     while len(stack) > 0:
         low, high = stack.pop()
         done = False
@@ -111,7 +137,8 @@ def split(order, levels, distinct, scores, nominal, weights, codes, limit, least
                 varies = _varies(
                     levels[a], scores[a, : distinct[a]], nominal[a], order, low, high, counts
                 )
-                wish[a] = weights[a] * varies / whole[a] if whole[a] > 0 else 0.0
+                left[a] = varies / whole[a] if whole[a] > 0 else 0.0
+            _promise(left, asked, weights, wish)
             for a in np.argsort(-wish):
                 if wish[a] <= 0 or done:
                     break
@@ -121,8 +148,8 @@ def split(order, levels, distinct, scores, nominal, weights, codes, limit, least
                 middle = _part(levels[a], where, order, spare, low, high)
                 if (
                     min(middle - low, high - middle) < least
-                    or not _diverse(codes, spare, low, middle, limit, seen)
-                    or not _diverse(codes, spare, middle, high, limit, seen)
+                    or not _diverse(codes, spare, low, middle, limits[: held[a]], seen)
+                    or not _diverse(codes, spare, middle, high, limits[: held[a]], seen)
                 ):
                     continue
                 order[low:high] = spare[low:high]

@@ -15,7 +15,7 @@ says nothing new and is dropped.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -125,18 +125,43 @@ class Constraints:
                     grew = True
         return frozenset(told)
 
-    def weights(self, similar: Sequence[str]) -> dict[str, float]:
-        """How much the likeness of an attribute's values within a group is worth.
+    def asked_about(self, similar: Sequence[str]) -> tuple[str, ...]:
+        """The attributes to be kept similar, then those of the workload.
 
-        Attributes to be kept similar come before everything else; others count by how
-        often the workload asks about them.
+        >>> asked = Asked(attributes=("a", "c"))
+        >>> Constraints(constraints=(("a", "b"),), workload=(asked,)).asked_about(["d"])
+        ('d', 'a', 'c')
         """
-        found = dict.fromkeys(similar, SIMILAR_WEIGHT)
-        for asked in self.workload:
-            for name in asked.attributes:
-                if name not in similar:
-                    found[name] = found.get(name, 0.0) + asked.weight
-        return found
+        named = [name for asked in self.workload for name in asked.attributes]
+        return tuple(dict.fromkeys([*similar, *named]))
+
+    def wishes(self, similar: Sequence[str], names: Sequence[str]) -> tuple[Asked, ...]:
+        """What the groups of a fragment should be alike in, each wish fulfilled by any attribute.
+
+        A group mixes the values of its fragment among its tuples. That does no harm to a query
+        over several fragments where the tuples agree in *any one* of its attributes, be it one
+        that lies in another fragment. An attribute to be kept similar is a wish for itself, half
+        again as heavy as the whole workload, and the queries that ask about it count twice.
+        Queries that do not touch the fragment, or nothing else, are answered exactly here.
+
+        >>> asked = Asked(attributes=("a", "c"))
+        >>> given = Constraints(constraints=(("a", "b"),), workload=(asked,))
+        >>> [(wish.attributes, wish.weight) for wish in given.wishes(["a"], ["a", "d"])]
+        [(('a',), 1.5), (('a', 'c'), 2.0)]
+        """
+        crossing = [
+            asked for asked in self.workload if 0 < len({*names} & {*asked.attributes})
+            < len(asked.attributes)
+        ]  # fmt: skip
+        heavy = _SIMILAR * max(1.0, sum(asked.weight for asked in self.workload))
+        found = [Asked(attributes=(name,), weight=heavy) for name in similar if name in names]
+        found += [
+            replace(asked, weight=_SIMILAR_QUERIES * asked.weight)
+            if {*similar} & {*asked.attributes}
+            else asked
+            for asked in crossing
+        ]
+        return tuple(found)
 
     def as_data(self) -> dict[str, Any]:
         """The constraints as plain data that ``from_data`` reads back."""
@@ -194,7 +219,7 @@ class Constraints:
         )
 
 
-SIMILAR_WEIGHT = 40.0
+_SIMILAR, _SIMILAR_QUERIES = 1.5, 2.0
 _KEYS = ("constraints", "dependencies", "together", "affinity", "workload")
 PLAN_KEYS = ("fragments", "sizes", "looseness", "similar")
 """Settings of the plan that may stand in the same file."""

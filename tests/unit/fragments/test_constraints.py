@@ -36,15 +36,32 @@ def test_round_trip(tmp_path: Path) -> None:
     assert given.workload[1] == Asked(attributes=("a", "e"), weight=3.0)
 
 
-def test_weights_put_similar_attributes_first() -> None:
-    """Attributes to be kept similar weigh more than any the workload asks about."""
+def test_wishes_are_the_queries_that_leave_a_fragment() -> None:
+    """A query wishes for any of its attributes, wherever it lies, unless it is exact anyway."""
+    given = Constraints(
+        constraints=(("a", "b"),),
+        workload=(
+            Asked(attributes=("a", "c")),
+            Asked(attributes=("c", "d"), weight=2.0),
+            Asked(attributes=("a", "b")),
+        ),
+    )
+    inside = {wish.attributes: wish.weight for wish in given.wishes([], ["a", "b"])}
+    assert inside == {("a", "c"): 1.0}
+    beside = {wish.attributes: wish.weight for wish in given.wishes([], ["c"])}
+    assert beside == {("a", "c"): 1.0, ("c", "d"): 2.0}
+
+
+def test_similar_attributes_wish_for_more_than_the_whole_workload() -> None:
+    """They come first in their own fragment, and queries about them count twice everywhere."""
     given = Constraints(
         constraints=(("a", "b"),),
         workload=(Asked(attributes=("a", "c")), Asked(attributes=("c", "d"), weight=2.0)),
     )
-    weights = given.weights(["a"])
-    assert weights["a"] > weights["c"] > weights["d"]
-    assert weights["c"] == 3.0
+    inside = {wish.attributes: wish.weight for wish in given.wishes(["a"], ["a", "b"])}
+    assert inside == {("a",): 4.5, ("a", "c"): 2.0}
+    beside = {wish.attributes: wish.weight for wish in given.wishes(["a"], ["c"])}
+    assert beside == {("a", "c"): 2.0, ("c", "d"): 2.0}
 
 
 @pytest.mark.parametrize(

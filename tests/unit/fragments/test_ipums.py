@@ -157,14 +157,14 @@ def test_plain_python_is_loose_too(benchmark: Any) -> None:
 def test_errors_do_not_know_what_groups_average_out(
     benchmark: Any, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """True averages of attributes that were not kept similar lie many standard errors away."""
+    """True averages of attributes that nobody asked for lie many standard errors away."""
     from sherd.fragments.query import answer
 
     monkeypatch.setenv("SHERD_DATA", str(data_dir))
     given = benchmark("ipums").case("two")
     plan = Plan(
-        method="fragment", constraints=given.constraints.as_data(), looseness=12,
-        fragments=[list(f) for f in given.fragments], sizes=list(given.sizes),
+        method="fragment", constraints=replace(given.constraints, workload=()).as_data(),
+        looseness=12, fragments=[list(f) for f in given.fragments], sizes=list(given.sizes),
         similar=list(given.similar),
     )  # fmt: skip
     outcome = plan.spec.run(given.table, given.schema, plan, Run(randomness=Randomness.seeded(1)))
@@ -172,4 +172,4 @@ def test_errors_do_not_know_what_groups_average_out(
     found = answer(outcome.tables, {"facts": outcome.facts}, sql).table.to_pandas().set_index("sex")
     real = given.table.to_pandas().groupby("sex").hrswork.mean()
     away = (found.hours - real).abs() / found.hours_error
-    assert 10 < away.max() < 40
+    assert 30 < away.max() < 60
