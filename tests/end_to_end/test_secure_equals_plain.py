@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from agreed import attributes
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -49,23 +50,11 @@ def parties(
 
 
 @st.composite
-def attributes(draw: st.DrawFn) -> dict[str, Any]:
-    """A number on a small grid, labels without or with a random taxonomy."""
-    kind = draw(st.sampled_from(["number", "labels", "tree"]))
-    if kind == "number":
-        return {"type": "integer", "domain": ["0", str(draw(st.integers(1, 6)))]}
-    labels = [f"v{i}" for i in range(draw(st.integers(1, 4)))]
-    if kind == "labels":
-        return {"type": "category", "values": labels}
-    groups = [f"g{draw(st.integers(0, 1))}" for _ in labels]
-    paths = [[label, group, "*"] for label, group in zip(labels, groups, strict=True)]
-    return {"type": "category", "taxonomy": paths}
-
-
-@st.composite
 def cases(draw: st.DrawFn) -> Case:
     """Everything random but the number of parties: tables, partitions, taxonomies, parameters."""
-    given_ = {f"a{i}": draw(attributes()) for i in range(draw(st.integers(1, 3)))}
+    given_ = {
+        f"a{i}": draw(attributes(top=6, labels=4, groups=2)) for i in range(draw(st.integers(1, 3)))
+    }
     case: Case = {
         "do": "release",
         "attributes": given_,
