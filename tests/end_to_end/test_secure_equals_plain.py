@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from agreed import attributes
+from agreed import attributes, uniform
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
 from secure import SecureParties, agreement_of, table_of
 
 from sherd.joint.bits import WordNoise
@@ -216,19 +215,9 @@ def test_shares_that_leave_a_party_are_uniform(parties: SecureParties) -> None:
         width = 8 * len(values) * (parties.count - 1)
         words = np.frombuffer(raw[-width:], np.uint64)
         assert len(words) == len(values) * (parties.count - 1)
-        assert uniform(words) > 1e-4
-        assert uniform(words >> np.uint64(4)) < 1e-6
-    assert uniform(np.array(values, np.uint64)) < 1e-6
-
-
-def uniform(words: np.ndarray) -> float:
-    """Chi-squared fit of the top and the bottom four bits to uniformity, the worse of the two."""
-    fits = []
-    for shift in (0, 60):
-        seen = np.bincount((words >> np.uint64(shift)).astype(np.int64) & 15, minlength=16)
-        expected = words.size / 16
-        fits.append(float(chi2.sf(((seen - expected) ** 2 / expected).sum(), 15)))
-    return min(fits)
+        assert uniform(words, 4) > 1e-4
+        assert uniform(words >> np.uint64(4), 4) < 1e-6
+    assert uniform(np.array(values, np.uint64), 4) < 1e-6
 
 
 def test_the_documentation_lists_what_is_opened() -> None:

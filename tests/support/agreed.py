@@ -49,11 +49,11 @@ def agreement() -> Agreement:
     )
 
 
-def uniform(words: np.ndarray) -> float:
-    """Chi-squared fit of the top and bottom eight bits to uniformity, the worse of the two."""
-    fits = []
-    for shift in (0, 56):
-        seen = np.bincount((words >> np.uint64(shift)).astype(np.int64) & 255, minlength=256)
-        expected = words.size / 256
-        fits.append(float(chi2.sf(((seen - expected) ** 2 / expected).sum(), 255)))
+def uniform(words: np.ndarray, bits: int = 8) -> float:
+    """Chi-squared fit of the top and bottom bits to uniformity, the worse of the two."""
+    fits, values = [], 2**bits
+    for shift in (0, 64 - bits):
+        cut = (words >> np.uint64(shift)).astype(np.int64) & (values - 1)
+        seen, expected = np.bincount(cut, minlength=values), words.size / values
+        fits.append(float(chi2.sf(((seen - expected) ** 2 / expected).sum(), values - 1)))
     return min(fits)
