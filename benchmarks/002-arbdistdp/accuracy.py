@@ -20,33 +20,26 @@ import argparse
 import json
 import sys
 from dataclasses import replace
-from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import generalised
 import numpy as np
+from generalised import CLASSES, H
 from sklearn.tree import DecisionTreeClassifier
 
 import sherd
-from sherd.joint.arbdistdp import Agreement, fragments_of, release
 from sherd.joint.classify import accuracy
-from sherd.joint.engine import PlainEngine
-from sherd.joint.paper import PaperOracle
-from sherd.joint.partition import Partition
-from sherd.joint.plain import ExactNoise, PlainOracle
-from sherd.joint.specialise import specialise
 from sherd.methods import diffgen
 from sherd.methods.arbdistdp import MAX_LEAVES
-from sherd.methods.diffp_c45 import DiffPC45Classifier
-from sherd.randomness import Randomness
 from sherd.tables.schema import Missing
+
+if TYPE_CHECKING:
+    from sherd.joint.partition import Partition
 
 EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0)
 METHODS = ("diffgen", "arbdistdp", "arbdistdp-paper", "diffp-c45")
-TABLES = {"adult": "income", "nursery": "class"}
-"""Each table's class."""
-
 SIGNAL = 0.5
 """Half the default: the classifier needs pairs of intervals only, which have more records."""
 
@@ -76,7 +69,7 @@ def coded(name: str) -> tuple[Any, Any, diffgen.Settings, list[np.ndarray], np.n
 def plan(name: str, epsilon: float) -> sherd.Plan:
     """The plan of one run."""
     return sherd.Plan(
-        method="diffgen", epsilon=epsilon, class_attribute=TABLES[name], h=10, signal=SIGNAL
+        method="diffgen", epsilon=epsilon, class_attribute=CLASSES[name], h=H, signal=SIGNAL
     )
 
 
@@ -84,37 +77,11 @@ def partition(name: str, epsilon: float, method: str, train: np.ndarray, seed: i
     """What a method makes of the training part."""
     _, _, chosen, codes, classes = coded(name)
     given = plan(name, epsilon)
-    mine, labels = [column[train] for column in codes], classes[train]
-    sizes, n = [one.size for one in chosen.hierarchies], len(train)
-    leaves = chosen.leaves(given, n)
-    budget = chosen.budget(given, n)
-    if method == "arbdistdp":
-        agreement = Agreement(
-            hierarchies=chosen.hierarchies, class_name=given["class_attribute"],
-            class_labels=chosen.class_labels, utility=chosen.utility,
-            budget=budget,
-            max_leaves=min(leaves, MAX_LEAVES),
-        )  # fmt: skip
-        holder = np.random.default_rng(seed).integers(0, 2, (n, len(codes)))
-        engine = PlainEngine([Randomness.seeded(2 * seed), Randomness.seeded(2 * seed + 1)])
-        held = [holder == party for party in (0, 1)]
-        return release(engine, fragments_of(mine, held), labels, agreement)
-    source = Randomness.seeded(seed)
-    if method == "diffgen":
-        oracle: Any = PlainOracle(
-            mine, sizes, labels, len(chosen.class_labels), utility=chosen.utility,
-            budget=budget, noise=ExactNoise(source),
-        )  # fmt: skip
-    else:
-        leaves = 100_000  # the paper knows no limit
-        oracle = PaperOracle(
-            mine, sizes, labels, len(chosen.class_labels), epsilon=given.exact("epsilon"),
-            choice=Fraction(given.exact("epsilon"), 2 * (budget.numeric + 20)), randomness=source,
-        )  # fmt: skip
-    found = specialise(chosen.hierarchies, oracle, h=10, max_leaves=leaves)
-    return Partition(
-        hierarchies=chosen.hierarchies, specialised=found, class_name=given["class_attribute"],
-        class_labels=chosen.class_labels, counts=oracle.count(found.cuts, found.choices),
+    leaves = chosen.leaves(given, len(train))
+    most = {"diffgen": leaves, "arbdistdp": min(leaves, MAX_LEAVES)}
+    return generalised.made(
+        method, given, chosen, [column[train] for column in codes], classes[train], seed,
+        leaves=most.get(method, 100_000),  # the paper knows no limit
     )  # fmt: skip
 
 
@@ -131,17 +98,6 @@ def divided(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rows = np.random.default_rng(seed).permutation(len(coded(name)[4]))
     rows = rows[np.argsort(~development(name)[rows], kind="stable")]
     return rows[: len(rows) * 2 // 3], rows[len(rows) * 2 // 3 :]
-
-
-def tree_accuracy(
-    name: str, epsilon: float, train: np.ndarray, test: np.ndarray, seed: int
-) -> float:
-    """The interactive classifier on the raw records."""
-    table, schema, _, _, _ = coded(name)
-    target = TABLES[name]
-    y = np.array(table.column(target).to_pylist())
-    model = DiffPC45Classifier(schema, target, epsilon=epsilon, max_depth=5, random_state=seed)
-    return float(model.fit(table.take(train), y[train]).score(table.take(test), y[test]))
 
 
 def bounds(name: str, runs: int) -> tuple[float, float]:
@@ -168,7 +124,12 @@ def measure(name: str, runs: int, methods: list[str]) -> dict[str, Any]:
             for seed in range(runs):
                 train, test = divided(name, seed)
                 if method == "diffp-c45":
-                    seen.append(tree_accuracy(name, epsilon, train, test, seed))
+                    table, schema, _, _, _ = coded(name)
+                    seen.append(
+                        generalised.interactive(
+                            table, schema, CLASSES[name], epsilon, train, test, seed
+                        )
+                    )
                 else:
                     found = partition(name, epsilon, method, train, seed)
                     _, _, _, codes, classes = coded(name)
@@ -199,7 +160,7 @@ def main() -> int:
     """Measure both tables; exit 1 where the joint release falls short of its bounds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--tables", nargs="+", choices=sorted(TABLES), default=sorted(TABLES))
+    parser.add_argument("--tables", nargs="+", choices=sorted(CLASSES), default=sorted(CLASSES))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()

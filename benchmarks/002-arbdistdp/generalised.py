@@ -77,29 +77,45 @@ def partition(
     _, schema, _, codes, classes = coded(name)
     given = plan(name, epsilon, utility, max_leaves=max_leaves)
     chosen = diffgen.settings(given, schema)
-    mine, labels = [column[rows] for column in codes], classes[rows]
-    sizes, n = [one.size for one in chosen.hierarchies], len(rows)
-    leaves = chosen.leaves(given, n)
+    leaves = max_leaves if method == "printed" else chosen.leaves(given, len(rows))
+    mine = [column[rows] for column in codes]
+    return made(method, given, chosen, mine, classes[rows], seed, leaves=leaves, digits=digits)
+
+
+def made(
+    method: str,
+    given: sherd.Plan,
+    chosen: diffgen.Settings,
+    codes: list[np.ndarray],
+    classes: np.ndarray,
+    seed: int,
+    *,
+    leaves: int,
+    digits: int = 2,
+) -> Partition:
+    """What a method makes of these codes and classes, in at most so many leaves."""
+    n = len(classes)
     budget = chosen.budget(given, n)
     if method == "arbdistdp":
         agreement = Agreement(
             hierarchies=chosen.hierarchies, class_name=given["class_attribute"],
-            class_labels=chosen.class_labels, utility=utility, budget=budget, max_leaves=leaves,
+            class_labels=chosen.class_labels, utility=chosen.utility, budget=budget,
+            max_leaves=leaves,
         )  # fmt: skip
         holder = np.random.default_rng(seed).integers(0, 2, (n, len(codes)))
         engine = PlainEngine([Randomness.seeded(2 * seed), Randomness.seeded(2 * seed + 1)])
         held = [holder == party for party in (0, 1)]
-        return release(engine, fragments_of(mine, held), labels, agreement)
+        return release(engine, fragments_of(codes, held), classes, agreement)
     source = Randomness.seeded(seed)
+    sizes = [one.size for one in chosen.hierarchies]
     if method == "diffgen":
         oracle: Any = PlainOracle(
-            mine, sizes, labels, len(chosen.class_labels), utility=utility, budget=budget,
+            codes, sizes, classes, len(chosen.class_labels), utility=chosen.utility, budget=budget,
             noise=ExactNoise(source),
         )  # fmt: skip
     else:
-        leaves = max_leaves
         oracle = PaperOracle(
-            mine, sizes, labels, len(chosen.class_labels), epsilon=given.exact("epsilon"),
+            codes, sizes, classes, len(chosen.class_labels), epsilon=given.exact("epsilon"),
             choice=Fraction(given.exact("epsilon"), 2 * (budget.numeric + 2 * H)),
             randomness=source, digits=digits,
         )  # fmt: skip
@@ -156,7 +172,14 @@ def interactive_accuracy(
 ) -> float:
     """DiffP-C4.5, the interactive classifier, on the raw records."""
     table, schema, _, _, _ = coded(name)
-    target = CLASSES[name]
+    return interactive(table, schema, CLASSES[name], epsilon, train, test, seed)
+
+
+def interactive(
+    table: Any, schema: Any, target: str, epsilon: float, train: np.ndarray, test: np.ndarray,
+    seed: int,
+) -> float:  # fmt: skip
+    """The interactive classifier's accuracy on a table's class."""
     y = np.array(table.column(target).to_pylist())
     model = DiffPC45Classifier(schema, target, epsilon=epsilon, max_depth=5, random_state=seed)
     return float(model.fit(table.take(train), y[train]).score(table.take(test), y[test]))

@@ -47,7 +47,8 @@ def python() -> str:
 
 def start(python: str, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
     """A process of ours with the same sherd."""
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    places = os.pathsep.join((str(SOURCE), str(HERE.parent / "support")))
+    environment = {**os.environ, "PYTHONPATH": places}
     with log.open("wb") as out:
         return subprocess.Popen(
             [python, *arguments],

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from agreed import attributes, uniform
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
 from secure import SecureParties, agreement_of, table_of
 
 from sherd.joint.bits import WordNoise
@@ -49,23 +49,11 @@ def parties(
 
 
 @st.composite
-def attributes(draw: st.DrawFn) -> dict[str, Any]:
-    """A number on a small grid, labels without or with a random taxonomy."""
-    kind = draw(st.sampled_from(["number", "labels", "tree"]))
-    if kind == "number":
-        return {"type": "integer", "domain": ["0", str(draw(st.integers(1, 6)))]}
-    labels = [f"v{i}" for i in range(draw(st.integers(1, 4)))]
-    if kind == "labels":
-        return {"type": "category", "values": labels}
-    groups = [f"g{draw(st.integers(0, 1))}" for _ in labels]
-    paths = [[label, group, "*"] for label, group in zip(labels, groups, strict=True)]
-    return {"type": "category", "taxonomy": paths}
-
-
-@st.composite
 def cases(draw: st.DrawFn) -> Case:
     """Everything random but the number of parties: tables, partitions, taxonomies, parameters."""
-    given_ = {f"a{i}": draw(attributes()) for i in range(draw(st.integers(1, 3)))}
+    given_ = {
+        f"a{i}": draw(attributes(top=6, labels=4, groups=2)) for i in range(draw(st.integers(1, 3)))
+    }
     case: Case = {
         "do": "release",
         "attributes": given_,
@@ -227,19 +215,9 @@ def test_shares_that_leave_a_party_are_uniform(parties: SecureParties) -> None:
         width = 8 * len(values) * (parties.count - 1)
         words = np.frombuffer(raw[-width:], np.uint64)
         assert len(words) == len(values) * (parties.count - 1)
-        assert uniform(words) > 1e-4
-        assert uniform(words >> np.uint64(4)) < 1e-6
-    assert uniform(np.array(values, np.uint64)) < 1e-6
-
-
-def uniform(words: np.ndarray) -> float:
-    """Chi-squared fit of the top and the bottom four bits to uniformity, the worse of the two."""
-    fits = []
-    for shift in (0, 60):
-        seen = np.bincount((words >> np.uint64(shift)).astype(np.int64) & 15, minlength=16)
-        expected = words.size / 16
-        fits.append(float(chi2.sf(((seen - expected) ** 2 / expected).sum(), 15)))
-    return min(fits)
+        assert uniform(words, 4) > 1e-4
+        assert uniform(words >> np.uint64(4), 4) < 1e-6
+    assert uniform(np.array(values, np.uint64), 4) < 1e-6
 
 
 def test_the_documentation_lists_what_is_opened() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
+from people import terms_of
 
 from sherd.federation.agent import Agent
 from sherd.federation.aggregator import Aggregator
@@ -19,11 +20,12 @@ from sherd.federation.home import Home, Settings
 from sherd.federation.keys import SigningKey, fingerprint
 from sherd.federation.storage import Store
 from sherd.protocols.states import OWNER_ENDS, ROUND_ENDS
-from sherd.protocols.terms import Kind, Linkage, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from sherd.protocols.terms import Terms
 
 
 class AppTransport(httpx.BaseTransport):
@@ -200,19 +202,7 @@ class Consortium:
 
     def terms(self, round_id: str = "r1", **changes: Any) -> Terms:
         """Terms of a round of all owners."""
-        base: dict[str, Any] = {
-            "round": round_id,
-            "aggregator": "registry",
-            "kind": Kind.HORIZONTAL,
-            "owners": tuple(self.homes),
-            "method": "dp-um",
-            "parameters": {"k": 3},
-            "epsilon": "1",
-            "deadline": int(self.time) + 3600,
-        }
-        if changes.get("kind") is Kind.VERTICAL:
-            base["linkage"] = Linkage.OPRF
-        return Terms(**{**base, **changes})
+        return terms_of(self.homes, int(self.time), round=round_id, **changes)
 
     def settle(
         self, turns: int = 60, step: Callable[[Agent], bool] = lambda agent: agent.step()

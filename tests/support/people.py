@@ -1,9 +1,16 @@
-"""Small tables of invented numbers for joint releases."""
+"""Small tables of invented numbers for joint releases, and the terms of a round over them."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pyarrow as pa
+
+from sherd.protocols.terms import Kind, Linkage, Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SCHEMA = """\
 attributes:
@@ -46,3 +53,19 @@ def part(owner: str, count: int, seed: int = 0, first: int = 0) -> pa.Table:
         "west": ["id", "height"],
     }[owner]
     return whole.select(names)
+
+
+def terms_of(owners: Iterable[str], now: int, **changes: Any) -> Terms:
+    """Terms of a round of these owners that ends in an hour; a vertical one is linked by OPRF."""
+    base: dict[str, Any] = {
+        "aggregator": "registry",
+        "kind": Kind.HORIZONTAL,
+        "owners": tuple(owners),
+        "method": "dp-um",
+        "parameters": {"k": 3},
+        "epsilon": "1",
+        "deadline": now + 3600,
+    }
+    if changes.get("kind") is Kind.VERTICAL:
+        base["linkage"] = Linkage.OPRF
+    return Terms(**{**base, **changes})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
-from people import PARTS, SCHEMA, part, people
+from people import PARTS, SCHEMA, part, people, terms_of
 from spawning import Conditions, Spawned, spawn
 
 from sherd.audit.verify import verify_release
@@ -27,7 +27,7 @@ from sherd.federation.journal import Journal
 from sherd.federation.keys import fingerprint
 from sherd.federation.premises import Premises, Settings
 from sherd.protocols.states import OWNER_ENDS, ROUND_ENDS, RoundState
-from sherd.protocols.terms import Kind, Linkage, Terms
+from sherd.protocols.terms import Kind
 from sherd.protocols.values import canonical, digest, to_data
 from sherd.release import MANIFEST
 from sherd.release import digest as file_digest
@@ -186,19 +186,8 @@ class Village:
 
     def open_round(self, round_id: str = "r1", **changes: Any) -> None:
         """Open a round of all owners, as the operator does."""
-        base: dict[str, Any] = {
-            "round": round_id,
-            "aggregator": "registry",
-            "kind": Kind.HORIZONTAL,
-            "owners": tuple(self.homes),
-            "method": "dp-um",
-            "parameters": {"k": 3},
-            "epsilon": "1",
-            "deadline": int(time.time()) + 3600,
-        }
-        if changes.get("kind") is Kind.VERTICAL:
-            base["linkage"] = Linkage.OPRF
-        body = canonical(to_data(Terms(**{**base, **changes})))
+        terms = terms_of(self.homes, int(time.time()), round=round_id, **changes)
+        body = canonical(to_data(terms))
         token = (self.premises.folder / "operator.token").read_text()
         headers = {"Authorization": f"Bearer {token}"}
         with self.client() as client:

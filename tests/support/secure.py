@@ -12,6 +12,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,9 @@ from sherd.joint.utility import sensitivity
 from sherd.randomness import Randomness
 
 Case = dict[str, Any]
+
+PATIENCE = 60.0
+"""Seconds that a party waits for the others before it leaves."""
 
 
 def agreement_of(case: Case) -> Agreement:
@@ -120,7 +124,7 @@ class SecureParties:
             one.stdin.close()
         for one in self._running:
             try:
-                one.wait(20)
+                one.wait(PATIENCE + 20)
             except subprocess.TimeoutExpired:
                 one.kill()
                 one.wait()
@@ -211,6 +215,16 @@ def main() -> None:
         answers.write(json.dumps(_answer(json.loads(line), engine, words, meter)) + "\n")
         answers.flush()
     link.stop_link()
+    part(folder, rank, len(ports))
+
+
+def part(folder: Path, rank: int, parties: int) -> None:
+    """Leave when all have taken their links down: the last ones need an answer until then."""
+    done = [folder / f"{i}.done" for i in range(parties)]
+    done[rank].touch()
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until and not all(one.exists() for one in done):
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from sherd.audit.control import runner_of, split
 from sherd.audit.drawing import MaskedRelease
 from sherd.audit.opening import columns_of, drawable_of, records
 from sherd.audit.result import Place
+from sherd.audit.standing import OUTSIDERS, worst_excess
 from sherd.audit.utility.marginals import marginals
-from sherd.audit.verdict import OUTSIDERS, worst_excess
 from sherd.errors import SherdError
 
 if TYPE_CHECKING:

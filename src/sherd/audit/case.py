@@ -44,18 +44,21 @@ class Control:
 
     Where ``shadow`` is true it was made for this purpose by running the same plan on a
     random half of the original; otherwise it is the release itself and a hold-out table.
+    ``without`` is what of the plan could not be run again.
     """
 
     members: Columns
     outsiders: Columns
     released: Columns
     shadow: bool
+    without: str = ""
 
     @property
     def words(self) -> str:
         """Where the control group comes from."""
         if self.shadow:
-            return "the same plan run on a random half of the table; the other half is the control"
+            run = f"the same plan{self.without and f', {self.without},'} run"
+            return f"{run} on a random half of the table; the other half is the control"
         return "the release itself; the hold-out table is the control"
 
 

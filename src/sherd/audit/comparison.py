@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.audit.measure import plain
 from sherd.audit.result import Place
-from sherd.audit.verdict import OUTSIDERS, percent, worst_excess
+from sherd.audit.standing import OUTSIDERS, worst_excess
+from sherd.audit.verdict import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sherd.audit.result import Audit
-
-_RISKS = {"low": 0, "noticeable": 1, "unknown": 2, "serious": 3}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,9 @@
 A row of the association names one group of every fragment; which of a group's tuples it means
 is hidden. A draw deals the tuples of each group to the association's rows at random, each once,
 which is all that the release says. Fragments that no association speaks of are shuffled whole.
+
+A release that follows another has empty places in its association, where a part of a tuple was
+withdrawn: the record that is drawn lacks that part, and no query finds it there.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sherd.audit.drawing import CountQuery, MaskedRelease
 from sherd.errors import UsageError
@@ -25,12 +29,17 @@ if TYPE_CHECKING:
     from sherd.randomness import Randomness
 
 
+EMPTY = -1
+"""Stands for the group, or the tuple, of an empty place."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FragmentedRelease:
     """Fragments and the association that ties most of them together.
 
     ``sides`` has for each fragment the group of each of its tuples and the group that each
-    association row names (both None where no association speaks of the fragment).
+    association row names, -1 for an empty place (both None where no association speaks of the
+    fragment).
     """
 
     layout: Layout
@@ -49,7 +58,9 @@ class FragmentedRelease:
                 must="fragments and an association between them",
                 got=", ".join(sorted(tables)),
             )
-        _, association = max(layout.associations, key=lambda named: named[1].num_columns)
+        _, association = max(layout.associations, key=lambda pair: pair[1].num_columns)
+        named = [pc.is_valid(column).to_numpy() for column in association.columns]
+        association = association.filter(pa.array(np.any(named, axis=0)))
         sides: list[tuple[NDArray[np.int64], NDArray[np.int64]] | None] = []
         for fragment, groups in zip(layout.fragments, layout.groups, strict=True):
             shared = [name for name in groups if name in association.column_names]
@@ -59,7 +70,8 @@ class FragmentedRelease:
             both = pa.chunked_array(
                 [*fragment[shared[0]].chunks, *association[shared[0]].chunks]
             ).combine_chunks()
-            codes = both.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+            indices = both.dictionary_encode().indices.cast(pa.int64())
+            codes = pc.fill_null(indices, EMPTY).to_numpy()
             sides.append((codes[: fragment.num_rows], codes[fragment.num_rows :]))
         return cls(layout=layout, sides=tuple(sides), rows=association.num_rows)
 
@@ -70,12 +82,16 @@ class FragmentedRelease:
             for fragment, names, side in zip(
                 self.layout.fragments, self.layout.attributes, self.sides, strict=True
             ):
+                taken = np.full(self.rows, EMPTY, np.int64)
                 if side is None:
-                    taken = randomness.permutation(fragment.num_rows)[: self.rows]
+                    mixed = randomness.permutation(fragment.num_rows)[: self.rows]
+                    taken[: len(mixed)] = mixed
                 else:
-                    taken = _deal(*side, randomness)
+                    held = side[1] != EMPTY
+                    taken[held] = _deal(side[0], side[1][held], randomness)
+                places = pa.array(taken, mask=taken == EMPTY)
                 for name in names:
-                    columns[name] = fragment[name].take(pa.array(taken))
+                    columns[name] = fragment[name].take(places)
             yield pa.table(columns)
 
     def count(self, query: CountQuery) -> float:
@@ -103,7 +119,7 @@ class FragmentedRelease:
             size = int(max(groups.max(), asked.max())) + 1
             total = np.bincount(groups, minlength=size)
             right = np.bincount(groups, weights=held, minlength=size)
-            chance *= (right / np.maximum(total, 1))[asked]
+            chance *= np.where(asked == EMPTY, 0.0, (right / np.maximum(total, 1))[asked])
         return float(chance.sum())
 
 

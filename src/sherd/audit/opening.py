@@ -19,6 +19,7 @@ from sherd.audit.scale import Scale, scale_of
 from sherd.errors import FormatError, TableError, UsageError, did_you_mean
 from sherd.randomness import Randomness
 from sherd.release import Release, read_manifest
+from sherd.tables.address import is_address
 from sherd.tables.prepare import prepare
 from sherd.tables.schema import Role, Schema
 
@@ -40,6 +41,13 @@ def manifest_of(given: Any, schema: Schema | None) -> Mapping[str, Any]:
         return given.manifest
     if isinstance(given, (str, Path)) and Path(given).is_dir():
         return read_manifest(Path(given))
+    if isinstance(given, (str, Path)) and not is_address(str(given)) and not Path(given).exists():
+        raise UsageError(
+            "there is no such release",
+            must="a release's folder, or a table's file",
+            got=str(given),
+            do="check the path",
+        )
     if schema is None:
         raise UsageError(
             "a table without a manifest needs a schema",

@@ -1,9 +1,7 @@
 """The verdict: what a person must know first, in words, from the numbers.
 
-Thresholds, on the 95 % interval's cautious end: an attack is *serious* when it wins at least a
-fifth of what is possible above chance, *noticeable* from a twentieth; more than half of the
-cells unchanged is serious too. Usefulness is *high*
-where pairs of attributes are off by at most 0.10, *fair* up to 0.25, *poor* beyond (total
+Risk follows where the attacks stand against chance (`sherd.audit.standing`). Usefulness is
+*high* where pairs of attributes are off by at most 0.10, *fair* up to 0.25, *poor* beyond (total
 variation, what honest sampling costs taken off).
 
 What was not tried is not safe: where an attack that the risk rests on was left out for want of
@@ -16,25 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sherd.audit.standing import OUTSIDERS, Standing, standing, sure_gain
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sherd.audit.measure import Measure, Skipped
     from sherd.audit.verify.check import Check
 
-SERIOUS, NOTICEABLE = 0.2, 0.05
 GOOD, FAIR = 0.10, 0.25
-
-OUTSIDERS = (
-    "linkage",
-    "linkage-known",
-    "singling-out",
-    "linkability",
-    "inference",
-    "membership",
-    "insider",
-)
-"""Attacks that need no knowledge of all other records: those the verdict's risk rests on."""
 
 _ATTACKS = {
     "unchanged": "unchanged cells",
@@ -119,22 +107,6 @@ def percent(share: float) -> str:
     return f"{share:.{digits}%}".replace("%", " %")
 
 
-def cautious_excess(one: Measure) -> float:
-    """Success above the baseline at the lower end of the interval, as a share of the possible."""
-    base = one.baseline or 0.0
-    low = one.value if one.low is None else one.low
-    return max(0.0, (low - base) / max(1e-9, 1 - base))
-
-
-def worst_excess(measures: Mapping[str, Measure]) -> tuple[str, float] | None:
-    """The attack that surely succeeds most, and by how much above its baseline."""
-    found = {code: cautious_excess(measures[code]) for code in OUTSIDERS if code in measures}
-    if not found:
-        return None
-    worst = max(found, key=lambda code: found[code])
-    return worst, found[worst]
-
-
 def decide(
     measures: Mapping[str, Measure],
     checks: Sequence[Check],
@@ -152,6 +124,7 @@ def decide(
         for lacks, reason in _LACKED.items()
         if any(gap.lacks == lacks for gap in gaps)
     )
+    ahead = max((sure_gain(measures[code]) for code in OUTSIDERS if code in measures), default=0.0)
     usefulness = _usefulness(measures)
     promise, promised = _promise(measures, checks, guarantee)
     points = [
@@ -165,7 +138,7 @@ def decide(
     ]
     points += [Point(tone="bad", text=f"Stamped: {stamp}.") for stamp in stamps]
     return Verdict(
-        headline=_headline(risk, usefulness, untried),
+        headline=_headline(risk, usefulness, untried, ahead),
         risk=risk,
         usefulness=usefulness,
         promise=promise,
@@ -175,23 +148,11 @@ def decide(
 
 
 def _risk(measures: Mapping[str, Measure]) -> str:
-    level = "low" if any(code in measures for code in OUTSIDERS) else "unknown"
-    if "unchanged" in measures and _mostly_unchanged(measures["unchanged"]):
-        return "serious"
-    for code in OUTSIDERS:
-        if code not in measures:
-            continue
-        cautious = cautious_excess(measures[code])
-        if cautious >= SERIOUS:
-            return "serious"
-        if cautious >= NOTICEABLE:
-            level = "noticeable"
-    return level
-
-
-def _mostly_unchanged(one: Measure) -> bool:
-    """Most cells are originals, and far more than shuffled rows would have in common."""
-    return one.value > 0.5 and (one.excess or 0.0) >= SERIOUS
+    tried = [code for code in ("unchanged", *OUTSIDERS) if code in measures]
+    worst = max((standing(measures[code]) for code in tried), default=Standing.CHANCE)
+    if worst.counts:
+        return worst.name.lower()
+    return "unknown" if tried in ([], ["unchanged"]) else "low"
 
 
 def _usefulness(measures: Mapping[str, Measure]) -> str:
@@ -202,16 +163,37 @@ def _usefulness(measures: Mapping[str, Measure]) -> str:
     return "high" if off <= GOOD else "fair" if off <= FAIR else "poor"
 
 
-def _headline(risk: str, usefulness: str, untried: Sequence[tuple[str, tuple[str, ...]]]) -> str:
+def in_points(gain: float) -> str:
+    """A difference of two shares as a person reads it.
+
+    >>> in_points(0.0431), in_points(0.0002), in_points(0.517)
+    ('4.3 points', 'less than 0.1 points', '51.7 points')
+    """
+    if 0 < gain < 0.001:
+        return "less than 0.1 points"
+    return f"{100 * gain:.1f} points"
+
+
+def _headline(
+    risk: str,
+    usefulness: str,
+    untried: Sequence[tuple[str, tuple[str, ...]]],
+    ahead: float,
+) -> str:
     main = [a for a in ("linkage", "reconstruction") if any(a in names for _, names in untried)]
     missing = main or [name for _, names in untried for name in names]
     listed = " and ".join(filter(None, (", ".join(missing[:-1]), *missing[-1:])))
+    calm = (
+        f"The attacks we ran do little better than chance (surely by {in_points(ahead)})"
+        if ahead
+        else "The attacks we ran do no better than chance"
+    )
     first = {
         "serious": "Not safe to publish: attacks on this release succeed",
-        "noticeable": "Some attacks on this release do better than chance",
-        "low": "The attacks we ran do no better than chance",
-        "low in part": f"The attacks we ran do no better than chance, but {listed} "
-        f"{'was' if len(missing) == 1 else 'were'} not tried",
+        "noticeable": "Some attacks on this release do better than chance, surely by "
+        f"{in_points(ahead)}",
+        "low": calm,
+        "low in part": f"{calm}, but {listed} {'was' if len(missing) == 1 else 'were'} not tried",
         "unknown": "No attack could be run on this release",
     }[risk]
     second = {
@@ -225,23 +207,25 @@ def _headline(risk: str, usefulness: str, untried: Sequence[tuple[str, tuple[str
 
 
 def _attacks(measures: Mapping[str, Measure]) -> list[Point]:
-    """The two attacks everybody understands, then the others that succeed."""
-    points = []
+    """The two attacks everybody understands, then the others that do not stand at chance."""
+    found = []
     for code in ("unchanged", *OUTSIDERS):
         if code not in measures:
             continue
         one = measures[code]
-        excess = one.excess or 0.0
+        stands = standing(one)
         first = code in ("unchanged", "linkage")
-        if not first and excess < NOTICEABLE:
+        if not first and stands is Standing.CHANCE:
             continue
-        tone = "bad" if excess >= NOTICEABLE else "good"
-        if code == "unchanged" and tone == "bad" and not _mostly_unchanged(one):
-            tone = "plain"
         said = _SAID[code].format(value=_most(one.value) if first else percent(one.value))
         said = said[0].upper() + said[1:]
-        points.append(Point(tone=tone, text=f"{said} (by chance {percent(one.baseline or 0)})."))
-    return points
+        beside = f"by chance {percent(one.baseline or 0)}"
+        if stands >= Standing.SLIGHT and code != "unchanged":
+            beside += f": surely {in_points(sure_gain(one))} better"
+        elif stands is Standing.UNSURE:
+            beside += "; too few were tried to tell the two apart"
+        found.append(Point(tone=stands.tone, text=f"{said} ({beside})."))
+    return found
 
 
 def _most(share: float) -> str:

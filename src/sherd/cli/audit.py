@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from sherd.cli.options import emit_json, json_option, load_schema, open_source, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sherd.audit.result import Audit
 
+    _F = TypeVar("_F", bound=Callable[..., Any])
+
 _MARK = {"good": "+", "bad": "!", "plain": "-"}
+
+
+def report_options(command: _F) -> _F:
+    """Where and how a report is written."""
+    for option in (
+        json_option,
+        click.option("--force", is_flag=True, help="Overwrite reports that are there."),
+        click.option(
+            "-o",
+            "--output",
+            "outputs",
+            multiple=True,
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Write the report: .html, .json, .md or .pdf; may be repeated.",
+        ),
+        click.option(
+            "--seed", type=int, default=0, show_default=True, help="Of the audit's samples."
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command()
@@ -33,17 +56,7 @@ _MARK = {"good": "+", "bad": "!", "plain": "-"}
     help="The columns of an owner of a vertical joint release.",
 )
 @click.option("--alternatives/--no-alternatives", default=True, help="Draw the map of methods.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the audit's samples.")
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the report: .html, .json, .md or .pdf; may be repeated.",
-)
-@click.option("--force", is_flag=True, help="Overwrite reports that are there.")
-@json_option
+@report_options
 def audit(**given: Any) -> None:
     """Audit RELEASE against the ORIGINAL table it was made from.
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from sherd.cli.audit import source_of
-from sherd.cli.options import emit_json, json_option, load_schema, progress
+from sherd.cli.audit import report_options, source_of
+from sherd.cli.options import emit_json, load_schema, progress
 from sherd.errors import UsageError
 
 
@@ -26,17 +26,7 @@ from sherd.errors import UsageError
 @click.option("--target", metavar="COLUMN", help="The column that models predict.")
 @click.option("--schema", "schema_file", metavar="FILE", help="Where a manifest has none.")
 @click.option("--query", help="SQL to run, where the original is a database.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the audit's samples.")
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the report: .html, .json, .md or .pdf; may be repeated.",
-)
-@click.option("--force", is_flag=True, help="Overwrite reports that are there.")
-@json_option
+@report_options
 def compare(**given: Any) -> None:
     """Audit RELEASES of one table and put them on one map, with a recommendation.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from sherd.audit.verdict import OUTSIDERS, percent
+from sherd.audit.standing import NOTICEABLE, OUTSIDERS, SERIOUS, standing
+from sherd.audit.verdict import percent
 from sherd.report.plots import Palette, Plot, new_figure
 
 if TYPE_CHECKING:
@@ -49,12 +50,11 @@ def risk_map(places: Sequence[Place], note: str, title: str = "Risk and usefulne
     def draw(c: Palette) -> Any:
         figure, axes = new_figure(7.4, 4.4)
         ax = axes[0][0]
-        ax.axhspan(0.2, 1.06, color=c.bad, alpha=0.09, lw=0)
-        ax.axhspan(-0.06, 0.05, color=c.good, alpha=0.09, lw=0)
+        ax.axhspan(SERIOUS, 1.06, color=c.bad, alpha=0.09, lw=0)
+        ax.axhspan(-0.06, NOTICEABLE, color=c.good, alpha=0.09, lw=0)
         ax.text(0.5, 1.03, "attacks succeed", color=c.bad, fontsize=9, va="top", ha="center")
-        ax.text(
-            0.99, -0.045, "attacks do no better than chance", color=c.good, fontsize=9, ha="right"
-        )
+        calm = "attacks do little or no better than chance"
+        ax.text(0.99, -0.045, calm, color=c.good, fontsize=9, ha="right")
         for place, (dx, dy) in zip(places, _apart(places), strict=True):
             marker, size = ("D", 95) if place.this else ("o", 55)
             ax.annotate(
@@ -125,8 +125,7 @@ def _attacks(attacks: Sequence[Measure]) -> Plot:
         figure, axes = new_figure(7.4, 0.42 * len(attacks) + 1.1)
         ax = axes[0][0]
         for row, one in enumerate(reversed(attacks)):
-            excess = one.excess or 0.0
-            colour = c.bad if excess >= 0.05 else c.good
+            colour = c.bad if standing(one).counts else c.good
             ax.barh(row, max(0.0, one.value), height=0.56, color=colour, alpha=0.85)
             if one.low is not None and one.high is not None:
                 ax.plot([max(0, one.low), min(1, one.high)], [row, row], color=c.ink, lw=1.4)

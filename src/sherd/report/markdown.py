@@ -37,7 +37,7 @@ def audit(found: Audit) -> str:
         if items:
             lines += ["", f"## {heading}", "", *(f"- {_cell(item)}" for item in items)]
     for who, said in found.participants:
-        lines += ["", f"## {_cell(who)} learns by taking part", ""]
+        lines += ["", f"## What taking part gives away: {_cell(who)}", ""]
         lines += [f"- {_cell(line)}" for line in said]
     for side, title in words.SIDES.items():
         measures = found.on(side)

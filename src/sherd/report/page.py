@@ -96,11 +96,13 @@ def comparison(found: Comparison) -> str:
         dict.fromkeys(m.code for audit in found.audits.values() for m in audit.measures if m.code)
     )
     picture = risk_map(found.places, "", title="Releases by risk and usefulness")
-    rows = []
+    rows, attacks = [], []
     for code in codes:
         having = [audit.by_code.get(code) for audit in found.audits.values()]
         spec = next(one.spec for one in having if one is not None)
         rows.append({"spec": spec, "values": having})
+        if code in found.shared:
+            attacks.append(spec.title)
     text: str = (
         _environment()
         .get_template("compare.html")
@@ -109,6 +111,7 @@ def comparison(found: Comparison) -> str:
             picture=_picture(picture) | {"introduction": _COMPARED},
             lights={name: _lights(audit) for name, audit in found.audits.items()},
             rows=rows,
+            attacks=attacks,
             internal=words.INTERNAL,
         )
     )

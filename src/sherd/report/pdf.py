@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sherd.audit.comparison import Comparison
     from sherd.audit.result import Audit
+    from sherd.audit.verdict import Verdict
     from sherd.report.plots import Plot
 
 _PAGE = (8.27, 11.69)  # A4, in inches
@@ -35,12 +36,7 @@ def audit(found: Audit) -> bytes:
         ("INTERNAL: NOT FOR PUBLICATION", 8, True, LIGHT.bad),
         (f"Audit of a release by {found.title}: {found.rows:,} records", 9, False, LIGHT.muted),
         (verdict.headline, 15, True, LIGHT.ink),
-        (
-            f"Risk: {verdict.risk}. Usefulness: {verdict.usefulness}. Promise: {verdict.promise}.",
-            11,
-            True,
-            LIGHT.ink,
-        ),
+        (_levels(verdict), 11, True, LIGHT.ink),
     ]
     tones = {"good": ("✓", LIGHT.good), "bad": ("✗", LIGHT.bad), "plain": ("•", LIGHT.ink)}
     for point in verdict.points:
@@ -73,8 +69,14 @@ def comparison(found: Comparison) -> bytes:
     ]
     for name, one in found.audits.items():
         lines.append((name, 12, True, LIGHT.ink))
+        lines.append((one.title, 9, False, LIGHT.muted))
         lines.append((one.verdict.headline, 9, False, LIGHT.ink))
+        lines.append((_levels(one.verdict), 9, True, LIGHT.ink))
     return _book(lines, [risk_map(found.places, "", "Releases by risk and usefulness")], [])
+
+
+def _levels(verdict: Verdict) -> str:
+    return f"Risk: {verdict.risk}. Usefulness: {verdict.usefulness}. Promise: {verdict.promise}."
 
 
 def _book(first: list[Line], plots: Iterable[Plot], last: list[Line]) -> bytes:

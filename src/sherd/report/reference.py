@@ -11,7 +11,8 @@ import sys
 from sherd.audit.attacks import ATTACKS
 from sherd.audit.attacks.insider import attack_of
 from sherd.audit.catalogue import CATALOGUE
-from sherd.audit.verdict import FAIR, GOOD, NOTICEABLE, SERIOUS
+from sherd.audit.standing import NOTICEABLE, SERIOUS
+from sherd.audit.verdict import FAIR, GOOD
 from sherd.report.words import SIDES
 
 _NEEDS = {
@@ -73,6 +74,8 @@ def reference() -> str:
         f"  at least {SERIOUS:.0%} of what is possible above its baseline (at the lower end of its",
         "  interval), or most cells are unchanged; *noticeable* from "
         f"{NOTICEABLE:.0%}; else *low*.",
+        "  Headline, marks and colours follow the same rule: an attack is crossed where it is",
+        "  at least noticeable.",
         f"- Usefulness is *high* where pairs of attributes are off by at most {GOOD:.2f} (total",
         f"  variation, less what honest sampling costs), *fair* up to {FAIR:.2f}, else *poor*.",
         "- The promise *fails* where a check of the files fails, where the exact loss on the table",

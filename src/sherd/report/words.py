@@ -25,7 +25,7 @@ SIDES = {
 }
 LIGHTS = {
     "risk": {
-        "low": ("good", "Low", "attacks do no better than chance"),
+        "low": ("good", "Low", "attacks do little or no better than chance"),
         "low in part": ("plain", "Low in what was tried", "but some attacks were not tried"),
         "noticeable": ("plain", "Noticeable", "some attacks beat chance"),
         "serious": ("bad", "Serious", "attacks succeed"),

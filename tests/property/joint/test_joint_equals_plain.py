@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from agreed import attributes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,23 +35,12 @@ class Case:
 
 
 @st.composite
-def attributes(draw: st.DrawFn) -> dict[str, Any]:
-    """A number on a small grid, labels without or with a random taxonomy."""
-    kind = draw(st.sampled_from(["number", "labels", "tree"]))
-    if kind == "number":
-        return {"type": "integer", "domain": ["0", str(draw(st.integers(1, 12)))]}
-    labels = [f"v{i}" for i in range(draw(st.integers(1, 6)))]
-    if kind == "labels":
-        return {"type": "category", "values": labels}
-    groups = [f"g{draw(st.integers(0, 2))}" for _ in labels]
-    paths = [[label, group, "*"] for label, group in zip(labels, groups, strict=True)]
-    return {"type": "category", "taxonomy": paths}
-
-
-@st.composite
 def cases(draw: st.DrawFn) -> Case:
     """Everything random: tables, partitions, taxonomies, parties, parameters."""
-    given_ = {f"a{i}": draw(attributes()) for i in range(draw(st.integers(1, 4)))}
+    given_ = {
+        f"a{i}": draw(attributes(top=12, labels=6, groups=3))
+        for i in range(draw(st.integers(1, 4)))
+    }
     hierarchies = tuple(Hierarchy.of(a) for a in sherd.Schema.from_data({"attributes": given_}))
     n, n_classes = draw(st.integers(0, 40)), draw(st.integers(1, 3))
     parties = draw(st.integers(2, 6))

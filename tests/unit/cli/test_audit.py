@@ -101,6 +101,7 @@ def test_bad_input_is_refused_with_a_reason(
         ([table, release, "-o", str(tmp_path / "x.doc")], "format is unknown"),
         ([table, str(tmp_path)], "not a release"),
         ([table, str(other)], "needs a schema"),
+        ([table, str(tmp_path / "nowhere")], "no such release"),
         ([table, release, "--row-map", str(other)], "not a row map"),
     ):
         assert run(["audit", *args]) == 2, said

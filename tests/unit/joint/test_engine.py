@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreed import uniform
 from scipy.stats import chi2
 
 import sherd
@@ -62,16 +63,6 @@ def test_operations_do_what_they_say(parties: int) -> None:
     assert found.value.tolist() == (left.T.astype(int) @ right).ravel().tolist()
     assert joint.open(a, "a test").tolist() == x.tolist()
     assert [(e.what, e.count) for e in joint.transcript] == [("a test", 6)]
-
-
-def uniform(words: np.ndarray) -> float:
-    """Chi-squared fit of the top and bottom eight bits to uniformity, the worse of the two."""
-    fits = []
-    for shift in (0, 56):
-        seen = np.bincount((words >> np.uint64(shift)).astype(np.int64) & 255, minlength=256)
-        expected = words.size / 256
-        fits.append(float(chi2.sf(((seen - expected) ** 2 / expected).sum(), 255)))
-    return min(fits)
 
 
 @pytest.mark.parametrize("values", [np.zeros(40_000), np.arange(40_000), np.full(40_000, -5)])

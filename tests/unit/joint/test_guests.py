@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from agreed import agreement, uniform
 
-import sherd
 from sherd.errors import VerificationError
-from sherd.joint.arbdistdp import Agreement, fragments_of, release
-from sherd.joint.budget import Budget
+from sherd.joint.arbdistdp import fragments_of, release
 from sherd.joint.engine import PlainEngine
 from sherd.joint.guests import GuestEngine
-from sherd.joint.hierarchy import Hierarchy
 from sherd.joint.shapes import Shapes
 from sherd.randomness import Randomness
 
 RNG = np.random.default_rng(3)
 CODES = [RNG.integers(0, 10, 2000), RNG.integers(0, 3, 2000)]
 CLASSES = RNG.integers(0, 2, 2000)
-
-
-def agreement() -> Agreement:
-    """Two attributes, two classes."""
-    schema = sherd.Schema.from_data(
-        {
-            "attributes": {
-                "x": {"type": "integer", "domain": ["0", "9"]},
-                "y": {"type": "category", "values": ["a", "b", "c"]},
-            }
-        }
-    )
-    return Agreement(
-        hierarchies=tuple(Hierarchy.of(a) for a in schema),
-        class_name="c",
-        class_labels=("n", "y"),
-        utility="max",
-        budget=Budget(epsilon=Fraction(1), specialisations=3, numeric=1, sensitivity=1),
-        max_leaves=50,
-    )
 
 
 class Recorder:
@@ -115,16 +91,6 @@ def test_a_guest_sends_what_the_plain_engine_takes_from_it() -> None:
     assert matrices
     assert all(set(np.unique(one)) <= {0, 1} for one in matrices)
     assert wire.told == [[], []]
-
-
-def uniform(words: np.ndarray) -> float:
-    """Chi-squared fit of the top and bottom eight bits to uniformity, the worse of the two."""
-    fits = []
-    for shift in (0, 56):
-        seen = np.bincount((words >> np.uint64(shift)).astype(np.int64) & 255, minlength=256)
-        expected = words.size / 256
-        fits.append(float(chi2.sf(((seen - expected) ** 2 / expected).sum(), 255)))
-    return min(fits)
 
 
 @pytest.mark.parametrize("hosts", [2, 3])

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from agreed import agreement
 
-import sherd
 from sherd.errors import FormatError, StorageError, VerificationError
-from sherd.joint.arbdistdp import Agreement, fragments_of, release
-from sherd.joint.budget import Budget
+from sherd.joint.arbdistdp import fragments_of, release
 from sherd.joint.engine import PlainEngine
-from sherd.joint.hierarchy import Hierarchy
 from sherd.joint.journal import Journal, Resumed, finished
 from sherd.joint.shapes import NotKnownError, Shapes
 from sherd.randomness import Randomness
@@ -25,26 +22,6 @@ RNG = np.random.default_rng(1)
 CODES = [RNG.integers(0, 10, 150), RNG.integers(0, 3, 150)]
 CLASSES = RNG.integers(0, 2, 150)
 HOLDER = np.asarray(RNG.integers(0, 2, (150, 2)))
-
-
-def agreement() -> Agreement:
-    """Two attributes, two classes, three specialisations."""
-    schema = sherd.Schema.from_data(
-        {
-            "attributes": {
-                "x": {"type": "integer", "domain": ["0", "9"]},
-                "y": {"type": "category", "values": ["a", "b", "c"]},
-            }
-        }
-    )
-    return Agreement(
-        hierarchies=tuple(Hierarchy.of(a) for a in schema),
-        class_name="c",
-        class_labels=("n", "y"),
-        utility="max",
-        budget=Budget(epsilon=Fraction(1), specialisations=3, numeric=1, sensitivity=1),
-        max_leaves=50,
-    )
 
 
 class BreakingOffError(Exception):

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import sherd
 from sherd.audit.case import Limits
+from sherd.audit.catalogue import CATALOGUE
 from sherd.audit.comparison import compare
 from sherd.audit.run import run_audit
 from sherd.cli.audit import say
@@ -150,6 +151,8 @@ def test_comparison_in_every_form(
     text = paths[0].read_text()
     outline = Outline(text)
     assert "Recommended: dp" in text
+    footer = text[text.index("<footer>") :]
+    assert all(CATALOGUE[code].title in footer for code in found.shared)
     assert outline.headings.count(1) == 1
     assert len(outline.ids) == len(set(outline.ids))
     assert json.loads(paths[1].read_text())["recommended"] == "dp"

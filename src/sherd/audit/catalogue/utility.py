@@ -54,7 +54,8 @@ UTILITY: tuple[Spec, ...] = (
         title="Change of associations",
         side=Side.UTILITY,
         definition="mean absolute change over all pairs of attributes of Pearson's correlation "
-        "(two numbers) or Cramér's V (otherwise, numbers in ten classes)",
+        "(two numbers) or Cramér's V (otherwise, numbers in ten classes), over the records that "
+        "have both values",
         range="0 to 2",
         meaning="how far correlations and dependencies are off on average",
     ),

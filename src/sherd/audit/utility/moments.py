@@ -47,7 +47,11 @@ def _present(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def association_matrix(case: Case, columns: Columns, classes: Classes) -> NDArray[np.float64]:
-    """Pearson's correlation of two numbers, Cramér's V of anything else, for all pairs."""
+    """Pearson's correlation of two numbers, Cramér's V of anything else, for all pairs.
+
+    Both are over the records that have both values: cells that are missing together (a part
+    that was withdrawn) are no dependence of the values.
+    """
     names = case.names
     coded = classes.code(columns)
     found = np.eye(len(names))
@@ -56,7 +60,7 @@ def association_matrix(case: Case, columns: Columns, classes: Classes) -> NDArra
             value = _pearson(columns[a], columns[b])
         else:
             joint = histogram(coded, classes.sizes, (a, b))
-            value = cramers_v(joint.reshape(classes.sizes[a], classes.sizes[b]))
+            value = cramers_v(joint.reshape(classes.sizes[a], classes.sizes[b])[1:, 1:])
         found[i, j] = found[j, i] = value
     return found
 
@@ -73,14 +77,15 @@ def _pearson(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 
 
 def cramers_v(joint: NDArray[np.float64]) -> float:
-    """Cramér's V of a joint distribution.
+    """Cramér's V of a joint distribution, given as shares of any whole.
 
-    >>> cramers_v(np.array([[0.5, 0.0], [0.0, 0.5]]))
-    1.0
+    >>> cramers_v(np.array([[0.5, 0.0], [0.0, 0.5]])), cramers_v(np.array([[0.2, 0.0], [0.0, 0.2]]))
+    (1.0, 1.0)
     """
     joint = joint[joint.sum(1) > 0][:, joint.sum(0) > 0]
     if min(joint.shape) < 2:
         return 0.0
+    joint = joint / joint.sum()
     alone = np.outer(joint.sum(1), joint.sum(0))
     squared = float((np.square(joint - alone) / alone).sum())
     return float(np.sqrt(squared / (min(joint.shape) - 1)))

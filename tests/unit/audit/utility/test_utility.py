@@ -103,6 +103,24 @@ def test_associations_equal_numpy_and_scipy(noise: Case) -> None:
     assert cramers_v(np.array([[1.0, 0.0]])) == 0
 
 
+def test_cells_missing_together_are_no_association(make_case: Callable[..., Case]) -> None:
+    """Associations are those of the records that have both values."""
+    rng = np.random.default_rng(0)
+    whole = {f"x{i}": rng.normal(size=900) for i in range(5)} | {
+        "c": rng.integers(0, 4, 900).astype(np.float64)
+    }
+    gone = np.arange(900) < 300
+    holes = {name: values.copy() for name, values in whole.items()}
+    for values in holes.values():
+        values[gone] = np.nan
+    rest = {name: values[~gone] for name, values in whole.items()}
+    case = make_case(whole, holes)
+    classes = Classes(case)
+    found = association_matrix(case, holes, classes)
+    assert found == pytest.approx(association_matrix(case, rest, classes))
+    assert np.abs(found - np.eye(len(found))).max() < 0.3
+
+
 def test_moments_by_hand(make_case: Callable[..., Case]) -> None:
     """Shifted by one standard deviation, and spread four times as wide in variance."""
     rng = np.random.default_rng(2)
