@@ -172,14 +172,16 @@ def prepare(folder: Path, given: Scene, holder: NDArray[np.int64], count: int) -
         }
         table = pa.table({ID: ids, **cells, TARGET: given.train.column(TARGET)})
         csv.write_csv(table, home / "fragment.csv")
-        (home / "schema.yaml").write_text(yaml.safe_dump(schema.as_data(), allow_unicode=True))
+        (home / "schema.yaml").write_text(
+            yaml.safe_dump(schema.as_data(), allow_unicode=True, sort_keys=False)
+        )
         settings = {
             "name": home.name, "parties": peers, "key": f"{home.name}.key",
             "table": "fragment.csv", "schema": "schema.yaml", "id": ID, "output": "release",
             "plan": {"epsilon": float(given.epsilon), "h": given.h, "class_attribute": TARGET},
             "timeout": 600,
         }  # fmt: skip
-        (home / "party.yaml").write_text(yaml.safe_dump(settings))
+        (home / "party.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
     return homes
 
 
@@ -313,13 +315,18 @@ def _accuracy(given: Scene, table: pa.Table, schema: Schema) -> float:
 
 
 def joint_accuracy(given: Scene, release: Any) -> float:
-    """What a classifier makes of a joint release, read back from its tables."""
+    """What a classifier makes of a joint release, read back from its tables.
+
+    Counts are in the order of the released table's columns, whatever our own schema's is.
+    """
     from sherd.joint.partition import Partition
     from sherd.joint.specialise import Candidate, Specialised
     from sherd.methods.diffgen import settings
 
-    plan = given.plan("arbdistdp")
-    chosen = settings(plan, given.schema)
+    data, own = release.tables["data"], given.schema.attributes
+    ordered = {name: own[name] for name in data.column_names if name in own}
+    schema = replace(given.schema, attributes=ordered)
+    chosen = settings(given.plan("arbdistdp"), schema)
     names = [one.name for one in chosen.hierarchies]
     steps = tuple(
         Candidate(attribute=names.index(one["attribute"]), edges=tuple(one["edges"]))
@@ -328,7 +335,7 @@ def joint_accuracy(given: Scene, release: Any) -> float:
     cuts = [{0, one.size} for one in chosen.hierarchies]
     for step in steps:
         cuts[step.attribute] |= set(step.edges)
-    counts = np.asarray(release.tables["data"].column("count"), np.int64)
+    counts = np.asarray(data.column("count"), np.int64)
     partition = Partition(
         hierarchies=chosen.hierarchies,
         specialised=Specialised(
@@ -338,7 +345,7 @@ def joint_accuracy(given: Scene, release: Any) -> float:
         class_labels=chosen.class_labels,
         counts=counts.reshape(-1, len(chosen.class_labels)),
     )
-    return _tested(given, partition, given.schema)
+    return _tested(given, partition, schema)
 
 
 def _tested(given: Scene, partition: Partition, schema: Schema) -> float:

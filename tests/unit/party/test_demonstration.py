@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import sherd
@@ -105,6 +107,35 @@ def test_a_release_is_read_back_for_the_classifier(given: Scene) -> None:
     """What joint parties release has the form of diffgen's release."""
     release = sherd.protect(given.train, given.schema, given.plan("diffgen"), ledger=None)
     assert joint_accuracy(given, release) == pytest.approx(pooled_accuracy(given), abs=0.04)
+
+
+def test_a_release_is_read_in_its_own_order(given: Scene) -> None:
+    """Parties whose schema lists the attributes in another order release other rows first."""
+    turned = dict(sorted(given.schema.attributes.items(), reverse=True))
+    release = sherd.protect(
+        given.train,
+        replace(given.schema, attributes=turned),
+        given.plan("diffgen"),
+        ledger=None,
+        settings=sherd.Settings(seed=1),
+    )
+    table = release.tables["data"].to_pandas()
+    assert next(iter(table)) == next(name for name in turned if name != "income")
+    ours = [name for name in given.schema.attributes if name in table and name != "income"]
+    ours.append("income")
+    labels = [sorted(table[name].unique(), key=list(table[name]).index) for name in ours]
+    rank = [table[name].map(labels[at].index) for at, name in enumerate(ours)]
+    sorted_rows = table.iloc[np.lexsort(rank[::-1])]
+    again = replace(release, tables={"data": pa.Table.from_pandas(sorted_rows[[*ours, "count"]])})
+    assert joint_accuracy(given, again) == joint_accuracy(given, release)
+
+
+def test_parties_list_attributes_as_the_table_does(given: Scene, tmp_path: Path) -> None:
+    """The schema a party reads has the order of the one it was made from."""
+    holder = np.zeros((1000, len(given.schema.protected) - 1), np.int64)
+    home = prepare(tmp_path / "p", given, holder, 2)[0]
+    loaded = PartySettings.load(home / "party.yaml").schema
+    assert list(loaded.attributes) == ["record", *given.schema.attributes]
 
 
 def test_other_folders_are_left_alone(
