@@ -4,7 +4,8 @@
 
 ``make bench`` calls this. Each script prints ratios measured in one run and ends with 1 where
 a limit is missed; peers run in environments of their own, and those that cannot be had are named.
-With scripts named, only these are run and nothing is written.
+With scripts named (as in ``SCRIPTS``), only their parts of the page are measured and written anew;
+every part says when it was measured and at which commit.
 """
 
 from __future__ import annotations
@@ -58,43 +59,51 @@ def run(line: str) -> tuple[list[str], int, float]:
     return lines, process.returncode, time.perf_counter() - start
 
 
-def page(made: str, parts: list[str]) -> str:
-    """RESULTS.md."""
-    lines = [
-        "# Results",
-        "",
-        "Written by `make bench`: what the benchmarks printed, all in one run. Times carry over to",
-        "other machines as ratios only. The papers' experiments are in their folders' READMEs.",
-        "",
-        made,
-        "",
-    ]
-    return "\n".join([*lines, *parts])
+HEAD = """\
+# Results
+
+Written by `make bench`: what the benchmarks printed. Times carry over to other machines as ratios
+only. The papers' experiments are in their folders' READMEs.
+"""
+
+
+def stored() -> dict[str, str]:
+    """The parts of the page as it is, by their titles."""
+    if not RESULTS.exists():
+        return {}
+    _, *parts = RESULTS.read_text(encoding="utf-8").split("\n## ")
+    return {part.partition("\n")[0]: part.strip() for part in parts}
+
+
+def part(line: str, title: str) -> tuple[str, bool]:
+    """Run a script; its part of the page, and whether a limit was missed."""
+    print(f"\n== {title} ({line})", flush=True)
+    variable, what = NEEDS.get(line.partition(" ")[0], ("", ""))
+    if variable and not os.environ.get(variable):
+        ended, printed, code = f"not run: {variable} must name {what}", [], 0
+    else:
+        printed, code, seconds = run(line)
+        ended = f"{seconds:.0f} s, {'a limit was missed' if code else 'every limit kept'}"
+    print(f"-- {line}: {ended}", flush=True)
+    said = f"`{line}`: {ended}. {now()}, commit `{commit()}`, {machine()}."
+    block = ["```text", *printed, "```"] if printed else []
+    return "\n".join([title, "", said, "", *block]).strip(), code != 0
 
 
 def main() -> int:
     """Run the scripts in turn; the number of those that missed a limit."""
     chosen = sys.argv[1:]
-    made = f"{now()}, commit `{commit()}`, {machine()}."
-    print(made)
-    parts = []
+    strange = [line for line in chosen if line not in SCRIPTS]
+    if strange:
+        raise SystemExit(f"unknown: {', '.join(strange)}; one of: {', '.join(SCRIPTS)}")
+    parts = stored()
     missed = 0
-    for line, title in {c: SCRIPTS.get(c, c) for c in chosen or SCRIPTS}.items():
-        print(f"\n== {title} ({line})", flush=True)
-        variable, what = NEEDS.get(line.partition(" ")[0], ("", ""))
-        if variable and not os.environ.get(variable):
-            ended = f"not run: {variable} must name {what}"
-            print(f"-- {line}: {ended}", flush=True)
-            parts += [f"## {title}", "", f"`{line}`: {ended}.", ""]
-            continue
-        printed, code, seconds = run(line)
-        missed += code != 0
-        ended = f"{seconds:.0f} s, {'a limit was missed' if code else 'every limit kept'}"
-        print(f"-- {line}: {ended}", flush=True)
-        parts += [f"## {title}", "", f"`{line}`: {ended}.", "", "```text", *printed, "```", ""]
-    if not chosen:
-        RESULTS.write_text(page(made, parts), encoding="utf-8")
-        print(f"\nwritten to {RESULTS}")
+    for line in chosen or SCRIPTS:
+        parts[SCRIPTS[line]], over = part(line, SCRIPTS[line])
+        missed += over
+        ordered = [parts[title] for title in SCRIPTS.values() if title in parts]
+        RESULTS.write_text("\n## ".join([HEAD, *ordered]) + "\n", encoding="utf-8")
+    print(f"\nwritten to {RESULTS}")
     return missed
 
 
