@@ -102,7 +102,7 @@ def main() -> int:
         parts[SCRIPTS[line]], over = part(line, SCRIPTS[line])
         missed += over
         ordered = [parts[title] for title in SCRIPTS.values() if title in parts]
-        RESULTS.write_text("\n## ".join([HEAD, *ordered]) + "\n", encoding="utf-8")
+        RESULTS.write_text("\n\n## ".join([HEAD.strip(), *ordered]) + "\n", encoding="utf-8")
     print(f"\nwritten to {RESULTS}")
     return missed
 
