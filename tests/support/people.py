@@ -55,7 +55,7 @@ def part(owner: str, count: int, seed: int = 0, first: int = 0) -> pa.Table:
     return whole.select(names)
 
 
-def terms_of(owners: Iterable[str], now: int, **changes: Any) -> Terms:
+def terms_of(owners: Iterable[str], now: int, /, **changes: Any) -> Terms:
     """Terms of a round of these owners that ends in an hour; a vertical one is linked by OPRF."""
     base: dict[str, Any] = {
         "aggregator": "registry",

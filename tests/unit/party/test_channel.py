@@ -104,9 +104,12 @@ def test_a_sender_waits_for_a_busy_party_that_is_alive(meeting: Any) -> None:
     def act(channel: Channel, place: int) -> Any:
         if place == 0:
             channel.send_numbers(1, many)
+            channel.part()
             return "sent"
         time.sleep(2.5)
-        return channel.receive_numbers(0, many.size).size
+        size = channel.receive_numbers(0, many.size).size
+        channel.part()
+        return size
 
     assert meeting.all(act, timeout=1.5) == ["sent", many.size]
 
