@@ -160,12 +160,17 @@ def queries_of(cases: dict[str, Case], runs: int, setting: Setting, step: str) -
                 if given.schema is SCHEMA:
                     own = synthetic(given.table.num_rows, 8, given.sizes, seed)
                 made, seconds = run(own, algorithm, setting)
+                if made.suppressed == own.table.num_rows:
+                    # Nothing is released: every answer is the one without an association. Another
+                    # run would say no more, and such a search takes minutes.
+                    each.append([1.0, seconds, *(0.0 for _ in own.queries)])
+                    break
                 used = [u for _, u in utilities(own, made.place)]
                 each.append([made.suppressed / own.table.num_rows, seconds, *used])
             suppressed, seconds, *used = np.mean(each, axis=0).tolist()
             found += [
                 {"grouping": grouping, "algorithm": algorithm, "query": f"q{at}",
-                 "ordered": ordered, "sql": sql, "runs": runs, "utility": utility,
+                 "ordered": ordered, "sql": sql, "runs": len(each), "utility": utility,
                  "suppressed": suppressed, "seconds": seconds}
                 for at, ((sql, ordered), utility) in enumerate(
                     zip(given.queries, used, strict=True))
