@@ -34,7 +34,7 @@ def reports(folders: list[Path], setting: Setting, only: str | None, jobs: int) 
     queue = context.Queue()
     watch = threading.Thread(target=_watch, args=(queue, setting.progress), daemon=True)
     watch.start()
-    silent = replace(setting, progress=_tell)
+    silent = replace(setting, progress=_tell, tell=_nothing)
     with ProcessPoolExecutor(jobs, context, _start, (queue, list(sys.path))) as pool:
         waiting = []
         for folder in folders:
@@ -46,7 +46,7 @@ def reports(folders: list[Path], setting: Setting, only: str | None, jobs: int) 
             waiting.append((report, tasks))
         for report, tasks in waiting:
             for shown, task in tasks:
-                reproduction.enter(report, shown, *task.result())
+                reproduction.enter(report, setting, shown, *task.result())
             reproduction.judge(report, setting)
             yield report
     queue.put(None)
@@ -62,6 +62,10 @@ def _start(queue: Any, path: list[str]) -> None:
 def _tell(step: str, done: int, total: int) -> None:
     if _told is not None:
         _told.put((step, done, total))
+
+
+def _nothing(_line: str) -> None:
+    """What the process that was asked says itself."""
 
 
 def _watch(queue: Any, progress: Any) -> None:

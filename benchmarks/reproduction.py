@@ -52,6 +52,7 @@ class Setting:
     seed: int = 0
     randomness: Randomness | None = None
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None
+    tell: Callable[[str], None] = lambda _line: None
 
     def count(self, paper: int, short: int) -> int:
         """The number of runs: as asked, as in the paper, or short."""
@@ -253,13 +254,17 @@ def reproduce(folder: Path, setting: Setting, only: str | None = None) -> Report
     """Compute a paper's figures one after the other and judge its claims."""
     report = Report(paper=load(folder), folder=folder)
     for number, shown in tasks(report.paper, only).items():
-        enter(report, shown, *compute(folder, report.paper, number, setting))
+        enter(report, setting, shown, *compute(folder, report.paper, number, setting))
     judge(report, setting)
     return report
 
 
-def enter(report: Report, shown: list[str], rows: Rows, seconds: float, missing: str) -> None:
+def enter(
+    report: Report, setting: Setting, shown: list[str], rows: Rows, seconds: float, missing: str
+) -> None:
     """Write a figure's numbers into the report; figures of the same runs took no time more."""
+    what = missing or f"{seconds:.0f} s of processor"
+    setting.tell(f"{report.folder.name}, figure {', '.join(shown)}: {what}")
     for at, number in enumerate(shown):
         if missing:
             report.missing[number] = missing
@@ -310,5 +315,7 @@ def told(report: Report) -> list[str]:
         if v.surprising:
             was = f"'{v.expected}' is recorded" if v.expected else "there is no record of it"
             lines.append(f"  {'DIFFERS':<15} {v.claim.id}: {was}")
+        elif v.verdict != v.expected:
+            lines.append(f"  {'':<15} '{v.expected}' is recorded, of other runs")
     lines += [f"  {'DIFFERS':<15} {name}: recorded, but no such claim" for name in report.orphans]
     return lines

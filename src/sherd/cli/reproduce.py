@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     help="Read the paper in another way; its page names the switches. Repeatable.",
 )
 @click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Other random numbers: does a verdict hold?",
+)
+@click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
@@ -51,6 +57,7 @@ def reproduce(
     runs: int | None,
     quick: bool,
     readings: tuple[str, ...],
+    seed: int,
     jobs: int,
     output: Path,
     as_json: bool,
@@ -58,7 +65,8 @@ def reproduce(
     """Run the experiments of PAPER (all of them by default) and judge the paper's claims.
 
     Works from a checkout of the project. Exit code 4 where a verdict differs from the one
-    recorded beside the experiment. Runs with --runs or --reading are not held to the record.
+    recorded beside the experiment. Runs with --runs, --reading or --seed are not held to the
+    record; what differs from it is printed.
     """
     frame = _framework()
     known = frame.papers()
@@ -71,9 +79,15 @@ def reproduce(
         )
     lines: list[str] = []
     say = lines.append if as_json else click.echo
+    watched = sys.stderr.isatty()
     with progress("reproduce") as bar:
         setting = frame.Setting(
-            quick=quick, runs=runs, readings=dict(map(_switch, readings)), progress=bar
+            quick=quick,
+            runs=runs,
+            readings=dict(map(_switch, readings)),
+            seed=seed,
+            progress=bar,
+            tell=(lambda _line: None) if watched else _tell,
         )
         surprises = frame.run(output, setting, paper, figure, say, jobs)
     if as_json:
@@ -81,6 +95,11 @@ def reproduce(
     elif surprises:
         click.echo(f"error: {surprises} verdicts differ from their record", err=True)
     return 4 if surprises else 0
+
+
+def _tell(line: str) -> None:
+    """A line for each figure that is done, where no bar can be drawn: full runs take hours."""
+    click.echo(line, err=True)
 
 
 def _switch(text: str) -> tuple[str, str]:

@@ -117,6 +117,32 @@ def test_a_changed_verdict_fails_and_is_named(
     assert "1 verdicts differ from their record" in err
 
 
+def test_other_random_numbers_are_not_held_to_the_record(
+    record: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another seed draws other numbers; what differs is said and fails nothing."""
+    record(EXPECTED.replace("most: 20", "most: -1"))
+    sums = set()
+    for seed in range(1, 6):
+        assert _run("--quick", "--seed", str(seed)) == 0
+        assert "'reproduced' is recorded, of other runs" in capsys.readouterr().out
+        sums.add(_verdicts()["small"]["ours"])
+    assert len(sums) > 1
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_every_figure_that_is_done_is_said(
+    record: Callable[[str], None], capsys: pytest.CaptureFixture[str], jobs: str
+) -> None:
+    """On standard error, where nobody watches a bar: once for figures of the same runs."""
+    assert _run("--quick", "--jobs", jobs) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [line for line in told if "figure" in line] == [
+        "900-toy, figure 1, 2: 0 s of processor",
+        "900-toy, figure 3: the table is looked for elsewhere",
+    ]
+
+
 def test_a_claim_without_a_record_fails(
     record: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
