@@ -120,16 +120,24 @@ def sweep(setting: Setting) -> Rows:
                 for seed in range(runs)
             ]
             means = np.mean(each, axis=0)
-            spread = np.std(each, axis=0, ddof=1) if runs > 1 else np.zeros(3)
             found.append(
                 {"part": part, "algorithm": algorithm, "rows": rows, "gamma": gamma, "k": k,
                  "runs": runs}
                 | dict(zip(("suppressed", "seconds", "utility"), means.tolist(), strict=True))
-                | {f"{n}, standard error": s / runs**0.5
-                   for n, s in zip(("suppressed", "seconds", "utility"), spread.tolist(),
-                                   strict=True)}
+                | {f"{n}, standard error": error
+                   for n, error in zip(("suppressed", "seconds", "utility"),
+                                       _standard_errors(each), strict=True)}
             )  # fmt: skip
         setting.progress("synthetic patients", done, len(cells))
+    return found
+
+
+def _standard_errors(each: list[Any]) -> list[float]:
+    """Of the mean of each column; nothing is known of them from one run, which counts as exact."""
+    runs, columns = np.shape(each)
+    if runs == 1:
+        return [0.0] * columns
+    found: list[float] = (np.std(each, axis=0, ddof=1) / runs**0.5).tolist()
     return found
 
 
@@ -168,12 +176,13 @@ def queries_of(cases: dict[str, Case], runs: int, setting: Setting, step: str) -
                 used = [u for _, u in utilities(own, made.place)]
                 each.append([made.suppressed / own.table.num_rows, seconds, *used])
             suppressed, seconds, *used = np.mean(each, axis=0).tolist()
+            errors = _standard_errors(each)[2:]
             found += [
                 {"grouping": grouping, "algorithm": algorithm, "query": f"q{at}",
                  "ordered": ordered, "sql": sql, "runs": len(each), "utility": utility,
-                 "suppressed": suppressed, "seconds": seconds}
-                for at, ((sql, ordered), utility) in enumerate(
-                    zip(given.queries, used, strict=True))
+                 "utility, standard error": error, "suppressed": suppressed, "seconds": seconds}
+                for at, ((sql, ordered), utility, error) in enumerate(
+                    zip(given.queries, used, errors, strict=True))
             ]  # fmt: skip
         setting.progress(step, done, len(cases))
     return found
