@@ -86,7 +86,7 @@ def test_not_null(
     claims: ModuleType, utilities: tuple[float, ...], error: float, held: bool | None
 ) -> None:
     """The mean over the groupings, beyond two standard errors."""
-    rows = _query(0, *utilities, **{"utility, standard error": error})
+    rows = [row | {"utility, standard error": error} for row in _query(0, *utilities)]
     assert claims.not_null(rows, algorithm="one", utility=0.0)[1] is held
 
 
