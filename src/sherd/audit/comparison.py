@@ -130,7 +130,8 @@ class Judged:
 class Comparison:
     """Audits by name, how each stands, its place on the map, the recommended one and why.
 
-    A place's risk is not a number where no attack could be run on all.
+    ``warnings`` belong to the recommendation: what attacks found that were not run on all, and
+    who was not tried with them. A place's risk is not a number where no attack could be run on all.
     """
 
     audits: Mapping[str, Audit]
@@ -139,6 +140,7 @@ class Comparison:
     shared: tuple[str, ...]
     recommended: str | None
     reason: str
+    warnings: tuple[str, ...] = ()
 
     @property
     def mapped(self) -> tuple[Place, ...]:
@@ -153,6 +155,7 @@ class Comparison:
             "label": "internal: not for publication",
             "recommended": self.recommended,
             "reason": self.reason,
+            "warnings": list(self.warnings),
             "attacks": list(self.shared),
             "judged": {name: one.as_data() for name, one in self.judged.items()},
             "map": [
@@ -172,7 +175,7 @@ class Comparison:
 
 def compare(audits: Mapping[str, Audit]) -> Comparison:
     """Put audits of several releases of one table side by side."""
-    from sherd.audit.recommendation import recommend
+    from sherd.audit.recommendation import recommend, warn
 
     shared = tuple(code for code in JUDGED if all(code in audit for audit in audits.values()))
     judged = {name: _judge(name, audits, shared) for name in audits}
@@ -195,6 +198,7 @@ def compare(audits: Mapping[str, Audit]) -> Comparison:
         shared=shared,
         recommended=recommended,
         reason=reason,
+        warnings=warn(judged),
     )
 
 

@@ -98,11 +98,13 @@ def _numbers(
     low, high = _span(
         attribute, float(min(before.min(), after.min())), float(max(before.max(), after.max()))
     )
-    edges = np.linspace(low, high, BARS + 1)
+    few = kind is Type.INTEGER and high - low < BARS
+    # Few whole numbers: a bar for each, as classes between them would stay empty.
+    edges = np.arange(low - 0.5, high + 1) if few else np.linspace(low, high, BARS + 1)
     shares2 = [np.histogram(values, edges)[0] / len(values) for values in (before, after)]
     return Distribution(
         name=name,
-        classes=tuple(_text(edge, kind) for edge in edges[:-1]),
+        classes=tuple(_text(edge + 0.5 * few, kind) for edge in edges[:-1]),
         ends=(_text(low, kind), _text(high, kind)),
         before=tuple(float(s) for s in shares2[0]),
         after=tuple(float(s) for s in shares2[1]),

@@ -25,10 +25,9 @@ def recommend(
     audits: Mapping[str, Audit], judged: Mapping[str, Judged], places: Mapping[str, Place]
 ) -> tuple[str | None, str]:
     """The most useful of the releases that no attack succeeds on and whose promise holds."""
-    warned = "".join(_warning(name, one) for name, one in judged.items() if one.warnings)
     safe = [n for n, one in judged.items() if one.risk in ("low", "low in part", "noticeable")]
     if not safe:
-        return None, _none(judged, places) + warned
+        return None, _none(judged, places)
     sound = [name for name in safe if audits[name].verdict.promise in ("holds", "untested")]
     low = [name for name in sound if judged[name].risk == "low"]
     partly = [name for name in sound if judged[name].risk == "low in part"]
@@ -60,10 +59,10 @@ def recommend(
         why += f" Left aside: {'; '.join(faults)}."
     if judged[best].grave:
         return None, (
-            f"None can be recommended yet. By what was run on all, {best} would be the choice: "
-            f"{why}{warned}"
+            f"None can be recommended yet. By what was run on all, {best} would be the choice, but "
+            f"other attacks succeed on it, with which not all were tried. {why}"
         )
-    return best, why + warned
+    return best, why
 
 
 def _none(judged: Mapping[str, Judged], places: Mapping[str, Place]) -> str:
@@ -98,13 +97,19 @@ def _fault(audit: Audit, one: Judged) -> str:
     return "more exposed"
 
 
-def _warning(name: str, one: Judged) -> str:
-    """What other attacks found on a release, and that the rest was not tried with them."""
-    worst = one.warnings[0].stands
-    verb = "succeed" if worst is Standing.SERIOUS else "do better than chance"
-    shown = "; ".join(apart.shown for apart in one.warnings)
-    said = f" Warning: on {name}, attacks that were not run on all {verb}: {shown}."
-    return said + _others(one.warnings)
+def warn(judged: Mapping[str, Judged]) -> tuple[str, ...]:
+    """What attacks that were not run on all found, and that the rest was not tried with them."""
+    found = []
+    for name, one in judged.items():
+        if one.warnings:
+            serious = one.warnings[0].stands is Standing.SERIOUS
+            verb = "succeed" if serious else "do better than chance"
+            shown = "; ".join(apart.shown for apart in one.warnings)
+            found.append(
+                f"On {name}, attacks that were not run on all {verb}: {shown}."
+                f"{_others(one.warnings)}"
+            )
+    return tuple(found)
 
 
 def _others(warnings: tuple[Apart, ...]) -> str:

@@ -81,6 +81,8 @@ def compare(**given: Any) -> None:
             only = listed(one.run_on)
             click.echo(f"  {mark} not comparable, run on {only} only: {one.shown}")
     click.echo(f"Recommended: {found.recommended or 'none'}. {found.reason}")
+    for text in found.warnings:
+        click.echo(f"Warning: {text}")
     for path in given["outputs"]:
         click.echo(f"report: {path}")
 

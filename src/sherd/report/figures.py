@@ -66,7 +66,13 @@ def risk_map(places: Sequence[Place], note: str, title: str = "Risk and usefulne
                 fontweight="bold" if place.this else "normal",
                 va="center",
                 ha="left" if spot.dx > 0 else "right",
-                arrowprops={"arrowstyle": "-", "color": c.muted, "lw": 0.7, "shrinkA": 0}
+                arrowprops={
+                    "arrowstyle": "-",
+                    "color": c.muted,
+                    "lw": 0.7,
+                    "shrinkA": 0,
+                    "relpos": (0.0 if spot.dx > 0 else 1.0, 0.5),
+                }
                 if spot.leader
                 else None,
             )

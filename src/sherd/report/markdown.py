@@ -72,6 +72,7 @@ def comparison(found: Comparison) -> str:
         "",
         _cell(found.reason),
         "",
+        *(f"**Warning:** {_cell(text)}\n" for text in found.warnings),
         "| release | usefulness | worst attack | risk | promise |",
         "|---|---:|---:|---|---|",
     ]

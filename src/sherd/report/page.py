@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sherd.audit.attacks import ATTACKS
+from sherd.audit.verdict import Point
 from sherd.report import words
 from sherd.report.figures import figures, risk_map
 
@@ -114,6 +115,7 @@ def comparison(found: Comparison) -> str:
         .get_template("compare.html")
         .render(
             found=found,
+            warnings=[Point(tone="bad", text=f"Warning: {text}") for text in found.warnings],
             picture=picture,
             lights={n: _lights(audit, found.judged[n]) for n, audit in found.audits.items()},
             rows=rows,

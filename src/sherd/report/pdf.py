@@ -63,6 +63,7 @@ def comparison(found: Comparison) -> bytes:
         ("INTERNAL: NOT FOR PUBLICATION", 8, True, LIGHT.bad),
         (f"Recommended: {found.recommended or 'none of these'}", 15, True, LIGHT.ink),
         (found.reason, 10, False, LIGHT.ink),
+        *((f"Warning: {text}", 10, False, LIGHT.bad) for text in found.warnings),
     ]
     for name, one in found.audits.items():
         lines.append((name, 12, True, LIGHT.ink))
