@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, json_option, settings
+from sherd.cli.options import emit_json, in_words, json_option, settings
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -364,7 +364,7 @@ def status(home: Path, name: str | None, as_json: bool) -> None:
         emit_json(report)
         return
     for key, value in report.items():
-        click.echo(f"{key}: {value}")
+        click.echo(f"{key.replace('_', ' ')}: {in_words(value)}")
 
 
 @aggregator.command()
