@@ -191,7 +191,7 @@ def _best(rows: Rows, method: str, epsilon: float, label: str) -> tuple[float, f
     return max(r["F-measure"] for r in own), own[0]["original"]
 
 
-CLASSES = ("lower class", "upper class")
+CLASSES = ("≤30K", ">30K")
 
 
 def forest_gap(method: str, targets: dict[float, float]) -> Any:
