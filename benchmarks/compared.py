@@ -64,6 +64,28 @@ class Measured:
             return True if self.error == 0 else None
         return side < 0
 
+    def below(self, limit: float, errors: float = ERRORS) -> bool | None:
+        """Whether the number is lower than a limit.
+
+        >>> [Measured(value=v, error=0.1).below(1.0) for v in (0.7, 1.1, 1.3)]
+        [True, None, False]
+        """
+        side = self.side_of(limit, errors)
+        return None if side == 0 and self.error > 0 else side < 0
+
+    def near_zero(self, limit: float) -> bool | None:
+        """Whether the number is at most so far from 0; untold where noise alone would be.
+
+        >>> [Measured(value=v, error=0.02).near_zero(0.1) for v in (-0.05, 0.12, 0.2)]
+        [True, None, False]
+        >>> Measured(value=0.0, error=0.06).near_zero(0.1) is None
+        True
+        """
+        if abs(self.value) - ERRORS * self.error > limit:
+            return False
+        seen = ERRORS * self.error <= limit
+        return True if seen and abs(self.value) <= limit else None
+
     def between(self, least: float, most: float) -> bool | None:
         """Whether the number lies between two others."""
         return every((self.at_most(most), Measured(value=-self.value, error=self.error).at_most(
@@ -106,6 +128,8 @@ class Tally:
         """Count pairs by whether the first is lower than the second.
 
         >>> one, two = Measured(value=1.0, error=0.1), Measured(value=2.0, error=0.1)
+        >>> print(Tally.of([(one, two), (one, two)]).words())
+        lower in all 2
         >>> print(Tally.of([(one, two), (one, one), (one, two)]).words())
         lower in 2, within noise in 1, higher in 0 of 3
         """
@@ -129,6 +153,8 @@ class Tally:
         self, lower: str = "lower", within: str = "within noise", higher: str = "higher"
     ) -> str:
         """The three counts, named."""
+        if self.cells and self.lower == self.cells:
+            return f"{lower} in all {self.cells}"
         return (
             f"{lower} in {self.lower}, {within} in {self.within}, {higher} in {self.higher} of "
             f"{self.cells}"

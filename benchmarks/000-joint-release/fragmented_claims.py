@@ -151,7 +151,7 @@ def horizontal_small_k(rows: Rows, *, loss: str, order: str, share: float) -> Ju
     return (
         f"mean difference at ε ≥ 0.5 {_said(overall)} of the baseline (up to {most:+.0%} in a "
         f"cell), and {_said(mean(large))} for larger k",
-        every((size.at_most(share), mean(small).minus(mean(large)).at_most(0.0))),
+        every((size.at_most(share), mean(small).minus(mean(large)).below(0.0))),
     )
 
 
@@ -161,7 +161,7 @@ def horizontal_grows(rows: Rows, *, loss: str, order: str) -> Judged:
     return (
         f"mean difference at ε ≥ 0.5 {_said(large)} of the baseline for k > {SMALL_K}, "
         f"{_said(small)} below",
-        every((Measured(value=0.0).minus(large).at_most(0.0), small.minus(large).at_most(0.0))),
+        every((Measured(value=0.0).minus(large).below(0.0), small.minus(large).below(0.0))),
     )
 
 
@@ -175,7 +175,8 @@ def local_order_hurts(rows: Rows, *, loss: str) -> Judged:
     return (
         f"mean difference at ε ≥ 0.5 {_said(local)} of the baseline with local orders, "
         f"{_said(agreed)} with an agreed one",
-        agreed.minus(local).at_most(0.0),
+        # four errors, as those of few runs are themselves uncertain and the gap is a small one
+        agreed.minus(local).below(0.0, EXTREME),
     )
 
 
@@ -196,8 +197,10 @@ def vertical_any_k(rows: Rows, *, loss: str, shares: str, share: float) -> Judge
     low, high = (choose(means, key=lambda m: m.value) for choose in (min, max))
     span = high.minus(low)
     told = ", ".join(f"{m.value:+.1%} at {k}" for m, k in zip(means, ks, strict=True))
-    held = True if span.value <= share else span.at_most(share, EXTREME)
-    return f"mean difference in per cent of the baseline by k: {told}", held
+    return (
+        f"mean difference in per cent of the baseline by k: {told} (± {2 * span.error:.1%})",
+        span.near_zero(share),
+    )
 
 
 def thousands(rows: Rows, *, loss: str, least: float, most: float) -> Judged:
