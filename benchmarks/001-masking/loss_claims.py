@@ -244,7 +244,7 @@ def rivals_larger_epsilon(rows: Rows, *, loss: str, factor: float) -> Judged:
     for own, other in ((0.01, 0.1), (0.1, 1.0), (0.01, 1.0)):
         ratio = _best(at, own, ("idp-cbls",)).over(_best(at, other, ("dp", "dp-um")))
         words.append(f"{ratio.value:.2g} times (ε = {own:g} against {other:g})")
-        held.append(ratio.at_most(factor))
+        held.append(_log10(ratio).at_most(math.log10(factor)))
     return f"its least loss beside their least: {', '.join(words)}", every(held)
 
 
