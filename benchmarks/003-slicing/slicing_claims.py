@@ -202,8 +202,11 @@ def smaller_buckets(rows: Rows, *, columns: str) -> Judged:
             for r in sorted(own, key=lambda r: r["least"])]  # fmt: skip
     told = ", ".join(f"{size:.1f} ± {error:.1f} with {least}" for least, size, error in line)
     plain, *others = line
-    smaller = [plain[1] - size > _noise(plain[2], error) for _, size, error in others]
-    return f"{columns}; records a bucket {told} as the least frequency", any(smaller)
+    held: bool | None = False
+    for _, size, error in others:
+        less, room = plain[1] - size, _noise(plain[2], error)
+        held = True if less > room or held else None if less >= -room else held
+    return f"{columns}; records a bucket {told} as the least frequency", held
 
 
 def over(row: dict[str, Any], advantage: float) -> bool | None:
