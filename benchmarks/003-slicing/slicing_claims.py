@@ -97,7 +97,8 @@ def more_useful(rows: Rows, *, learned: str, grouping: str) -> Judged:
         sides.append(None if abs(ahead) <= room else ahead > 0)
         told.append(f"{existing} {other['accuracy']:.3f} (noise {room:.3f})")
     held = False if False in sides else None if None in sides else True
-    return f"{', '.join(told)}, {most} attributes", held
+    # Two runs give no standard error worth the name.
+    return f"{', '.join(told)}, {most} attributes", held if mine["runs"] > 2 else None
 
 
 def loss_grows(rows: Rows, *, learned: str) -> Judged:

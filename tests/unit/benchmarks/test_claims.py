@@ -226,7 +226,7 @@ def test_a_trend_has_a_direction_and_no_step_back(slicing: ModuleType) -> None:
 
 def learned(method: str, *values: float) -> list[dict[str, Any]]:
     """A line over the number of attributes."""
-    common = {"over": "attributes", "method": method, "learned": "occupation"}
+    common = {"over": "attributes", "method": method, "learned": "occupation", "runs": 5}
     pairs = zip((4, 8, 14), values, strict=True)
     return [{**common, "attributes": n, "accuracy": v, "accuracy, error": 0.0} for n, v in pairs]
 
@@ -276,6 +276,8 @@ def test_better_utility_is_better_than_both_existing(slicing: ModuleType) -> Non
     for existing, held in ((0.2, True), (0.3, None), (0.4, False)):
         more = learned("bucketisation", 0.1, 0.1, existing)
         assert slicing.more_useful(rows + more, **given)[1] is held
+        twice = [{**row, "runs": 2} for row in rows + more]
+        assert slicing.more_useful(twice, **given)[1] is None
 
 
 def test_losses_are_those_against_raw_data(slicing: ModuleType) -> None:
