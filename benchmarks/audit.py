@@ -41,7 +41,10 @@ def run(*args: str) -> tuple[float, float, float]:
     """Seconds elapsed, of processor time, and the peak of memory in bytes, of one command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "sherd", *args], check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "sherd", *args]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"sherd {args[0]} ended with {done.returncode}:\n{done.stderr}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return time.perf_counter() - start, used, after.ru_maxrss * 1024.0

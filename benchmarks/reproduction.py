@@ -288,6 +288,7 @@ def run(
     folders = papers()
     if paper is not None:
         folders = {paper: folders[paper]}
+    _asked_for(folders, setting, figure)
     surprises = 0
     reports = []
     start = time.perf_counter()
@@ -303,6 +304,24 @@ def run(
     pages.write_index(reports, output, setting)
     say(f"\nall: {time.perf_counter() - start:.0f} s; page: {output / 'index.html'}")
     return surprises
+
+
+def _asked_for(folders: Mapping[str, Path], setting: Setting, figure: str | None) -> None:
+    """A figure or a switch that no paper has is a slip, not a wish for an empty page."""
+    experiments = [load(folder) for folder in folders.values()]
+    figures = list(dict.fromkeys(f.number for e in experiments for f in e.FIGURES))
+    if figure is not None and figure not in figures:
+        raise UsageError(
+            "there is no such figure", must="one of " + ", ".join(figures), got=repr(figure)
+        )
+    switches = sorted({name for e in experiments for name in getattr(e, "READINGS", {})})
+    for name in setting.readings:
+        if name not in switches:
+            raise UsageError(
+                "there is no such switch",
+                must="one of " + ", ".join(switches) if switches else "none: there are no switches",
+                got=repr(name),
+            )
 
 
 def told(report: Report) -> list[str]:

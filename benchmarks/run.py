@@ -83,11 +83,19 @@ def part(line: str, title: str) -> tuple[str, bool]:
         ended, printed, code = f"not run: {variable} must name {what}", [], 0
     else:
         printed, code, seconds = run(line)
-        ended = f"{seconds:.0f} s, {'a limit was missed' if code else 'every limit kept'}"
+        ended = f"{seconds:.0f} s, {_judged(printed, code)}"
     print(f"-- {line}: {ended}", flush=True)
     said = f"`{line}`: {ended}. {now()}, commit `{commit()}`, {machine()}."
     block = ["```text", *printed, "```"] if printed else []
     return "\n".join([title, "", said, "", *block]).strip(), code != 0
+
+
+def _judged(printed: list[str], code: int) -> str:
+    """What became of a script's limits, which it prints as "at most" and "at least"."""
+    if code:
+        return "a limit was missed"
+    limits = any(word in line for line in printed for word in ("at most", "at least"))
+    return "every limit kept" if limits else "no limits are set"
 
 
 def main() -> int:

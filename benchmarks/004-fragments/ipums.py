@@ -81,7 +81,8 @@ def utilities(given: Case, place: np.ndarray) -> list[tuple[int, float]]:
 
     Utility is 1 - mean|with - real| / mean|without - real| over the rows of the answer. The
     weighted average is computed here directly: a group's tuples count equally in each of
-    the association rows of the group.
+    the association rows of the group. A row all of whose tuples were left out is answered as
+    without the association.
     """
     from sqlglot import exp, parse_one
 
@@ -96,8 +97,11 @@ def utilities(given: Case, place: np.ndarray) -> list[tuple[int, float]]:
         value = given.table.column(of).to_numpy().astype(float)
         mean = _mean(place[at[of], kept], value[kept])[place[at[of], kept]]
         share = _mean(place[at[by], kept], mean)[place[at[by], kept]]
-        real, estimate = _mean(key, value), _mean(key[kept], share)
-        error = np.abs(estimate - real[: len(estimate)]).mean()
+        real = _mean(key, value)
+        answered = np.bincount(key[kept], minlength=len(real)) > 0
+        estimate = np.full(len(real), value.mean())
+        estimate[answered] = _mean(key[kept], share)[np.flatnonzero(answered)]
+        error = np.abs(estimate - real).mean()
         found.append((ordered, 1 - error / np.abs(value.mean() - real).mean()))
     return found
 

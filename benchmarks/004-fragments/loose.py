@@ -38,6 +38,12 @@ SHORT_ROWS = 20_000
 GAMMAS = (4, 6, 8, 10, 12)
 PAIRS = ((12, 1), (6, 2), (4, 3), (3, 4), (2, 6), (1, 12))
 TRIPLES = ((1, 12, 12), (2, 6, 6), (3, 4, 4))
+UNTOLD = tuple(
+    (f"SELECT {by}, AVG(hrswork) FROM release GROUP BY {by}", 0)  # noqa: S608 - our own words
+    for by in ("region", "statefip")
+)
+"""Two more queries over two fragments, since the paper has eight over unordered attributes; our
+placement is told those of ``two.yaml`` and not these."""
 QUERIES = tuple(
     (f"SELECT {by}, AVG({of}) FROM release GROUP BY {by}", ordered)  # noqa: S608 - our own words
     for by, of, ordered in (
@@ -73,6 +79,8 @@ def ipums(name: str, setting: Setting) -> Case:
             "the IPUMS-like table is looked for as ipums_like.csv.gz in the folder SHERD_DATA names"
         )
     given = case(name)
+    if name == "two":
+        given = replace(given, queries=given.queries + UNTOLD)
     if setting.quick:
         some = np.random.default_rng(0).permutation(given.table.num_rows)[:SHORT_ROWS]
         given = replace(given, table=given.table.take(some))
@@ -203,7 +211,7 @@ def figure_13(setting: Setting) -> Rows:
 def figure_14(setting: Setting) -> Rows:
     """The IPUMS-like table in two and in three fragments."""
     found: Rows = []
-    pairs = setting.grid(PAIRS[1:5], ((6, 2), (4, 3)))
+    pairs = setting.grid(PAIRS, ((6, 2), (4, 3)))
     triples = setting.grid(TRIPLES, TRIPLES[1:])
     for name, groupings in (("two", pairs), ("three", triples)):
         given = ipums(name, setting)

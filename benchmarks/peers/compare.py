@@ -26,8 +26,10 @@ import pyarrow as pa
 import pyarrow.csv
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from environments import HERE, PeerMissingError, python_of, rscript
+from ranking import extra_memory
 
 import sherd
 
@@ -179,7 +181,9 @@ def anonymity(rows: int, folder: Path) -> None:
     from sherd.audit.verify import verify_release
 
     ours = seconds(lambda: verify_release(folder / "bundle"))
-    line("sherd verify: k, labels, hashes of all files", ours, limit, ours)
+    extra = extra_memory(lambda: verify_release(folder / "bundle"))
+    line("sherd verify: k, labels, hashes of all files", ours, limit, ours, extra,
+         released.nbytes)  # fmt: skip
     start = seconds(lambda: released.group_by(QUASI).aggregate([([], "count_all")]))
     line("pyarrow's group_by alone", start, limit, ours)
     try:
@@ -208,7 +212,8 @@ def microaggregation(rows: int, folder: Path) -> None:
     run = Run(randomness=Randomness.from_system(), threads=1)
     ours = seconds(lambda: plan.spec.run(table, schema, plan, run))
     head(f"individual ranking, k = 100, {rows:,} × 10; limit: np.sort of every column")
-    line("sherd idp-ls, noise and shuffling included", ours, limit, ours)
+    extra = extra_memory(lambda: plan.spec.run(table, schema, plan, run))
+    line("sherd idp-ls, noise and shuffling included", ours, limit, ours, extra, table.nbytes)
     try:
         program = rscript()
         pyarrow.csv.write_csv(table, folder / "numbers.csv")

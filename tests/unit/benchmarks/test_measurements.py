@@ -1,12 +1,14 @@
-"""What the experiments of papers 002 and 003 measure, on few records."""
+"""What the experiments and the benchmarks measure, on few records."""
 
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from sherd.randomness import Randomness
@@ -80,3 +82,43 @@ def test_some_k_anonymous_people_share_their_occupation(fragmenting: ModuleType)
     task = fragmenting.Task.adult(1, rows=5_000)
     small, large = (fragmenting.homogeneous(task, k, 1) for k in (2, 10))
     assert 0 <= large < small < 1
+
+
+def test_every_limit_of_ranking_has_its_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit whose figure is not measured would always be kept; ratios are those of two times."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    ranking = importlib.import_module("ranking")
+    found = ranking.measure(20_000, 3, large=False)
+    threads = min(2, len(os.sched_getaffinity(0)))
+    assert {name for name in ranking.LIMITS if threads == 2 or "2 threads" not in name} <= set(
+        found
+    )
+    assert all(value > 0 for value in found.values())
+    assert found["speed-up of two cores"] == pytest.approx(
+        found["seconds, 1 threads"] / found[f"seconds, {threads} threads"]
+    )
+
+
+def test_a_row_of_an_answer_that_was_left_out_is_answered_as_without_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Groups of one are exact; the state nobody of which is released gets the mean of all."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "004-fragments"))
+    ipums = importlib.import_module("ipums")
+    table = pa.table({"state": ["a", "a", "b", "c"], "hours": [10.0, 20.0, 40.0, 50.0]})
+    given = ipums.Case(
+        table=table,
+        schema=None,
+        constraints=None,
+        fragments=(("state",), ("hours",)),
+        sizes=(1, 1),
+        similar=(),
+        queries=(("SELECT state, AVG(hours) FROM release GROUP BY state", 0),),
+    )
+    alone = np.arange(4)
+    assert ipums.utilities(given, np.array([alone, alone])) == [(0, 1.0)]
+    for left_out, off in ((2, 10.0), (3, 20.0)):  # in the middle, and at the end
+        place = np.array([alone, alone])
+        place[:, left_out] = -1
+        # the mean of all is 30, and the real answers are 15, 40 and 50
+        assert ipums.utilities(given, place) == [(0, pytest.approx(1 - off / (15 + 10 + 20)))]

@@ -117,6 +117,17 @@ def test_a_changed_verdict_fails_and_is_named(
     assert "1 verdicts differ from their record" in err
 
 
+@pytest.mark.parametrize("slip", [("--figure", "9"), ("--reading", "sun=plain")])
+def test_what_no_paper_has_is_refused(
+    record: Callable[[str], None], capsys: pytest.CaptureFixture[str], slip: tuple[str, str]
+) -> None:
+    """A figure or a switch that is not there, with those that are; nothing is written."""
+    assert _run("--quick", *slip) == 2
+    err = capsys.readouterr().err
+    assert ("1, 2, 3" if slip[0] == "--figure" else "must be: one of sum") in err
+    assert not Path("out").exists()
+
+
 def test_other_random_numbers_are_not_held_to_the_record(
     record: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
