@@ -15,6 +15,9 @@ SIZES = (
     "values of the largest column",
     "values a column",
 )
+TWO = 2
+"""So few runs give no standard error worth the name: small differences are not told by them."""
+
 EXISTING = ("generalisation", "bucketisation")
 LEARNED = ("occupation", "salary, masked like the others", "salary, released as it is")
 
@@ -97,8 +100,7 @@ def more_useful(rows: Rows, *, learned: str, grouping: str) -> Judged:
         sides.append(None if abs(ahead) <= room else ahead > 0)
         told.append(f"{existing} {other['accuracy']:.3f} (noise {room:.3f})")
     held = False if False in sides else None if None in sides else True
-    # Two runs give no standard error worth the name.
-    return f"{', '.join(told)}, {most} attributes", held if mine["runs"] > 2 else None
+    return f"{', '.join(told)}, {most} attributes", held if mine["runs"] > TWO else None
 
 
 def loss_grows(rows: Rows, *, learned: str) -> Judged:
@@ -207,6 +209,8 @@ def smaller_buckets(rows: Rows, *, columns: str) -> Judged:
     for _, size, error in others:
         less, room = plain[1] - size, _noise(plain[2], error)
         held = True if less > room or held else None if less >= -room else held
+    if own[0]["runs"] <= TWO:
+        held = None
     return f"{columns}; records a bucket {told} as the least frequency", held
 
 

@@ -57,6 +57,9 @@ def test_a_stated_accuracy_is_met_within_the_tolerance(joint: ModuleType) -> Non
     assert judge(rows, accuracy={0.1: 77.0, 3.0: 86.1}, **given)[1] is None
     ours, held = judge(rows, accuracy={0.1: 77.0, 3.0: 86.3}, **given)
     assert held is False
+    noisy = accuracies("arbdistdp", 78.0, 80.0, 83.0, error=1.0)
+    assert judge(noisy, accuracy={3.0: 89.0}, **given)[1] is None
+    assert judge(noisy, accuracy={3.0: 92.0}, **given)[1] is False
     assert ours == (
         "ε = 0.1: 78.0 ± 0.1 (paper 77; five runs ± 0.2); ε = 3: 83.0 ± 0.1 (paper 86.3; five "
         "runs ± 0.2)"
@@ -295,7 +298,7 @@ def sliced(least: int, advantage: float, size: float = 5.0, error: float = 0.01)
     return {
         "method": "slicing", "frequency": f"f{least}", "columns": "c", "least": least,
         "advantage": advantage, "advantage, error": error, "bucket size": size,
-        "bucket size, error": error, "failed checks": 0.0, "runs": 2,
+        "bucket size, error": error, "failed checks": 0.0, "runs": 5,
     }  # fmt: skip
 
 
@@ -307,6 +310,8 @@ def test_column_generalisation_is_judged_by_its_least_frequency(slicing: ModuleT
     for size, held in ((4.0, True), (5.0, None), (6.0, False)):
         given = [sliced(1, 0.7), sliced(5, 0.3, size)]
         assert slicing.smaller_buckets(given, columns="c")[1] is held
+    twice = [{**row, "runs": 2} for row in given]
+    assert slicing.smaller_buckets(twice, columns="c")[1] is None
 
 
 def test_disclosure_is_judged_by_its_measures(slicing: ModuleType) -> None:
