@@ -114,7 +114,7 @@ def test_names_are_where_the_drawing_puts_them() -> None:
 
     places = [Place(name=f"release {i}", utility=u, risk=r) for i, (u, r) in enumerate(CROWDS[1])]
     figure = risk_map(places, "").draw(LIGHT)
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     ax = figure.axes[0]
     # Of the words alone: the extent of an annotation has its leader in it.
