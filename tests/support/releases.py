@@ -34,7 +34,7 @@ PEOPLE = sherd.Schema.from_data(
             "town": {"type": "category", "taxonomy": TOWNS},
             "pay": {"type": "number", "role": "sensitive", "domain": ["0", "100"]},
             "ward": {"type": "integer", "role": "insensitive", "domain": ["0", "9"]},
-        }
+        },
     }
 )
 

@@ -138,9 +138,11 @@ def _signatures(plan: JointPlan, manifest: dict[str, Any]) -> Check:
 def _dropped(plan: JointPlan, manifest: dict[str, Any]) -> Check:
     owners, dropped = manifest["joint"]["owners"], manifest["joint"]["dropped_out"]
     known = {reason.words for reason in Reason}
-    fits = set(dropped) <= set(plan.terms.owners) - set(owners)
+    fits = set(dropped) == set(plan.terms.owners) - set(owners)
     fits &= all(isinstance(words, str) and words in known for words in dropped.values())
-    detail = (", ".join(dropped) or "nobody") if fits else "not owners of the round, or no reason"
+    detail = ", ".join(dropped) or "nobody"
+    if not fits:
+        detail = "not who was invited and is not in the release, each with a known reason"
     return Check(name="dropped out", passed=fits, detail=detail)
 
 
@@ -158,7 +160,8 @@ def _beyond_reach(plan: JointPlan, manifest: dict[str, Any]) -> list[Check]:
         Check(
             name="deliveries",
             passed=None,
-            detail="artefacts, heads of ledgers and versions are what each owner said; ask it",
+            detail="artefacts, heads of ledgers, versions and reasons for dropping out are what "
+            "each owner said; ask it",
         ),
     ]
 

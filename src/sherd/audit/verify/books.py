@@ -26,18 +26,26 @@ _OR_MISSING = " or missing"
 def fit(given: Any, columns: Mapping[str, pa.ChunkedArray], manifest: Mapping[str, Any]) -> bool:
     """Whether books of these released columns are theirs."""
     attributes = manifest["schema"]["attributes"]
-    shown = {
-        name: column
-        for name, column in columns.items()
-        if name not in given and attributes[name]["type"] not in ("category", "ordinal", "boolean")
-    }
     return (
         isinstance(given, dict)
         and set(given) <= set(columns)
-        and all(_book(given[name], columns[name], attributes[name]) for name in given)
-        # Without a book a measured attribute must show values.
-        and not any(_is_text(column.type) for column in shown.values())
+        and all(
+            _book(given[name], column, attributes[name])
+            if name in given
+            else _are_values(column, attributes[name])
+            for name, column in columns.items()
+        )
     )
+
+
+def _are_values(column: pa.ChunkedArray, attribute: Mapping[str, Any]) -> bool:
+    """Whether a column that needs no book shows values, and no labels for several."""
+    if not _is_text(column.type):
+        return True
+    known = _known(attribute)
+    if attribute["type"] not in ("category", "ordinal", "boolean"):
+        return False
+    return known is None or known.issuperset(pc.unique(column.drop_null()).to_pylist())
 
 
 def _is_text(kind: pa.DataType) -> bool:

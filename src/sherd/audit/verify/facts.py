@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     Tables = Mapping[str, pa.Table]
     Manifest = Mapping[str, Any]
 
-_PARTY = ("parties", "computing", "protocol", "linkage", "run", "opened")
 _UNCHECKED = {
     "suppressed": "how many tuples were left out cannot be seen in what is left",
     "fragmentation_proved_best": "that no fragmentation is better is not searched for again",
@@ -127,7 +126,9 @@ def _are_names(given: Any) -> bool:
 
 def _are_opened(given: Any) -> bool:
     return isinstance(given, list) and all(
-        set(one) == {"what", "numbers"} and isinstance(one["what"], str) and is_count(one["numbers"])
+        set(one) == {"what", "numbers"}
+        and isinstance(one["what"], str)
+        and is_count(one["numbers"])
         for one in given
     )
 
@@ -169,15 +170,24 @@ def _sliced(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], boo
     untouched = set(_roles(manifest, "insensitive", "weight"))
     fields = [f for f in data.column_names if f != facts["bucket"] and f not in untouched]
     of = {field: _attribute_of(field, manifest) for field in fields}
-    columns = {of[field]: data.column(field) for field in reversed(fields)}
+    columns = {of[field]: data.column(field) for field in fields}
+    hidden = slicing.sensitive_of(manifest)
+    alike = [[of[f] for f in c if f in of and of[f] not in hidden] for c in facts["columns"]]
+    if len(columns) < len(of):
+        alike = []  # one that stands in two columns has the book of either
     return {
         "columns": lambda given: _are_columns(given, fields, untouched, manifest),
         "attributes": _is(of),
-        "sensitive": _is(slicing.sensitive_of(manifest)),
+        "sensitive": _is(hidden),
         "bucket": lambda given: given in data.column_names,
-        "labels": lambda given: books.fit(given, columns, manifest),
+        "labels": lambda given: books.fit(given, columns, manifest) and _are_whole(given, alike),
         "bins": _bins(manifest),
     }
+
+
+def _are_whole(labels: Any, columns: list[list[str]]) -> bool:
+    """Attributes of one column are generalised together: all have a book, or none has."""
+    return all(len({name in labels for name in column}) < 2 for column in columns)
 
 
 def _attribute_of(field: str, manifest: Manifest) -> str:

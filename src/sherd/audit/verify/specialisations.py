@@ -73,9 +73,7 @@ def _leads(
         return False
     place = {edge: at for at, edge in enumerate(cut)}
     return all(
-        _names(
-            step["value"], labels[place[step["edges"][0]] : place[step["edges"][-1]]], attribute
-        )
+        _names(step["value"], labels[place[step["edges"][0]] : place[step["edges"][-1]]], attribute)
         for step in steps
     )
 
