@@ -70,7 +70,7 @@ def changes(manifest: dict[str, Any], *, every: bool) -> Iterator[tuple[str, dic
         hashed = place[0] in ("plan", "schema") or place[:2] == ("joint", "plan")
         if not every and hashed and number % 7:
             continue
-        if not every and len(place) > 3 and number % 3:
+        if not every and len(place) > 3 and number % 5:
             continue
         values = VALUES if every else (VALUES[number % 6], VALUES[(number + 3) % 6])
         for value in values:
@@ -118,7 +118,7 @@ def test_a_release_passes_as_it_was_made(kind: str, made: dict[str, tuple[Path, 
     assert run(["verify", str(made[kind][0])]) == 0
 
 
-@pytest.mark.parametrize("kind", ["dp-um", "strict", "mondrian", "diffgen", "joint rows"])
+@pytest.mark.parametrize("kind", ["dp-um", "mondrian", "joint rows"])
 def test_a_changed_manifest_fails(kind: str, made: dict[str, tuple[Path, str]]) -> None:
     """Some values of each part, one at a time: exit code 4, and never a traceback."""
     assert unexpected(accepted(kind, made, every=False)) == []
