@@ -43,14 +43,14 @@ def judged_again(stored: Path, folder: Path) -> tuple[reproduction.Report, dict[
     return report, made
 
 
-def into_readme(folder: Path, text: str) -> None:
+def into_readme(folder: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     """Replace what stands between the marks of a README."""
     readme = folder / "README.md"
-    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    _, mark, after = rest.partition(END)
+    before, _, rest = readme.read_text(encoding="utf-8").partition(begin)
+    _, mark, after = rest.partition(end)
     if not mark:
-        raise SystemExit(f"{readme} has no marks to write between: {BEGIN} and {END}")
-    readme.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+        raise SystemExit(f"{readme} has no marks to write between: {begin} and {end}")
+    readme.write_text(f"{before}{begin}\n\n{text}\n{end}{after}", encoding="utf-8")
 
 
 def main() -> int:

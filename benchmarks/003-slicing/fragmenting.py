@@ -97,20 +97,24 @@ def partition_rate(task: Task, method: str, l: int, seed: int) -> dict[str, floa
     return {"buckets a record": bucket_count(plan, outcome) / n, "records a second": n / seconds}
 
 
-def sliced_advantage(
+def disclosed(
     task: Task,
     l: int,  # noqa: E741 - the field's name
     columns: int,
     frequency: int | None,
     seed: int,
-) -> tuple[float, int]:
-    """The advantage of telling members from others, and the checks of the release that fail."""
+) -> dict[str, float]:
+    """How well members are told from others, records a bucket, and checks that fail."""
     more = {} if frequency is None else {"min_frequency": frequency}
     given = parameters("slicing, as printed", l, columns=columns, **more)
     plan, outcome = task.released(Randomness.seeded(seed), **given)
     value = next(f.value for f in outcome.findings if f.name == "membership advantage")
     checks = verify(outcome.tables, task.manifest(plan, outcome))
-    return float(value), sum(check.passed is False for check in checks)
+    return {
+        "advantage": float(value),
+        "bucket size": task.train.num_rows / bucket_count(plan, outcome),
+        "failed checks": float(sum(check.passed is False for check in checks)),
+    }
 
 
 def other_advantages(task: Task, l: int, seed: int) -> dict[str, float]:  # noqa: E741

@@ -87,7 +87,11 @@ class Parameter:
         # A whole number stays one: it may be larger than any float.
         value = int(value) if isinstance(value, Integral) else float(value)
         if isinstance(value, float) and not math.isfinite(value):
-            raise wrong
+            raise PlanError(
+                f"the '{self.name}' parameter is not valid",
+                must=f"{self.must()}, and finite",
+                got=repr(value),
+            )
         if self.kind is int and value != int(value):
             raise wrong
         if self.least is not None and value < self.least:
@@ -248,12 +252,12 @@ def find(name: str) -> Method:
     >>> find("dp").name
     'dp'
     """
-    if name not in DIRECTORY:
+    if not isinstance(name, str) or name not in DIRECTORY:
         raise PlanError(
             "the method is unknown",
             must="one of " + ", ".join(names()),
             got=repr(name),
-            do=did_you_mean(name, names()) or "run `sherd methods`",
+            do=did_you_mean(str(name), names()) or "run `sherd methods`",
         )
     module, attribute = DIRECTORY[name].split(":")
     method: Method = getattr(importlib.import_module(module), attribute)

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PlanError
+from sherd.errors import PlanError, UsageError
 from sherd.method import Run
 from sherd.release import ORDER_KEPT, Release, Staged, check_format, check_target
 
@@ -173,12 +173,26 @@ def _publish(
 
 
 def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
+    from sherd.plan import Plan
+    from sherd.tables.schema import Schema
+
+    kinds = ((schema, Schema, "sherd.Schema.load(path)"), (plan, Plan, "sherd.Plan(method=…)"))
+    for given, kind, how in kinds:
+        if not isinstance(given, kind):
+            raise UsageError(
+                f"the {kind.__name__.lower()} is not one",
+                must=f"a sherd.{kind.__name__}",
+                got=f"a {type(given).__name__}",
+                do=f"make one with {how}",
+            )
     guarantee = plan.guarantee(schema)
     return guarantee if settings.seed is None else guarantee.seeded()
 
 
 def population_of(schema: Schema, population: str | None) -> str:
     """The account a release is charged to: as named, as the schema says, or the schema's own."""
+    if population is not None and not population.strip():
+        raise UsageError("the population has no name", must="a name, or none given at all")
     return population or schema.population or f"unnamed-{schema.hash[:12]}"
 
 

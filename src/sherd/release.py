@@ -243,17 +243,17 @@ def check_target(folder: Path, *, force: bool) -> None:
     """Refuse a target that exists, unless it may be overwritten and is a release."""
     if not folder.exists():
         return
-    if not force:
-        raise OutputExistsError(
-            "the output folder is there already",
-            got=str(folder),
-            do="choose another, or overwrite it with --force",
-        )
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST).exists()):
         raise OutputExistsError(
             "the output is there already and is not a release",
             got=str(folder),
-            do="choose another: --force overwrites releases only",
+            do="choose another: only releases are ever overwritten",
+        )
+    if not force:
+        raise OutputExistsError(
+            "the output folder is there already",
+            got=str(folder),
+            do="choose another, or overwrite it with --force (in Python: force=True)",
         )
 
 

@@ -39,6 +39,7 @@ class Cell:
     """The loss of one plan: mean over the runs and half the width of its 95 % interval."""
 
     method: str
+    guarantee: str
     epsilon: float
     k: int | None
     loss: float
@@ -136,6 +137,7 @@ def _cell(table: pa.Table, schema: Schema, plan: Plan, runs: int, randomness: An
     quantile = _T95[runs - 2] if runs - 2 < len(_T95) else 1.96
     return Cell(
         method=plan.method,
+        guarantee=plan["guarantee"],
         epsilon=plan["epsilon"],
         k=plan.parameters.get("k"),
         loss=float(losses.mean()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,9 @@ def test_another_type_is_refused(kind: type, given: Any) -> None:
     """With what it must be and what was given."""
     with pytest.raises(PlanError, match="the 'p' parameter is not valid") as caught:
         _parameter(kind).check(given)
-    assert caught.value.must == _parameter(kind).must()
+    assert str(caught.value.must).startswith(_parameter(kind).must())
+    endless = isinstance(given, float) and not math.isfinite(given)
+    assert str(caught.value.must).endswith("finite") is endless
     assert caught.value.got == repr(given)
 
 

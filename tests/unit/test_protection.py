@@ -13,7 +13,7 @@ import pytest
 import sherd
 from sherd.budget.amount import Amount
 from sherd.budget.ledger import Ledger
-from sherd.errors import BudgetError, OutputExistsError, StorageError, TableError
+from sherd.errors import BudgetError, OutputExistsError, StorageError, TableError, UsageError
 from sherd.guarantees import Adversary, Guarantee, NoGuarantee, Proposition, Unit
 from sherd.method import DIRECTORY, Outcome
 from sherd.protection import PAID, Settings, cores, population_of, protect, protect_to
@@ -40,11 +40,26 @@ def _to(folder: Path, **more: Any) -> Release:
     return protect_to(folder, more.pop("read", lambda: TABLE), SCHEMA, PLAN, **more)
 
 
+@pytest.mark.parametrize(
+    ("schema", "plan", "text"),
+    [
+        ("people.yaml", PLAN, "the schema is not one.*a str"),
+        (SCHEMA, {"method": "dp"}, "the plan is not one.*a dict"),
+    ],
+)
+def test_what_is_no_schema_or_plan_is_said(schema: Any, plan: Any, text: str) -> None:
+    """With how to make one, before anything is read."""
+    with pytest.raises(UsageError, match=text):
+        sherd.protect(None, schema, plan)
+
+
 def test_the_population_is_as_named_then_as_in_the_schema() -> None:
     """Else the schema stands for it."""
     bare = sherd.Schema.from_data({"attributes": {"x": {"type": "boolean"}}})
     assert population_of(SCHEMA, "other") == "other"
     assert population_of(SCHEMA, None) == "people"
+    with pytest.raises(UsageError, match="has no name"):
+        population_of(SCHEMA, " ")
     assert population_of(bare, None) == f"unnamed-{bare.hash[:12]}"
 
 

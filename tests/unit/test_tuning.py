@@ -23,7 +23,10 @@ def _tune(**more: Any) -> list[Cell]:
 
 
 def _cell(method: str, epsilon: float, k: int | None, loss: float) -> Cell:
-    return Cell(method=method, epsilon=epsilon, k=k, loss=loss, margin=0.1, runs=3, variant="v")
+    return Cell(
+        method=method, guarantee="paper", epsilon=epsilon, k=k, loss=loss, margin=0.1, runs=3,
+        variant="v",
+    )  # fmt: skip
 
 
 def test_every_combination_is_tried() -> None:

@@ -20,7 +20,7 @@ from sherd.audit.control import runner_of, split
 from sherd.audit.drawing import MaskedRelease
 from sherd.audit.opening import columns_of, drawable_of, records
 from sherd.audit.result import Place
-from sherd.audit.standing import OUTSIDERS, worst_excess
+from sherd.audit.standing import JUDGED, worst_excess
 from sherd.audit.utility.marginals import marginals
 from sherd.errors import SherdError
 
@@ -108,7 +108,7 @@ def places(
 def _place(name: str, case: Case, this: bool) -> Place:
     attacks: dict[str, Measure] = {}
     for attack in ATTACKS:
-        if attack.codes[0] in OUTSIDERS and (case.order is not None or "pairs" not in attack.needs):
+        if attack.codes[0] in JUDGED and (case.order is not None or "pairs" not in attack.needs):
             attacks |= {measure.code: measure for measure in attack.run(case)}
     worst = worst_excess(attacks)
     utility = {m.code: m for m in marginals(case)}

@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """One attribute's distribution before and after, as shares of classes."""
+    """One attribute's distribution before and after, as shares of classes.
+
+    ``ends`` are where the first class begins and the last one ends.
+    """
 
     name: str
     classes: tuple[str, ...]
+    ends: tuple[str, str]
     before: tuple[float, ...]
     after: tuple[float, ...]
 
@@ -123,6 +127,7 @@ class Audit:
                 {
                     "attribute": d.name,
                     "classes": list(d.classes),
+                    "ends": list(d.ends),
                     "before": list(d.before),
                     "after": list(d.after),
                 }

@@ -32,7 +32,13 @@ OUTSIDERS = (
     "membership",
     "insider",
 )
-"""Attacks that need no knowledge of all other records: those the verdict's risk rests on."""
+"""Attacks that need no knowledge of all other records."""
+
+JUDGED = ("unchanged", *OUTSIDERS)
+"""What the risk of a verdict rests on."""
+
+SHARES = (*JUDGED, "reconstruction", "co-cluster", "interval")
+"""Everything an attacker achieves that is a share of successes."""
 
 
 class Standing(IntEnum):
@@ -93,9 +99,25 @@ def standing(one: Measure) -> Standing:
 
 
 def worst_excess(measures: Mapping[str, Measure]) -> tuple[str, float] | None:
-    """The attack that surely succeeds most, and by how much above its baseline."""
+    """The attack that surely succeeds most, and by how much above its baseline.
+
+    Originals that came through count where they are serious: elsewhere they are no attack's
+    success, and alone they say nothing.
+    """
     found = {code: cautious_excess(measures[code]) for code in OUTSIDERS if code in measures}
+    same = measures.get("unchanged")
+    if same is not None and standing(same) is Standing.SERIOUS:
+        found["unchanged"] = same.excess or 0.0
     if not found:
         return None
     worst = max(found, key=lambda code: found[code])
     return worst, found[worst]
+
+
+def risk_level(measures: Mapping[str, Measure]) -> str:
+    """The risk that attacks show: low, noticeable, serious, or unknown where none was run."""
+    tried = [code for code in JUDGED if code in measures]
+    worst = max((standing(measures[code]) for code in tried), default=Standing.CHANCE)
+    if worst.counts:
+        return worst.name.lower()
+    return "unknown" if tried in ([], ["unchanged"]) else "low"

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sherd.audit.standing import OUTSIDERS, Standing, standing, sure_gain
+from sherd.audit.standing import JUDGED, OUTSIDERS, Standing, risk_level, standing, sure_gain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +51,9 @@ _SAID = {
     "membership": "telling who is in the release succeeds with an advantage of {value}",
     "insider": "a participating owner recovers {value} of the others' cells",
 }
+
+_FIRST = ("unchanged", "linkage")
+"""The two that everybody understands: said even where they do no better than chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,16 +118,15 @@ def decide(
     skipped: Sequence[Skipped] = (),
 ) -> Verdict:
     """The verdict on a release; ``skipped`` is what was left out."""
-    gaps = [one for one in skipped if one.spec.code in _ATTACKS and one.lacks in _LACKED]
-    risk = _risk(measures)
-    if risk == "low" and any(one.spec.code in OUTSIDERS for one in gaps):
+    missing = gaps(skipped)
+    risk = risk_level(measures)
+    if risk == "low" and any(one.spec.code in OUTSIDERS for one in missing):
         risk = "low in part"
     untried = tuple(
-        (reason, tuple(dict.fromkeys(_ATTACKS[g.spec.code] for g in gaps if g.lacks == lacks)))
+        (reason, tuple(dict.fromkeys(_ATTACKS[g.spec.code] for g in missing if g.lacks == lacks)))
         for lacks, reason in _LACKED.items()
-        if any(gap.lacks == lacks for gap in gaps)
+        if any(gap.lacks == lacks for gap in missing)
     )
-    ahead = max((sure_gain(measures[code]) for code in OUTSIDERS if code in measures), default=0.0)
     usefulness = _usefulness(measures)
     promise, promised = _promise(measures, checks, guarantee)
     points = [
@@ -132,27 +134,21 @@ def decide(
             Point(tone="plain", text=f"Not tried: {', '.join(attacks)} ({reason}).")
             for reason, attacks in untried
         ),
-        *_attacks(measures),
+        *attack_points(measures),
         *promised,
         *_worth(measures),
     ]
     points += [Point(tone="bad", text=f"Stamped: {stamp}.") for stamp in stamps]
     return Verdict(
-        headline=_headline(risk, usefulness, untried, ahead),
+        headline=headline(
+            risk, usefulness, surely_ahead(measures), but=not_tried(untried) if untried else ""
+        ),
         risk=risk,
         usefulness=usefulness,
         promise=promise,
         points=tuple(points),
         untried=untried,
     )
-
-
-def _risk(measures: Mapping[str, Measure]) -> str:
-    tried = [code for code in ("unchanged", *OUTSIDERS) if code in measures]
-    worst = max((standing(measures[code]) for code in tried), default=Standing.CHANCE)
-    if worst.counts:
-        return worst.name.lower()
-    return "unknown" if tried in ([], ["unchanged"]) else "low"
 
 
 def _usefulness(measures: Mapping[str, Measure]) -> str:
@@ -174,27 +170,31 @@ def in_points(gain: float) -> str:
     return f"{100 * gain:.1f} points"
 
 
-def _headline(
+def headline(
     risk: str,
     usefulness: str,
-    untried: Sequence[tuple[str, tuple[str, ...]]],
     ahead: float,
+    *,
+    ran: str = "we ran",
+    on: str = "this release",
+    but: str = "",
 ) -> str:
-    main = [a for a in ("linkage", "reconstruction") if any(a in names for _, names in untried)]
-    missing = main or [name for _, names in untried for name in names]
-    listed = " and ".join(filter(None, (", ".join(missing[:-1]), *missing[-1:])))
+    """The verdict in a sentence; ``ahead`` is what the attacks surely win.
+
+    ``ran`` says which attacks are meant, ``on`` on what, and ``but`` what a low risk leaves open.
+    """
     calm = (
-        f"The attacks we ran do little better than chance (surely by {in_points(ahead)})"
+        f"The attacks {ran} do little better than chance (surely by {in_points(ahead)})"
         if ahead
-        else "The attacks we ran do no better than chance"
+        else f"The attacks {ran} do no better than chance"
     )
     first = {
         "serious": "Not safe to publish: attacks on this release succeed",
         "noticeable": "Some attacks on this release do better than chance, surely by "
         f"{in_points(ahead)}",
         "low": calm,
-        "low in part": f"{calm}, but {listed} {'was' if len(missing) == 1 else 'were'} not tried",
-        "unknown": "No attack could be run on this release",
+        "low in part": f"{calm}, but {but}",
+        "unknown": f"No attack could be run on {on}",
     }[risk]
     second = {
         "high": "it keeps most of what the data says",
@@ -206,26 +206,65 @@ def _headline(
     return f"{first}{joint}{second}."
 
 
-def _attacks(measures: Mapping[str, Measure]) -> list[Point]:
+def not_tried(untried: Sequence[tuple[str, tuple[str, ...]]]) -> str:
+    """What was not tried, in half a sentence: the attacks everybody knows, or all of them."""
+    main = [a for a in ("linkage", "reconstruction") if any(a in names for _, names in untried)]
+    missing = main or [name for _, names in untried for name in names]
+    return f"{listed(missing)} {'was' if len(missing) == 1 else 'were'} not tried"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a person lists them.
+
+    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def surely_ahead(measures: Mapping[str, Measure]) -> float:
+    """What the best attack of an outsider surely wins above chance."""
+    return max((sure_gain(measures[code]) for code in OUTSIDERS if code in measures), default=0.0)
+
+
+def gaps(skipped: Sequence[Skipped]) -> list[Skipped]:
+    """Attacks that were left out for want of something, not for want of meaning."""
+    return [one for one in skipped if one.spec.code in _ATTACKS and one.lacks in _LACKED]
+
+
+def lacked(one: Skipped) -> str:
+    """What an attack lacked, in words; nothing where it has no meaning for the release."""
+    return _LACKED.get(one.lacks, "")
+
+
+def word_of(code: str) -> str:
+    """What an attack is called in a verdict."""
+    return _ATTACKS[code]
+
+
+def attack_points(measures: Mapping[str, Measure]) -> list[Point]:
     """The two attacks everybody understands, then the others that do not stand at chance."""
     found = []
-    for code in ("unchanged", *OUTSIDERS):
+    for code in JUDGED:
         if code not in measures:
             continue
-        one = measures[code]
-        stands = standing(one)
-        first = code in ("unchanged", "linkage")
-        if not first and stands is Standing.CHANCE:
-            continue
-        said = _SAID[code].format(value=_most(one.value) if first else percent(one.value))
-        said = said[0].upper() + said[1:]
-        beside = f"by chance {percent(one.baseline or 0)}"
-        if stands >= Standing.SLIGHT and code != "unchanged":
-            beside += f": surely {in_points(sure_gain(one))} better"
-        elif stands is Standing.UNSURE:
-            beside += "; too few were tried to tell the two apart"
-        found.append(Point(tone=stands.tone, text=f"{said} ({beside})."))
+        stands = standing(measures[code])
+        if code in _FIRST or stands is not Standing.CHANCE:
+            found.append(Point(tone=stands.tone, text=said_of(measures[code])))
     return found
+
+
+def said_of(one: Measure) -> str:
+    """What an attack achieves and would by chance, in a sentence."""
+    stands = standing(one)
+    value = _most(one.value) if one.code in _FIRST else percent(max(0.0, one.value))
+    said = _SAID[one.code].format(value=value)
+    beside = f"by chance {percent(one.baseline or 0)}"
+    if stands >= Standing.SLIGHT and one.code != "unchanged":
+        beside += f": surely {in_points(sure_gain(one))} better"
+    elif stands is Standing.UNSURE:
+        beside += "; too few were tried to tell the two apart"
+    return f"{said[0].upper()}{said[1:]} ({beside})."
 
 
 def _most(share: float) -> str:

@@ -371,6 +371,11 @@ def _text(name: str, value: str, *, least: int = 1, most: int = 200) -> str:
             must=f"{least} to {most} printable characters",
             got=f"{len(value)} characters" if isinstance(value, str) else type(value).__name__,
         )
+    if name == "population" and value != value.strip():
+        # It would be another account, with a limit of its own.
+        raise UsageError(
+            "the ledger cannot note this population", must="a name without blanks at its ends"
+        )
     return value
 
 

@@ -83,6 +83,12 @@ def account(db: sqlite3.Connection, population: str) -> Account:
     """The account of a population; an empty one where nothing was ever spent or limited."""
     row = db.execute("SELECT ceiling, spent FROM accounts WHERE population = ?", (population,))
     ceiling, spent = row.fetchone() or (None, 0)
+    paid = db.execute(
+        "SELECT COALESCE(SUM(amount), 0) FROM entries WHERE population = ? AND kind = 'charge'",
+        (population,),
+    ).fetchone()[0]
+    if _amount(spent, population).micro != paid:
+        raise damaged("a sum is not that of its rows", f"population {population!r}")
     held = db.execute("SELECT amount FROM reservations WHERE population = ?", (population,))
     return Account(
         population=population,

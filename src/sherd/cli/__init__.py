@@ -126,6 +126,9 @@ def run(args: list[str]) -> int:
         return _report(error, as_json)
     except click.exceptions.Exit as end:
         return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
     except click.ClickException as error:
         return _report_usage(error, as_json)
     except (click.exceptions.Abort, KeyboardInterrupt) as stop:

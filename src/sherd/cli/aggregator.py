@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, json_option, settings
+from sherd.cli.options import emit_json, in_words, json_option, settings
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -146,10 +146,21 @@ def enrol(
     click.echo("fingerprint over another channel")
 
 
+def _port_of(url: str) -> int:
+    """Where owners will call: the port in the aggregator's address."""
+    from urllib.parse import urlsplit
+
+    return urlsplit(url).port or 8470
+
+
 @aggregator.command()
 @home_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", default=8470, show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(min=0, max=65535),
+    show_default="of the address given to init; 8470 without one or with --plain",
+)
 @click.option("--plain", is_flag=True, help="No TLS: behind a reverse proxy on this machine only.")
 @click.option(
     "--client-certificates",
@@ -159,7 +170,7 @@ def enrol(
     show_default=True,
     help="Who must show a certificate.",
 )
-def serve(home: Path, host: str, port: int, plain: bool, shown: str) -> None:
+def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> None:
     """Listen for owners and analysts. The only part of sherd that other machines reach."""
     from sherd.federation.parts import require
 
@@ -176,6 +187,9 @@ def serve(home: Path, host: str, port: int, plain: bool, shown: str) -> None:
             do="let the reverse proxy on this machine do TLS, or leave out --plain",
         )
     set_up_logs()
+    if port is None:
+        port = 8470 if plain else _port_of(premises.settings.url)
+    click.echo(f"listening on {host}:{port}{', without TLS' if plain else ''}", err=True)
     made = server(
         premises.aggregator(),
         host=host,
@@ -350,7 +364,7 @@ def status(home: Path, name: str | None, as_json: bool) -> None:
         emit_json(report)
         return
     for key, value in report.items():
-        click.echo(f"{key}: {value}")
+        click.echo(f"{key.replace('_', ' ')}: {in_words(value)}")
 
 
 @aggregator.command()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     _F = TypeVar("_F", bound=Callable[..., Any])
 
-_MARK = {"good": "+", "bad": "!", "plain": "-"}
+MARK = {"good": "+", "bad": "!", "plain": "-"}
 
 
 def report_options(command: _F) -> _F:
@@ -125,12 +125,12 @@ def say(found: Audit, outputs: Sequence[Path]) -> None:
         f"risk: {verdict.risk}   usefulness: {verdict.usefulness}   promise: {verdict.promise}"
     )
     for point in verdict.points:
-        click.echo(f"  {_MARK[point.tone]} {point.text}")
+        click.echo(f"  {MARK[point.tone]} {point.text}")
     if found.skipped:
         reasons = dict.fromkeys(skipped.reason for skipped in found.skipped)
         for reason in reasons:
-            left = [s.spec.code for s in found.skipped if s.reason == reason]
-            click.echo(f"  left out: {', '.join(left)} ({reason})", err=True)
+            left = [s.spec.title for s in found.skipped if s.reason == reason]
+            click.echo(f"  left out: {', '.join(left)}: {reason}", err=True)
     for path in outputs:
         click.echo(f"report: {path}")
     click.echo("For the owner only: these numbers were computed from the original.", err=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sherd.cli.audit import report_options, source_of
+from sherd.cli.audit import MARK, report_options, source_of
 from sherd.cli.options import emit_json, load_schema, progress
 from sherd.errors import UsageError
 
@@ -30,11 +30,15 @@ from sherd.errors import UsageError
 def compare(**given: Any) -> None:
     """Audit RELEASES of one table and put them on one map, with a recommendation.
 
+    Risk is judged by the attacks that could be run on all of them. Give the row map of each, or
+    of none: an attack that was run on some only is named with them, but not compared.
+
     \b
     sherd compare dp/ ls/ cbls/ --original wine.csv -o compare.html
     """
     from sherd.audit.comparison import compare as put_together
     from sherd.audit.run import run_audit
+    from sherd.audit.verdict import listed
     from sherd.report import check_outputs
 
     check_outputs(given["outputs"], force=given["force"])
@@ -66,12 +70,19 @@ def compare(**given: Any) -> None:
         return
     width = max(len(name) for name in names)
     for place in found.places:
-        verdict = found.audits[place.name].verdict
+        judged, verdict = found.judged[place.name], found.audits[place.name].verdict
+        risk = f"{place.risk:.3f}" if place in found.mapped else "-"
         click.echo(
-            f"{place.name:<{width}}  utility {place.utility:.3f}  worst attack {place.risk:.3f}  "
-            f"risk {verdict.risk}, promise {verdict.promise}"
+            f"{place.name:<{width}}  utility {place.utility:.3f}  worst attack {risk}  "
+            f"risk {judged.risk}, promise {verdict.promise}"
         )
+        for one in judged.apart:
+            mark = MARK[one.stands.tone if one.judged else "plain"]
+            only = listed(one.run_on)
+            click.echo(f"  {mark} not comparable, run on {only} only: {one.shown}")
     click.echo(f"Recommended: {found.recommended or 'none'}. {found.reason}")
+    for text in found.warnings:
+        click.echo(f"Warning: {text}")
     for path in given["outputs"]:
         click.echo(f"report: {path}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,14 @@ from sherd.cli.options import emit_json, json_option
     show_default=True,
     help="Where everything goes.",
 )
-@click.option("-e", "--epsilon", default=1.0, show_default=True, help="Of each release.")
+@click.option(
+    "-e",
+    "--epsilon",
+    type=click.FloatRange(min=0, max=1000, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Of each release.",
+)
 @click.option("--methods", is_flag=True, help="Instead: one table by several methods, compared.")
 @click.option("--quick", is_flag=True, help="On a tenth of the rows.")
 @click.option(
@@ -46,6 +54,8 @@ def demo(
     Ends with the releases, what each owner spent, and how the joint result compares with
     pooled data and with each owner alone.
     """
+    if math.isnan(epsilon):
+        raise click.BadParameter("nan is not a number above 0.", param_hint="--epsilon")
     if methods:
         from sherd.cli.demo_methods import compare_methods
 

@@ -57,6 +57,23 @@ def settings(given: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
+def in_words(value: Any) -> str:
+    """A value of a report as a person reads it.
+
+    >>> in_words({"k": 3, "attributes": ["age", "sex"], "weights": {}})
+    'k 3, attributes age, sex, weights -'
+    """
+    if isinstance(value, dict):
+        found = ", ".join(f"{name.replace('_', ' ')} {in_words(v)}" for name, v in value.items())
+    elif isinstance(value, (list, tuple)):
+        found = ", ".join(in_words(each) for each in value)
+    elif isinstance(value, float):
+        found = f"{value:.4g}"
+    else:
+        found = "" if value is None else str(value)
+    return found or "-"
+
+
 def load_schema(path: str, missing: str | None, outside: str | None) -> Schema:
     """The schema of a file, or of one of the tables that come with sherd (``:adult``)."""
     from dataclasses import replace

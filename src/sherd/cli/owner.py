@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, json_option
+from sherd.cli.options import emit_json, in_words, json_option
 
 if TYPE_CHECKING:
     from sherd.federation.home import Home
@@ -193,9 +193,9 @@ def requests(home: Path, preview: bool, as_json: bool) -> None:
     for report in reports:
         click.echo(f"round '{report['round']}' of {report['aggregator']}: {report['purpose']}")
         for key in ("kind", "method", "own_epsilon", "parameters", "attributes", "deadline"):
-            click.echo(f"  {key}: {report[key]}")
+            click.echo(f"  {key.replace('_', ' ')}: {in_words(report[key])}")
         for name, distance in report.get("preview", {}).get("distance", {}).items():
-            click.echo(f"  internal: {name}: {distance}")
+            click.echo(f"  internal: {name}: {in_words(distance)}")
         for each in report.get("preview", {}).get("findings", []):
             click.echo(f"  internal: {each['name']}: {each['value']} ({each['meaning']})")
         click.echo(f"  `sherd owner approve {report['round']}` or `refuse`")

@@ -62,7 +62,7 @@ def run(
     import tempfile
 
     from sherd.budget.ledger import Ledger
-    from sherd.budget.place import default_path
+    from sherd.budget.place import chosen_path
     from sherd.joint.meter import Meter
     from sherd.party import PartySettings
     from sherd.party import run as take_part
@@ -73,7 +73,8 @@ def run(
         _watched(loaded, settings, ledger_file, costs, as_json)
         return
     _end_with_parent()
-    ledger = None if ledger_file == "none" else Ledger(ledger_file or default_path())
+    place = chosen_path(ledger_file)
+    ledger = None if place is None else Ledger(place)
     with progress("party") as bar, tempfile.TemporaryDirectory() as logs:
         meter = None if costs is None else Meter(Path(logs) / "spu.log")
         release = take_part(loaded, ledger=ledger, progress=bar, meter=meter)

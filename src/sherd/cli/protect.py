@@ -21,7 +21,7 @@ from sherd.cli.releasing import (
     seed_option,
     source_options,
 )
-from sherd.errors import PlanError
+from sherd.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
     from sherd.budget.ledger import Ledger
@@ -124,8 +124,15 @@ def _plan(given: dict[str, Any]) -> Plan:
     named = ("method", "epsilon", "k", "guarantee", "min_scale", "category_order")
     own = {name: given[name] for name in (*named, "domain_from_data")}
     own |= {"weights": pairs(given["weight"], "--weight"), "k_of": pairs(given["k_of"], "--k-of")}
-    chosen |= {name: value for name, value in own.items() if value is not None}
-    chosen |= settings(given["extra"])
+    own = {name: value for name, value in own.items() if value is not None}
+    extra = settings(given["extra"])
+    if twice := sorted(set(own) & set(extra)):
+        raise UsageError(
+            f"the parameter '{twice[0]}' is given twice, by an option of its own and by --set",
+            must="given once",
+            do="leave out one of the two",
+        )
+    chosen |= own | extra
     if "method" not in chosen:
         raise click.UsageError("Missing option '-m' / '--method'. See `sherd methods`.")
     return Plan(**chosen)
@@ -134,12 +141,13 @@ def _plan(given: dict[str, Any]) -> Plan:
 def _ledger(path: str | None) -> Ledger | None:
     """The ledger to charge; what a dead run paid for and did not publish is published now."""
     from sherd.budget.ledger import Ledger
-    from sherd.budget.place import default_path
+    from sherd.budget.place import chosen_path
     from sherd.release import MANIFEST, digest
 
-    if path == "none":
+    place = chosen_path(path)
+    if place is None:
         return None
-    ledger = Ledger(default_path() if path is None else path)
+    ledger = Ledger(place)
     for found in ledger.recover(lambda folder: digest(folder / MANIFEST)):
         click.echo(f"note: published {found}, which an interrupted run had paid for", err=True)
     return ledger

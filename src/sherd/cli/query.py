@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sherd.cli.options import json_option
-from sherd.errors import OutputExistsError, UsageError
+from sherd.errors import OutputExistsError, UsageError, VerificationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @click.command()
@@ -56,6 +59,7 @@ def query(
     if output is not None and output.exists() and not force:
         raise OutputExistsError("the output is there already", got=str(output), do="use --force")
     loaded = Release.load(release)
+    _unchanged(release, loaded.manifest)
     found = answer(loaded.tables, loaded.manifest, sql, own=own)
     if output is not None:
         from sherd.tables.write import write
@@ -69,6 +73,19 @@ def query(
     else:
         _print(found.table)
     click.echo(found.words(), err=True)
+
+
+def _unchanged(release: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse fragments that are not as they were released: answers would be called exact."""
+    from sherd.release import digest
+
+    for name, facts in manifest["files"].items():
+        if digest(release / name) != facts["sha256"]:
+            raise VerificationError(
+                f"the file '{name}' is not as it was released",
+                got=str(release),
+                do="get the release again; `sherd verify` says more",
+            )
 
 
 def _print(table: Any) -> None:

@@ -121,13 +121,14 @@ def _print(cells: list[Cell], outputs: tuple[Path, ...]) -> None:
 
     click.echo(f"Information loss, mean of {cells[0].runs} runs ± 95 % interval; {LABEL}.")
     click.echo(f"Mean SSE: {cells[0].variant}.")
-    click.echo(f"{'method':<10} {'epsilon':>8} {'k':>6} {'mean SSE':>12} {'±':>10}")
+    click.echo(f"{'method':<10} {'promise':<10} {'epsilon':>8} {'k':>6} {'mean SSE':>12} {'±':>10}")
     winners = set(map(id, best(cells).values()))
     for cell in cells:
         k = "-" if cell.k is None else str(cell.k)
         mark = "  <- least" if id(cell) in winners and cell.k is not None else ""
         numbers = f"{cell.loss:>12.5g} {cell.margin:>10.2g}"
-        click.echo(f"{cell.method:<10} {cell.epsilon:>8g} {k:>6} {numbers}{mark}")
+        named = f"{cell.method:<10} {cell.guarantee:<10}"
+        click.echo(f"{named} {cell.epsilon:>8g} {k:>6} {numbers}{mark}")
     click.echo("Choosing a plan by this map uses the data; no epsilon covers that choice.")
     for path in outputs:
         click.echo(f"wrote {path}")

@@ -148,9 +148,15 @@ def _run(connection: Any, sql: str) -> pa.Table:
 
     try:
         found: pa.Table = connection.sql(sql).to_arrow_table()
-    except duckdb.Error as error:
-        first = str(error).splitlines()[0]
+    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
+        first = str(error).splitlines()[0]  # about the query's words; no row was read
         raise UsageError("the query cannot be answered", got=first) from None
+    except duckdb.Error as error:
+        raise UsageError(
+            "the query cannot be answered",
+            got=f"DuckDB's {type(error).__name__}, whose text could quote a cell",
+            do="look for a conversion or a computation that some rows do not allow",
+        ) from None
     return found
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from sherd.audit.standing import NOTICEABLE, OUTSIDERS, SERIOUS, standing
+from sherd.audit.standing import NOTICEABLE, SERIOUS, SHARES, standing
 from sherd.audit.verdict import percent
+from sherd.report.placing import LETTER, Box, place_names
 from sherd.report.plots import Palette, Plot, new_figure
 
 if TYPE_CHECKING:
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
 
     from sherd.audit.measure import Measure
     from sherd.audit.result import Audit, Distribution, Place
-
-SHARES = ("unchanged", *OUTSIDERS, "reconstruction", "co-cluster", "interval")
-"""Attacks whose success is a share, drawn in one picture."""
+    from sherd.report.placing import Spot
 
 DISTANCES = ("marginals-1", "marginals-2", "marginals-3", "associations", "pmse")
 _MOST = 12
+_CALM, _ALARM = "attacks do little or no better than chance", "attacks succeed"
+_MAP_X, _MAP_Y = (-0.03, 1.03), (-0.12, 1.06)
+_MAP_SIZE = (455.0, 262.0)
 
 
 def figures(audit: Audit) -> list[Plot]:
@@ -50,22 +52,29 @@ def risk_map(places: Sequence[Place], note: str, title: str = "Risk and usefulne
     def draw(c: Palette) -> Any:
         figure, axes = new_figure(7.4, 4.4)
         ax = axes[0][0]
-        ax.axhspan(SERIOUS, 1.06, color=c.bad, alpha=0.09, lw=0)
-        ax.axhspan(-0.06, NOTICEABLE, color=c.good, alpha=0.09, lw=0)
-        ax.text(0.5, 1.03, "attacks succeed", color=c.bad, fontsize=9, va="top", ha="center")
-        calm = "attacks do little or no better than chance"
-        ax.text(0.99, -0.045, calm, color=c.good, fontsize=9, ha="right")
-        for place, (dx, dy) in zip(places, _apart(places), strict=True):
+        ax.axhspan(SERIOUS, _MAP_Y[1], color=c.bad, alpha=0.09, lw=0)
+        ax.axhspan(_MAP_Y[0], NOTICEABLE, color=c.good, alpha=0.09, lw=0)
+        ax.text(0.5, 1.03, _ALARM, color=c.bad, fontsize=9, va="top", ha="center")
+        ax.text(1.02, -0.105, _CALM, color=c.good, fontsize=9, ha="right")
+        for place, spot in zip(places, _names_on_map(places), strict=True):
             marker, size = ("D", 95) if place.this else ("o", 55)
             ax.annotate(
-                place.name,
+                _plain(place.name),
                 (place.utility, place.risk),
-                xytext=(dx, dy),
+                xytext=(spot.dx, spot.dy),
                 textcoords="offset points",
                 fontweight="bold" if place.this else "normal",
                 va="center",
-                ha="left" if dx > 0 else "right",
-                arrowprops={"arrowstyle": "-", "color": c.muted, "lw": 0.7} if dy else None,
+                ha="left" if spot.dx > 0 else "right",
+                arrowprops={
+                    "arrowstyle": "-",
+                    "color": c.muted,
+                    "lw": 0.7,
+                    "shrinkA": 0,
+                    "relpos": (0.0 if spot.dx > 0 else 1.0, 0.5),
+                }
+                if spot.leader
+                else None,
             )
             ax.scatter(
                 [place.utility],
@@ -77,7 +86,8 @@ def risk_map(places: Sequence[Place], note: str, title: str = "Risk and usefulne
                 edgecolor=c.paper,
                 linewidth=1,
             )
-        ax.set(xlim=(-0.03, 1.03), ylim=(-0.06, 1.06))
+        ax.set(xlim=_MAP_X, ylim=_MAP_Y)
+        ax.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
         ax.set_xlabel("joint distribution of pairs kept  →  more useful")
         ax.set_ylabel("best attack, above chance  →  riskier")
         ax.grid(visible=True, lw=0.5)
@@ -94,30 +104,27 @@ def risk_map(places: Sequence[Place], note: str, title: str = "Risk and usefulne
     )
 
 
-def _apart(places: Sequence[Place]) -> list[tuple[float, float]]:
-    """Where each name goes beside its point, in points of length, so that none overlap.
-
-    Names go up from the lowest: there is room above, and the floor has words of its own.
-    """
-    found: dict[int, tuple[float, float]] = {}
-    taken: list[tuple[float, float, int]] = []
-    points = [(place.utility * 400, place.risk * 200) for place in places]
-    order = sorted(range(len(places)), key=lambda i: (places[i].risk, places[i].utility))
-    for i in order:
-        side = -1 if places[i].utility > 0.75 else 1
-        x, y = points[i]
-        dy = 0.0
-        while any(
-            abs(y + dy - ty) < 14 and abs(x - tx) < 90 and s == side for tx, ty, s in taken
-        ) or any(
-            abs(y + dy - py) < 10 and 0 < side * (px - x) < 70
-            for place, (px, py) in enumerate(points)
-            if place != i
-        ):
-            dy += 7
-        taken.append((x, y + dy, side))
-        found[i] = ((16.0 if dy else 10.0) * side, dy)
-    return [found[i] for i in range(len(places))]
+def _names_on_map(places: Sequence[Place]) -> list[Spot]:
+    """Where each name goes beside its point; the map's size is that of its figure's axes."""
+    across, up = _MAP_SIZE
+    points = [
+        (
+            across * (place.utility - _MAP_X[0]) / (_MAP_X[1] - _MAP_X[0]),
+            up * (place.risk - _MAP_Y[0]) / (_MAP_Y[1] - _MAP_Y[0]),
+        )
+        for place in places
+    ]
+    # A caption's type is a little smaller than that of a name.
+    calm, alarm = (0.9 * LETTER * len(text) for text in (_CALM, _ALARM))
+    return place_names(
+        points,
+        [place.name for place in places],
+        frame=Box(left=0, bottom=0, right=across, top=up),
+        captions=(
+            Box(left=across - calm, bottom=0, right=across, top=15),
+            Box(left=(across - alarm) / 2, bottom=up - 20, right=(across + alarm) / 2, top=up),
+        ),
+    )
 
 
 def _attacks(attacks: Sequence[Measure]) -> Plot:
@@ -173,16 +180,16 @@ def _promise(audit: Audit, claimed: Any) -> Plot:
         rows.append(("exact, on this table (ε / claimed ε)", factor, "bad" if bad else "good"))
     finite = [value for _, value, _ in rows if math.isfinite(value)]
     most = max(finite)
+    wide = most > 20
+    # A logarithmic axis has no zero: bars begin below the least that is to be seen.
+    start = min(0.1, *(value / 2 for value in finite if value > 0)) if wide else 0.0
 
     def draw(c: Palette) -> Any:
         figure, axes = new_figure(7.4, 0.5 * len(rows) + 0.9)
         ax = axes[0][0]
-        wide = most > 20
         for row, (_, value, tone) in enumerate(reversed(rows)):
-            shown = value if math.isfinite(value) else most * 3
-            ax.barh(
-                row, shown, height=0.5, color=getattr(c, tone), alpha=0.85, left=0.1 if wide else 0
-            )
+            shown = max(start, value if math.isfinite(value) else most * 3)
+            ax.barh(row, shown - start, height=0.5, color=getattr(c, tone), alpha=0.85, left=start)
             text = f"{value:.3g}" if math.isfinite(value) else "without bound"
             beside = shown * 1.08 if wide else shown + 0.015 * most
             ax.text(beside, row, text, va="center", fontsize=9)
@@ -191,7 +198,7 @@ def _promise(audit: Audit, claimed: Any) -> Plot:
         if wide:
             ax.set_xscale("log")
             ax.xaxis.set_major_formatter("{x:g}")
-        ax.set_xlim(0.1 if wide else 0, most * (6 if wide else 1.18))
+        ax.set_xlim(start, most * (6 if wide else 1.18))
         ax.set_xlabel("privacy loss, in units of the claimed ε (dashed: the claim)")
         ax.tick_params(axis="y", length=0)
         return figure
@@ -206,14 +213,24 @@ def _distances(measures: Sequence[Measure]) -> Plot:
     def draw(c: Palette) -> Any:
         figure, axes = new_figure(7.4, 0.45 * len(measures) + 1.1)
         ax = axes[0][0]
+        limit = max(0.3, *(max(m.value, m.baseline or 0) for m in measures)) * 1.15
         for row, one in enumerate(reversed(measures)):
             base = one.baseline or 0.0
             ax.plot([base, one.value], [row, row], color=c.rule, lw=3, zorder=1)
             ax.scatter([base], [row], color=c.before, s=60, zorder=2, marker="|", linewidth=3)
             ax.scatter([one.value], [row], color=c.after, s=60, zorder=3)
-            ax.text(max(base, one.value) + 0.015, row, f"{one.value:.3f}", va="center", fontsize=9)
+            ax.annotate(
+                f"{one.value:.3f}",
+                (one.value, row),
+                xytext=(0, 7),
+                textcoords="offset points",
+                color=c.after,
+                fontsize=9,
+                # Above its own dot: beside it, the stroke could be taken for its owner.
+                ha="left" if one.value < 0.03 * limit else "center",
+            )
         ax.set_yticks(range(len(measures)), [one.spec.title for one in reversed(measures)])
-        ax.set_xlim(0, max(0.3, *(max(m.value, m.baseline or 0) for m in measures)) * 1.15)
+        ax.set(xlim=(0, limit), ylim=(-0.5, len(measures) - 0.3))
         ax.set_xlabel("distance from the original   (dot: the release, stroke: its yardstick)")
         ax.tick_params(axis="y", length=0)
         ax.grid(visible=True, axis="x", lw=0.5)
@@ -243,7 +260,7 @@ def _distributions(every: Sequence[Distribution]) -> Plot:
             ax.bar(range(len(one.classes)), one.before, width=0.95, color=c.before, alpha=0.35)
             ax.stairs(one.after, edges, color=c.after, lw=1.8)
             ax.set_title(_short(one.name, 24), fontsize=10, loc="left")
-            ends = [_short(one.classes[i], 12) for i in (0, -1)]
+            ends = [_short(end, 14) for end in one.ends]
             ax.set_xticks([edges[0], edges[-1]], ends, fontsize=8)
             labels = ax.get_xticklabels()
             labels[0].set_ha("left")
@@ -268,9 +285,12 @@ def _distributions(every: Sequence[Distribution]) -> Plot:
 
 
 def _short(text: str, most: int) -> str:
-    # matplotlib would take dollar signs for formulas.
-    text = text.replace("$", r"\$")
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return _plain(text if len(text) <= most else text[: most - 1] + "…")
+
+
+def _plain(text: str) -> str:
+    """A text that matplotlib shows as it is: it would take dollar signs for formulas."""
+    return text.replace("$", r"\$")
 
 
 def _associations(audit: Audit) -> Plot:

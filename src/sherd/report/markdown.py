@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sherd.audit.catalogue import CATALOGUE
 from sherd.report import words
 
 if TYPE_CHECKING:
     from sherd.audit.comparison import Comparison
     from sherd.audit.result import Audit
-
-_MARKS = {"good": "✓", "bad": "✗", "plain": "•"}
 
 
 def _cell(text: object) -> str:
@@ -31,7 +30,7 @@ def audit(found: Audit) -> str:
         f"Risk: **{verdict.risk}**. Usefulness: **{verdict.usefulness}**. "
         f"Promise: **{verdict.promise}**.",
         "",
-        *(f"- {_MARKS[point.tone]} {_cell(point.text)}" for point in verdict.points),
+        *(f"- {words.MARKS[point.tone]} {_cell(point.text)}" for point in verdict.points),
     ]
     for heading, items in words.promise(found.guarantee):
         if items:
@@ -73,13 +72,20 @@ def comparison(found: Comparison) -> str:
         "",
         _cell(found.reason),
         "",
+        *(f"**Warning:** {_cell(text)}\n" for text in found.warnings),
         "| release | usefulness | worst attack | risk | promise |",
         "|---|---:|---:|---|---|",
     ]
     for place in found.places:
-        verdict = found.audits[place.name].verdict
+        risk, promise = found.judged[place.name].risk, found.audits[place.name].verdict.promise
         lines.append(
             f"| {_cell(place.name)} | {words.number(place.utility)} | {words.number(place.risk)} | "
-            f"{verdict.risk} | {verdict.promise} |"
+            f"{risk} | {promise} |"
         )
+    titles = [CATALOGUE[code].title for code in found.shared]
+    said = ", ".join(titles) or "there is none"
+    lines += ["", f"Risk is judged by the attacks that could be run on all: {said}."]
+    for name, one in found.judged.items():
+        lines += ["", f"## {_cell(name)}", "", _cell(one.headline), ""]
+        lines += [f"- {words.MARKS[point.tone]} {_cell(point.text)}" for point in one.points]
     return "\n".join([*lines, "", words.INTERNAL, ""])

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sherd.audit.attacks import ATTACKS
+from sherd.audit.verdict import Point
 from sherd.report import words
 from sherd.report.figures import figures, risk_map
 
 if TYPE_CHECKING:
-    from sherd.audit.comparison import Comparison
+    from sherd.audit.comparison import Comparison, Judged
     from sherd.audit.result import Audit
     from sherd.report.plots import Plot
 
@@ -30,8 +31,8 @@ _INTRODUCTIONS = {
 
 
 _COMPARED = (
-    "Each point is a release. Right is more useful, up is riskier; the diamond is the one "
-    "recommended."
+    "Each point is a release, judged by the attacks that could be run on all of them. Right is "
+    "more useful, up is riskier; a diamond is the one recommended."
 )
 
 
@@ -64,10 +65,13 @@ def _picture(plot: Plot) -> dict[str, Any]:
     }
 
 
-def _lights(audit: Audit) -> list[dict[str, str]]:
+def _lights(audit: Audit, judged: Judged | None = None) -> list[dict[str, str]]:
+    """Risk, usefulness and promise; among other releases the risk is the one judged there."""
     found = []
     for part, title in (("risk", "Risk"), ("usefulness", "Usefulness"), ("promise", "Promise")):
         tone, word, explained = words.LIGHTS[part][getattr(audit.verdict, part)]
+        if part == "risk" and judged is not None:
+            tone, word, explained = words.COMPARED[judged.risk]
         found.append({"title": title, "tone": tone, "word": word, "explained": explained})
     return found
 
@@ -95,7 +99,10 @@ def comparison(found: Comparison) -> str:
     codes = list(
         dict.fromkeys(m.code for audit in found.audits.values() for m in audit.measures if m.code)
     )
-    picture = risk_map(found.places, "", title="Releases by risk and usefulness")
+    picture = None
+    if found.mapped:
+        drawn = risk_map(found.mapped, "", title="Releases by risk and usefulness")
+        picture = _picture(drawn) | {"introduction": _COMPARED}
     rows, attacks = [], []
     for code in codes:
         having = [audit.by_code.get(code) for audit in found.audits.values()]
@@ -108,8 +115,9 @@ def comparison(found: Comparison) -> str:
         .get_template("compare.html")
         .render(
             found=found,
-            picture=_picture(picture) | {"introduction": _COMPARED},
-            lights={name: _lights(audit) for name, audit in found.audits.items()},
+            warnings=[Point(tone="bad", text=f"Warning: {text}") for text in found.warnings],
+            picture=picture,
+            lights={n: _lights(audit, found.judged[n]) for n, audit in found.audits.items()},
             rows=rows,
             attacks=attacks,
             internal=words.INTERNAL,

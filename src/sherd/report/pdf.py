@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sherd.audit.comparison import Comparison
     from sherd.audit.result import Audit
-    from sherd.audit.verdict import Verdict
+    from sherd.audit.verdict import Point, Verdict
     from sherd.report.plots import Plot
 
 _PAGE = (8.27, 11.69)  # A4, in inches
@@ -36,12 +36,9 @@ def audit(found: Audit) -> bytes:
         ("INTERNAL: NOT FOR PUBLICATION", 8, True, LIGHT.bad),
         (f"Audit of a release by {found.title}: {found.rows:,} records", 9, False, LIGHT.muted),
         (verdict.headline, 15, True, LIGHT.ink),
-        (_levels(verdict), 11, True, LIGHT.ink),
+        (_levels(verdict, verdict.risk), 11, True, LIGHT.ink),
     ]
-    tones = {"good": ("✓", LIGHT.good), "bad": ("✗", LIGHT.bad), "plain": ("•", LIGHT.ink)}
-    for point in verdict.points:
-        mark, colour = tones[point.tone]
-        lines.append((f"{mark} {point.text}", 9, False, colour))
+    lines += _points(verdict.points)
     for heading, items in words.promise(found.guarantee):
         if items:
             lines.append((heading, 11, True, LIGHT.ink))
@@ -66,17 +63,27 @@ def comparison(found: Comparison) -> bytes:
         ("INTERNAL: NOT FOR PUBLICATION", 8, True, LIGHT.bad),
         (f"Recommended: {found.recommended or 'none of these'}", 15, True, LIGHT.ink),
         (found.reason, 10, False, LIGHT.ink),
+        *((f"Warning: {text}", 10, False, LIGHT.bad) for text in found.warnings),
     ]
     for name, one in found.audits.items():
         lines.append((name, 12, True, LIGHT.ink))
         lines.append((one.title, 9, False, LIGHT.muted))
-        lines.append((one.verdict.headline, 9, False, LIGHT.ink))
-        lines.append((_levels(one.verdict), 9, True, LIGHT.ink))
-    return _book(lines, [risk_map(found.places, "", "Releases by risk and usefulness")], [])
+        judged = found.judged[name]
+        lines.append((judged.headline, 9, False, LIGHT.ink))
+        lines.append((_levels(one.verdict, judged.risk), 9, True, LIGHT.ink))
+        lines += _points(judged.points)
+    title = "Releases by risk and usefulness"
+    return _book(lines, [risk_map(found.mapped, "", title)] if found.mapped else [], [])
 
 
-def _levels(verdict: Verdict) -> str:
-    return f"Risk: {verdict.risk}. Usefulness: {verdict.usefulness}. Promise: {verdict.promise}."
+def _points(points: Iterable[Point]) -> list[Line]:
+    """The lines of a verdict, each with its mark and in its colour."""
+    colours = {"good": LIGHT.good, "bad": LIGHT.bad, "plain": LIGHT.ink}
+    return [(f"{words.MARKS[p.tone]} {p.text}", 9, False, colours[p.tone]) for p in points]
+
+
+def _levels(verdict: Verdict, risk: str) -> str:
+    return f"Risk: {risk}. Usefulness: {verdict.usefulness}. Promise: {verdict.promise}."
 
 
 def _book(first: list[Line], plots: Iterable[Plot], last: list[Line]) -> bytes:

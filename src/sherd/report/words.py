@@ -47,6 +47,19 @@ LIGHTS = {
 """For each part of the verdict and each level: tone, word, explanation."""
 
 
+COMPARED = {
+    "low": ("good", "Low", "the attacks run on all do little or no better than chance"),
+    "low in part": ("plain", "Low in what was run on all", "but that was not everything"),
+    "noticeable": ("plain", "Noticeable", "some attacks run on all beat chance"),
+    "serious": ("bad", "Serious", "attacks run on all succeed"),
+    "unknown": ("plain", "Unknown", "no attack could be run on all"),
+}
+"""The risk of a release among others, judged by the attacks that were run on all."""
+
+MARKS = {"good": "✓", "bad": "✗", "plain": "•"}
+"""The mark of a line of a verdict, by its tone."""
+
+
 def number(value: float | None) -> str:
     """A number with as many digits as it deserves.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +116,23 @@ class Attribute:
         for text in (self.other, self.recode if self.type.labelled else None):
             if text is not None and self.values is not None and text not in self.values:
                 raise self._wrong("recodes to a label it does not list", "one of its values")
+        if self.recode is not None:
+            self._check_recode(self.recode)
+
+    def _check_recode(self, text: str) -> None:
+        """The value for missing cells is one the attribute could have."""
+        if self.type is Type.BOOLEAN and text.lower() not in ("true", "false"):
+            raise self._wrong("recodes to something else than its values", "true or false")
+        if not self.type.measured:
+            return
+        try:
+            value = value_of(text, self.type)
+        except ValueError:
+            raise self._wrong(
+                f"recodes to something that is not of its type {self.type}", "a value it can have"
+            ) from None
+        if self.domain is not None and not self.domain[0] <= value <= self.domain[1]:  # type: ignore[operator]
+            raise self._wrong("recodes to a value outside its domain", "a value of its domain")
 
     def _wrong(self, what: str, must: str) -> SchemaError:
         return SchemaError(f"the attribute '{self.name}' {what}", must=must)
@@ -147,7 +164,7 @@ class Attribute:
         """The attribute as plain data (taxonomies as their paths)."""
         data: dict[str, Any] = {"type": self.type.value, "role": self.role.value}
         if self.domain is not None:
-            data["domain"] = [_plain(bound) for bound in self.domain]
+            data["domain"] = [_plain(end) for end in self.domain]
         if self.values is not None:
             data["values"] = list(self.values)
         if self.values_from_data:
@@ -165,5 +182,25 @@ class Attribute:
         return data
 
 
-def _plain(bound: Bound) -> str:
-    return str(bound) if isinstance(bound, Decimal) else bound.isoformat()
+def value_of(text: str, kind: Type) -> Bound:
+    """A value of a measured type from its text; ValueError where it is not one.
+
+    >>> value_of("2020-01-31", Type.DATE)
+    datetime.date(2020, 1, 31)
+    """
+    if kind is Type.DATE:
+        return date.fromisoformat(text)
+    if kind is Type.DATETIME:
+        moment = datetime.fromisoformat(text)
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise ValueError("not a number") from None
+    if kind is Type.INTEGER and number.is_finite() and number != number.to_integral_value():
+        raise ValueError("not a whole number")
+    return number
+
+
+def _plain(value: Bound) -> str:
+    return str(value) if isinstance(value, Decimal) else value.isoformat()

@@ -108,6 +108,12 @@ def conform(table: pa.Table, schema: Schema, *, shown: str = "the table") -> pa.
 
 
 def _column(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> pa.ChunkedArray:
+    if (
+        attribute.role is Role.IDENTIFIER
+        and attribute.name != schema.unit
+        and _strange(column.type)
+    ):
+        return pa.chunked_array([pa.nulls(len(column), pa.string())])  # it is never released
     column = plain(column, attribute.name)
     if is_text(column.type) and schema.missing_values:
         marks = pa.array(schema.missing_values, type=value_type(column.type))
@@ -136,7 +142,7 @@ def plain(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if isinstance(kind, pa.BaseExtensionType):
         column = column.cast(kind.storage_type)
         kind = column.type
-    if pa.types.is_nested(kind) or _is_binary(kind):
+    if _strange(kind):
         raise TableError(
             f"the column '{name}' holds values Sherd cannot treat",
             must="numbers, dates, true or false, or text",
@@ -144,6 +150,12 @@ def plain(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
             do="leave it out, or turn it into text before",
         )
     return column
+
+
+def _strange(kind: pa.DataType) -> bool:
+    """Whether values of a type are neither numbers nor times, truths or texts."""
+    inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    return bool(pa.types.is_nested(inner) or _is_binary(inner))
 
 
 def _is_binary(kind: pa.DataType) -> bool:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sherd.errors import SchemaError, did_you_mean
-from sherd.tables.attribute import Attribute, Bound, Missing, Outside, Role, Type
+from sherd.tables.attribute import Attribute, Bound, Missing, Outside, Role, Type, value_of
 from sherd.tables.taxonomy import Taxonomy
 
 _E = TypeVar("_E", bound=StrEnum)
@@ -133,17 +132,12 @@ def _domain(given: Any, kind: Type, what: str) -> tuple[Bound, Bound] | None:
 
 
 def _bound(given: Any, kind: Type, what: str) -> Bound:
-    if kind in (Type.DATE, Type.DATETIME):
-        try:
-            if kind is Type.DATE:
-                return date.fromisoformat(str(given))
-            moment = datetime.fromisoformat(str(given))
-            return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        except ValueError:
-            raise SchemaError(
-                f"{what} is not valid", must="dates such as 2020-01-31", got=repr(given)
-            ) from None
-    bound = _decimal(given, what)
-    if kind is Type.INTEGER and bound.is_finite() and bound != bound.to_integral_value():
-        raise SchemaError(f"{what} is not valid", must="whole numbers", got=repr(given))
-    return bound
+    try:
+        return value_of(str(given), kind)
+    except ValueError:
+        if kind in (Type.DATE, Type.DATETIME):
+            must = "dates such as 2020-01-31"
+        else:
+            _decimal(given, what)
+            must = "whole numbers"
+        raise SchemaError(f"{what} is not valid", must=must, got=repr(given)) from None

@@ -156,10 +156,10 @@ def _missing(
         return column, nothing
     if policy is Missing.DROP:
         return column, gaps
-    if policy is Missing.REFUSE or attribute.recode is None:
+    if policy is Missing.REFUSE:
         raise TableError(
             f"the attribute '{attribute.name}' has {int(gaps.sum())} missing cells",
-            must="none" if policy is Missing.REFUSE else "recoded, but the schema names no value",
+            must="none",
             do="set `missing: keep`, `drop`, or `recode` with a `recode:` value",
         )
     return _recoded(column, gaps, attribute), nothing

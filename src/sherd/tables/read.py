@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,10 @@ def read(
     """
     from sherd.tables.conform import check_names, conform
 
+    if not isinstance(source, (str, os.PathLike)):
+        raise UsageError(
+            "the source is not one", must="a path or an address", got=f"a {type(source).__name__}"
+        )
     if isinstance(source, str) and is_address(source):
         from sherd.tables.sql import read_sql
 

@@ -70,6 +70,14 @@ class Schema:
                 must="the attribute that says whom a row belongs to",
                 do="declare `unit`: without it nobody can check how many rows a person has",
             )
+        # Found here and not in the data, or a refusal would tell whether a cell is missing.
+        for name in self.released:
+            if self.missing_policy(name) is Missing.RECODE and self[name].recode is None:
+                raise SchemaError(
+                    f"missing cells of '{name}' are to be recoded, but the schema names no value",
+                    must="a `recode:` value for every attribute whose `missing` is recode",
+                    do="add `recode:`, or set its `missing` to keep, drop or refuse",
+                )
 
     def __getitem__(self, name: str) -> Attribute:
         if name not in self.attributes:

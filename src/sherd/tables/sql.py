@@ -17,6 +17,7 @@ from sherd.errors import (
     MissingPartError,
     SherdError,
     StorageError,
+    TableError,
     UsageError,
 )
 
@@ -44,7 +45,12 @@ def read_sql(address: Address) -> pa.Table:
         path = _existing(address)
         driver = _driver("adbc_driver_sqlite.dbapi")
         uri = path.resolve().as_uri() + "?mode=ro"
-        return _adbc(driver, uri, address)
+        try:
+            return _adbc(driver, uri, address)
+        except OSError:
+            # The driver tells a column's type by its first 1024 rows, and gives up where a later
+            # row has another.
+            return _row_by_row(uri, address)
     return _adbc(_driver("adbc_driver_postgresql.dbapi"), address.target, address)
 
 
@@ -103,6 +109,33 @@ def _adbc(driver: Any, uri: str, address: Address) -> pa.Table:
         except driver.Error as error:
             state = getattr(error, "sqlstate", None) or ""
             raise _refused(address, state) from None
+
+
+def _row_by_row(uri: str, address: Address) -> pa.Table:
+    """The answer of a SQLite file by Python's own driver, its types told by all rows."""
+    import sqlite3
+
+    import pyarrow as pa
+
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+        try:
+            cursor = connection.execute(address.query)
+            names = [column[0] for column in cursor.description or ()]
+            rows = cursor.fetchall()
+        except sqlite3.Error as error:
+            raise _refused(address, type(error).__name__) from None
+    columns = []
+    for place, name in enumerate(names):
+        try:
+            columns.append(pa.array([row[place] for row in rows]))
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            raise TableError(
+                f"the column '{name}' holds values of several types",
+                must="numbers, or text, in all rows",
+                got=address.shown,
+                do=f"say which in the query, for instance CAST({name} AS TEXT)",
+            ) from None
+    return pa.Table.from_arrays(columns, names=names)
 
 
 def _refused(address: Address, state: str) -> SherdError:

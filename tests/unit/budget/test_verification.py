@@ -9,7 +9,7 @@ import pytest
 
 from sherd.budget import Amount, Ledger, Reservation, rows
 from sherd.budget.entries import digest
-from sherd.errors import VerificationError
+from sherd.errors import UsageError, VerificationError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,6 +167,30 @@ def test_sums_that_are_no_numbers_are_not_used(filled: Ledger) -> None:
     _tamper(filled.path, "UPDATE accounts SET spent = 'none' WHERE population = 'people'")
     with pytest.raises(VerificationError, match="not a number"):
         filled.account("people")
+
+
+def test_sums_that_are_not_those_of_their_rows_are_not_used(filled: Ledger) -> None:
+    """Nothing more is reserved against them, and looking at them says so."""
+    _tamper(filled.path, "UPDATE accounts SET spent = 0 WHERE population = 'people'")
+    wrong = pytest.raises(VerificationError, match="a sum is not that of its rows")
+    with wrong:
+        filled.account("people")
+    with wrong:
+        filled.accounts()
+    with wrong:
+        _reserve(filled)
+
+
+def _reserve(ledger: Ledger) -> object:
+    return ledger.reserve(
+        population="people", amount=Amount(1), plan_hash=HASH, schema_hash=HASH, method="dp"
+    )
+
+
+def test_blanks_at_the_ends_make_no_other_account(filled: Ledger) -> None:
+    """They are refused: a limit would not hold for them."""
+    with pytest.raises(UsageError, match="without blanks at its ends"):
+        filled.set_limit(" people", None)
 
 
 def test_a_changed_reservation_is_not_charged(filled: Ledger) -> None:

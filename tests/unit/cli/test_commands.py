@@ -56,6 +56,48 @@ def test_protect_prints_what_it_promises(capsys: pytest.CaptureFixture[str]) -> 
     assert "epsilon with clusters made anew" not in out
 
 
+def test_a_parameter_given_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """By its own option and by --set: neither wins silently."""
+    assert _protect("-o", "out", "--set", "epsilon=3") == 2
+    assert "'epsilon' is given twice" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_no_ledger_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by --ledger none: nothing is charged, and no file of that name is made."""
+    monkeypatch.setenv("SHERD_LEDGER", "none")
+    assert _protect("-o", "out") == 0
+    assert not Path("none").exists()
+    assert "charge" not in read_manifest(Path("out"))["budget"]
+
+
+def test_what_is_there_and_no_release_cannot_be_forced(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """So --force is not proposed for it."""
+    Path("out").write_text("mine")
+    for more in ((), ("--force",)):
+        assert _protect("-o", "out", *more) == 2
+        assert "only releases are ever overwritten" in capsys.readouterr().err
+    assert Path("out").read_text() == "mine"
+
+
+def test_without_arguments_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """And no word of an error; the exit code says that nothing was done."""
+    assert cli.run([]) == 2
+    assert capsys.readouterr().err.startswith("Usage: sherd")
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan"])
+def test_a_demonstration_refuses_its_epsilon_before_it_begins(
+    epsilon: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before any process is started or folder made."""
+    assert cli.run(["demo", "-e", epsilon, "-o", "demo"]) == 2
+    assert "--epsilon" in capsys.readouterr().err
+    assert not Path("demo").exists()
+
+
 def test_protect_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """Manifest, internal findings and the account."""
     assert _protect("-o", "out", "--json") == 0
@@ -318,7 +360,7 @@ def test_tune_prints_and_writes_the_map(capsys: pytest.CaptureFixture[str]) -> N
     data = json.loads(Path("map.json").read_text())
     assert data["label"] == "internal: not for publication"
     assert data["cells"][0]["runs"] == 2
-    assert Path("map.csv").read_text().startswith("method,epsilon,k,loss,margin,runs,variant\n")
+    assert Path("map.csv").read_text().startswith("method,guarantee,epsilon,k,loss,")
     assert Path("map.png").read_bytes().startswith(b"\x89PNG")
     assert cli.run([*TUNE, *outputs]) == 2
     assert "the file is there already" in capsys.readouterr().err

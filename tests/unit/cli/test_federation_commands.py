@@ -115,7 +115,10 @@ def test_from_set_up_to_release(
     assert code == 0
     assert waiting[0]["round"] == "first"
     assert waiting[0]["preview"]["label"].startswith("internal")
-    assert "first" in call(capsys, "owner", "requests", "--home", north, "--preview")[2]
+    shown = call(capsys, "owner", "requests", "--home", north, "--preview")[2]
+    assert "first" in shown
+    assert "own epsilon: 1" in shown
+    assert not set("{}[]") & set(shown)
     assert call(capsys, "owner", "approve", "--home", north, "none")[0] == 2
     assert call(capsys, "owner", "approve", "--home", north, "first")[0] == 0
     assert "nothing waits" in call(capsys, "owner", "requests", "--home", north)[2]
@@ -135,7 +138,9 @@ def test_from_set_up_to_release(
     thread.join(20)
     code, status, _ = call(capsys, "aggregator", "status", "--home", registry, "first", "--json")
     assert (code, status["state"]) == (0, "released")
-    assert "released" in call(capsys, "aggregator", "status", "--home", registry, "first")[2]
+    shown = call(capsys, "aggregator", "status", "--home", registry, "first")[2]
+    assert "released" in shown
+    assert not set("{}[]") & set(shown)
     assert "released" in call(capsys, "aggregator", "status", "--home", registry)[2]
     assert call(capsys, "aggregator", "status", "--home", registry, "--json")[1]["members"]
     out = tmp_path / "out"

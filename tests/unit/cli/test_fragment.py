@@ -64,6 +64,19 @@ def test_fragment_verify_query(folder: Path, capsys: pytest.CaptureFixture[str])
     assert "standard errors" in said.err
 
 
+def test_changed_fragments_are_not_asked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 4, and no answer that would be called exact."""
+    out = folder / "out"
+    assert fragment(folder, "--looseness", "6", "-o", str(out), "--format", "csv") == 0
+    file = next(out.glob("fragment*.csv"))
+    file.write_text(file.read_text() + "\n")
+    capsys.readouterr()
+    assert run(["query", str(out), "SELECT job, COUNT(*) n FROM release GROUP BY job"]) == 4
+    printed, said = capsys.readouterr()
+    assert not printed
+    assert f"'{file.name}' is not as it was released" in said
+
+
 def test_csv_and_own_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """CSV releases work the same; own tables are joined; answers can be written."""
     out = folder / "out"

@@ -104,6 +104,16 @@ def test_nested_and_binary_columns_are_refused(column: pa.Array) -> None:
         conform(pa.table({"a": column}), schema("text"))
 
 
+def test_an_identifier_that_cannot_be_treated_is_left_out() -> None:
+    """It is never released; as the unit, by which rows are counted, it is refused."""
+    table = pa.table({"a": pa.array([[1], [2]]), "b": [1, 2]})
+    attributes = {"a": {"type": "text", "role": "identifier"}, "b": {"type": "integer"}}
+    given = Schema.from_data({"attributes": attributes})
+    assert conform(table, given).to_pydict() == {"a": [None, None], "b": [1, 2]}
+    with pytest.raises(TableError, match="cannot treat"):
+        conform(table, Schema.from_data({"attributes": attributes, "unit": "a"}))
+
+
 def test_an_extension_type_is_read_as_what_it_stores() -> None:
     """A column with a type of some library's own is what lies below it."""
     column = pa.ExtensionArray.from_storage(

@@ -12,7 +12,13 @@ from urllib.parse import quote
 import pyarrow as pa
 import pytest
 
-from sherd.errors import ConnectionFailedError, MissingPartError, StorageError, UsageError
+from sherd.errors import (
+    ConnectionFailedError,
+    MissingPartError,
+    StorageError,
+    TableError,
+    UsageError,
+)
 from sherd.tables.read import read
 from sherd.tables.schema import Schema
 
@@ -95,6 +101,34 @@ def test_a_refused_query_is_explained_without_the_drivers_words(
         password = address.split(":")[2].split("@")[0]
         assert password not in str(caught.value)
     assert read(f"{address}?table=person").num_rows == 2
+
+
+def test_a_column_may_begin_with_many_missing_cells(tmp_path: Path) -> None:
+    """SQLite's driver looks at the first thousand rows only; all of them tell the type."""
+    path = tmp_path / "late.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE person (age INTEGER, name TEXT)")
+        connection.executemany(
+            "INSERT INTO person VALUES (?, ?)", [(None, None)] * 2000 + [(39, "Zaphod")]
+        )
+    connection.close()
+    table = read(f"sqlite:///{path}?table=person", schema=SCHEMA)
+    assert table.num_rows == 2001
+    assert table.slice(2000).to_pydict() == {"age": [39], "name": ["Zaphod"]}
+
+
+def test_a_column_of_several_types_is_named(tmp_path: Path) -> None:
+    """SQLite lets a column hold anything; the message names the column and no cell."""
+    path = tmp_path / "mixed.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE person (age, name TEXT)")
+        connection.executemany(
+            "INSERT INTO person VALUES (?, ?)", [(39, "Ford")] * 2000 + [("Zaphod", "x")]
+        )
+    connection.close()
+    with pytest.raises(TableError, match="'age' holds values of several types") as caught:
+        read(f"sqlite:///{path}?table=person")
+    assert "Zaphod" not in str(caught.value)
 
 
 def test_a_failing_cell_is_not_quoted(postgres: str) -> None:
