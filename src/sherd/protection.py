@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError, UsageError
 from sherd.method import Run
-from sherd.release import ORDER_KEPT, Release, Staged, check_target
+from sherd.release import ORDER_KEPT, Release, Staged, check_format, check_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,6 +131,7 @@ def protect_to(
 ) -> Release:
     """Protect what ``read`` returns and write the bundle, whole or not at all."""
     settings = settings or Settings()
+    check_format(format, spreadsheet_safe=spreadsheet_safe)
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
     with _reserved(ledger, plan, schema, population, occasion) as reservation:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sherd.method import Finding
+    from sherd.tables.schema import Schema
 
 MANIFEST = "manifest.json"
 PACKAGE = "datapackage.json"
@@ -107,12 +108,7 @@ class Release:
         """Write and sync the bundle beside its target; ``publish`` then renames it."""
         from sherd.tables.write import write
 
-        if format not in FORMATS:
-            raise UsageError(
-                "the output format is unknown",
-                must="one of " + ", ".join(FORMATS),
-                got=repr(format),
-            )
+        check_format(format, spreadsheet_safe=spreadsheet_safe)
         folder = Path(folder)
         check_target(folder, force=force)
         try:
@@ -132,6 +128,7 @@ class Release:
                     "bytes": path.stat().st_size,
                     "rows": table.num_rows,
                     "columns": table.num_columns,
+                    **({"spreadsheet_safe": True} if spreadsheet_safe else {}),
                 }
             package = _data_package(self.tables, files, format, self.manifest)
             _write(hidden / PACKAGE, package)
@@ -160,16 +157,14 @@ class Release:
     @classmethod
     def load(cls, folder: str | Path) -> Release:
         """Read a bundle; hashes are checked by ``sherd verify``, not here."""
-        from sherd.tables.read import read
-
         folder = Path(folder)
         manifest = read_manifest(folder)
         tables = {}
-        for name in manifest["files"]:
+        for name, facts in manifest["files"].items():
             if not is_plain_name(name):
                 raise FormatError("the manifest lists a file outside its folder", got=str(folder))
             if name not in (PACKAGE, MANIFEST):
-                tables[name.split(".", 1)[0]] = read(folder / name)
+                tables[name.split(".", 1)[0]] = read_data(folder / name, facts)
         return cls(tables=tables, manifest=manifest)
 
 
@@ -215,6 +210,35 @@ class Staged:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def check_format(format: str, *, spreadsheet_safe: bool) -> None:  # noqa: A002 - as above
+    """Refuse a format that there is not, and escaping where nothing would be escaped."""
+    if format not in FORMATS:
+        raise UsageError(
+            "the output format is unknown",
+            must="one of " + ", ".join(FORMATS),
+            got=repr(format),
+        )
+    if spreadsheet_safe and not format.startswith("csv"):
+        raise UsageError(
+            "only CSV is made safe for spreadsheets",
+            must="the format csv, csv.gz or csv.zst",
+            got=format,
+            do="choose such a format, or leave out --spreadsheet-safe: in the others a cell's "
+            "type is stored, and text is never run",
+        )
+
+
+def read_data(path: Path, facts: Mapping[str, Any], schema: Schema | None = None) -> pa.Table:
+    """The table in a bundle's file, without the apostrophes that its facts tell of."""
+    from sherd.tables.read import read
+
+    if facts.get("spreadsheet_safe") is not True:
+        return read(path, schema=schema)
+    from sherd.tables.spreadsheet import escaped_schema, unescaped
+
+    return unescaped(read(path, schema=None if schema is None else escaped_schema(schema)))
+
+
 def check_target(folder: Path, *, force: bool) -> None:
     """Refuse a target that exists, unless it may be overwritten and is a release."""
     if not folder.exists():
@@ -244,11 +268,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise StorageError("the manifest cannot be read", got=f"{path}: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise FormatError("the manifest cannot be read", must="JSON", got=str(path)) from None
     listed = data.get("files") if isinstance(data, dict) else None
     if not isinstance(listed, dict) or not all(isinstance(f, dict) for f in listed.values()):
-        raise FormatError("the manifest is not one of ours", must="a list of files", got=str(path))
+        raise FormatError(
+            "the manifest is not one of ours",
+            must="a mapping whose key 'files' holds, for each file's name, a mapping of its facts",
+            got=str(path),
+        )
     return dict(data)
 
 
@@ -299,6 +327,10 @@ def _data_package(
     manifest: Mapping[str, Any],
 ) -> dict[str, Any]:
     """A Frictionless data package, so that other tools can open the bundle."""
+    import pyarrow as pa
+
+    from sherd.tables.spreadsheet import escaped
+
     resources = []
     for name, table in tables.items():
         path = f"{name}.{format}"
@@ -307,6 +339,9 @@ def _data_package(
             text = str(column.type)
             kind = next((k for start, k in _FRICTIONLESS if text.startswith(start)), "string")
             fields.append({"name": column.name, "type": kind})
+        if files[path].get("spreadsheet_safe"):
+            names = escaped(pa.array(table.column_names, pa.string())).to_pylist()
+            fields = [{**field, "name": name} for field, name in zip(fields, names, strict=True)]
         resources.append(
             {
                 "name": name,

@@ -202,3 +202,39 @@ def test_a_manifest_cannot_point_out_of_its_folder(tmp_path: Path, name: str) ->
     assert not is_plain_name(name)
     with pytest.raises(FormatError, match="outside its folder"):
         Release.load(tmp_path)
+
+
+@pytest.mark.parametrize("form", ["csv", "csv.gz"])
+def test_an_escaped_file_is_read_back_without_apostrophes(tmp_path: Path, form: str) -> None:
+    """In cells and in the header; the manifest and the data package say what the file holds."""
+    table = pa.table({"=b": ["=1", "'=1", "'x", None], "n": [-1, 2, 3, 4]})
+    labels = table.set_column(0, "=b", table["=b"].dictionary_encode())
+    folder = _release(tables={"data": labels}).save(
+        tmp_path / "out", format=form, spreadsheet_safe=True
+    )
+    assert read_manifest(folder)["files"][f"data.{form}"]["spreadsheet_safe"] is True
+    (resource,) = json.loads((folder / "datapackage.json").read_text())["resources"]
+    assert [field["name"] for field in resource["schema"]["fields"]] == ["'=b", "n"]
+    assert Release.load(folder).tables["data"].to_pydict() == table.to_pydict()
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if "csv" not in form])
+def test_escaping_is_refused_where_nothing_would_be(tmp_path: Path, form: str) -> None:
+    """Instead of being ignored; nothing is written."""
+    with pytest.raises(UsageError, match="only CSV is made safe"):
+        _release().save(tmp_path / "out", format=form, spreadsheet_safe=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_was_not_escaped_keeps_its_apostrophes(tmp_path: Path) -> None:
+    """They are then part of the text."""
+    table = pa.table({"'=b": ["'=1"], "n": [1]})
+    folder = _release(tables={"data": table}).save(tmp_path / "out", format="csv")
+    assert Release.load(folder).tables["data"].to_pydict() == table.to_pydict()
+
+
+def test_a_manifest_that_is_no_mapping_is_refused_in_words(tmp_path: Path) -> None:
+    """It says what must be there."""
+    (tmp_path / "manifest.json").write_text("[]")
+    with pytest.raises(FormatError, match="whose key 'files' holds, for each file's name"):
+        read_manifest(tmp_path)

@@ -30,15 +30,10 @@ if TYPE_CHECKING:
 def verify(release: Path, beside: Path | None, as_json: bool) -> int:
     """Re-check the RELEASE folder: hashes, schema, bounds, cluster sizes, the promise.
 
-    Says what it could not check. Exit code 4 where a check failed.
+    Says what it could not check. Exit code 4 where a check failed, also where the folder has
+    no manifest that can be read.
     """
-    from sherd.audit.verify import verify_release
-    from sherd.release import read_manifest
-
-    manifest = read_manifest(release)
-    checks = [*verify_release(release), _promise(manifest), *_joint(manifest)]
-    if beside is not None:
-        checks += _together(beside, release)
+    checks = _checks(release, beside)
     failed = [check for check in checks if check.passed is False]
     if as_json:
         emit_json({"passed": not failed, "checks": [vars(check) for check in checks]})
@@ -55,18 +50,49 @@ def verify(release: Path, beside: Path | None, as_json: bool) -> int:
     return 0
 
 
+def _checks(release: Path, beside: Path | None) -> list[Check]:
+    """Every check of a release; a folder whose manifest cannot be read fails its only one."""
+    from sherd.audit.verify import verify_release
+    from sherd.audit.verify.check import Check
+    from sherd.release import read_manifest
+
+    try:
+        manifest = read_manifest(release)
+    except UsageError as error:
+        if not release.is_dir():
+            raise
+        detail = f"{error.what}; it must be {error.must}"
+        return [Check(name="manifest", passed=False, detail=detail)]
+    checks = [*verify_release(release), _promise(manifest), *_joint(manifest)]
+    if beside is not None:
+        whole = all(check.passed is not False for check in checks)
+        checks += _together(beside, release) if whole else [_not_compared()]
+    return checks
+
+
+def _not_compared() -> Check:
+    from sherd.audit.verify.check import Check
+
+    detail = "the release itself is not what it says, so it was not compared with the earlier one"
+    return Check(name="beside", passed=None, detail=detail)
+
+
 def _together(old: Path, new: Path) -> list[Check]:
     """What two releases of a table that changed show together."""
+    from sherd.audit.verify.check import UNREADABLE, Check
     from sherd.audit.verify.rerelease import verify_together
     from sherd.release import Release
 
     loaded = Release.load(new)
-    if "fragments" not in loaded.manifest.get("facts", {}):
+    if "fragments" not in loaded.manifest["facts"]:
         raise UsageError("--beside is for releases made of fragments", got=str(new))
-    return [
-        *_named(old, loaded.manifest),
-        *verify_together(Release.load(old).tables, loaded.tables, loaded.manifest),
-    ]
+    earlier = Release.load(old).tables
+    try:
+        compared = verify_together(earlier, loaded.tables, loaded.manifest)
+    except UNREADABLE:
+        detail = "the two releases do not fit together"
+        compared = [Check(name="beside", passed=False, detail=detail)]
+    return [*_named(old, loaded.manifest), *compared]
 
 
 def _named(old: Path, manifest: Mapping[str, Any]) -> list[Check]:
@@ -84,7 +110,7 @@ def _named(old: Path, manifest: Mapping[str, Any]) -> list[Check]:
 
 def _joint(manifest: dict[str, Any]) -> list[Check]:
     """The plan and the signatures of a release by several owners."""
-    if not isinstance(manifest.get("joint"), dict):
+    if "joint" not in manifest:
         return []
     from sherd.federation.parts import OWNER, require
 
@@ -99,7 +125,7 @@ def _guarantee(manifest: dict[str, Any]) -> Guarantee:
     from sherd.plan import Plan
     from sherd.tables.schema import Schema
 
-    if isinstance(manifest.get("joint"), dict):
+    if "joint" in manifest:
         from sherd.federation.checking import guarantee_of
 
         return guarantee_of(manifest)
@@ -108,22 +134,24 @@ def _guarantee(manifest: dict[str, Any]) -> Guarantee:
 
 def _promise(manifest: dict[str, Any]) -> Check:
     """Whether the promise is the one that plan and schema lead to."""
-    from sherd.audit.verify.check import Check
+    from sherd.audit.verify.check import UNREADABLE, Check
 
     try:
         guarantee = _guarantee(manifest)
+        if any("no guarantee" in stamp for stamp in manifest["stamps"]):
+            guarantee = guarantee.seeded()
+        expected, given = guarantee.as_data(), dict(manifest["guarantee"])
     except SherdError as error:
         return Check(name="promise", passed=False, detail=f"cannot be derived: {error.what}")
-    except (KeyError, TypeError):
-        return Check(name="promise", passed=False, detail="the manifest holds no plan or schema")
-    if any("no guarantee" in stamp for stamp in manifest.get("stamps", [])):
-        guarantee = guarantee.seeded()
-    expected, given = guarantee.as_data(), dict(manifest.get("guarantee") or {})
+    except UNREADABLE:
+        detail = "cannot be derived: stamps, guarantee, plan or schema cannot be read"
+        return Check(name="promise", passed=False, detail=detail)
     if expected == given:
         return Check(name="promise", passed=True, detail="what plan and schema lead to")
     expected.pop("words"), given.pop("words", None)
-    version = manifest.get("versions", {}).get("sherd")
-    if expected == given and version != __version__:
+    versions = manifest.get("versions")
+    version = versions.get("sherd") if isinstance(versions, dict) else None
+    if expected == given and isinstance(version, str) and version != __version__:
         detail = f"follows from plan and schema; its words are those of sherd {version}"
         return Check(name="promise", passed=None, detail=detail)
     return Check(name="promise", passed=False, detail="not what plan and schema lead to")

@@ -184,24 +184,31 @@ def manifest(data: RoundData, rows: int) -> dict[str, Any]:
         "budget": {"recorded": plan.composed is not None, "spent": plan.composed},
         "facts": {"rows": rows},
         "joint": {
-            "round": plan.terms.round,
-            "kind": plan.terms.kind.value,
-            "plan": to_data(plan),
-            "plan_hash": plan.hash,
-            "composition": plan.composition,
-            "epsilon": plan.composed,
-            "epsilon_of_a_person_at_every_owner": plan.bound,
-            "disjointness": _disjointness(plan),
-            "linkage": _linkage(plan, data.common_count),
+            **followed(plan),
+            "linkage": linkage(plan, data.common_count),
             "owners": owners,
             "dropped_out": {owner: reason.words for owner, reason in data.dropped.items()},
-            "learns_beyond_the_release": collusion_table(plan.terms),
         },
         "versions": {
             "sherd": __version__,
             "python": platform.python_version(),
             "pyarrow": pa.__version__,
         },
+    }
+
+
+def followed(plan: JointPlan) -> dict[str, Any]:
+    """What a joint manifest says that follows from the plan alone."""
+    return {
+        "round": plan.terms.round,
+        "kind": plan.terms.kind.value,
+        "plan": to_data(plan),
+        "plan_hash": plan.hash,
+        "composition": plan.composition,
+        "epsilon": plan.composed,
+        "epsilon_of_a_person_at_every_owner": plan.bound,
+        "disjointness": _disjointness(plan),
+        "learns_beyond_the_release": collusion_table(plan.terms),
     }
 
 
@@ -213,7 +220,8 @@ def _disjointness(plan: JointPlan) -> str:
     return "tested by pseudonyms: nobody is at two owners"
 
 
-def _linkage(plan: JointPlan, common: int | None) -> dict[str, Any]:
+def linkage(plan: JointPlan, common: int | None) -> dict[str, Any]:
+    """What a joint manifest says of how people were matched."""
     assurance = {
         Linkage.NONE: "none",
         Linkage.OPRF: "chained OPRF on ristretto255",

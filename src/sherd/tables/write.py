@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from sherd.errors import StorageError, TableError, UsageError
 from sherd.tables.conform import check_names, is_text, plain
+from sherd.tables.spreadsheet import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ROWS = 1 << 16
-_FORMULA = r"^[=+\-@\t\r]"
 _QUOTED = r"[\",\r\n]|^\s|\s$|^$"
 
 
@@ -139,8 +139,7 @@ def _cells(column: pa.Array, name: str, *, safe: bool) -> pa.Array:
 def _escaped(column: pa.Array, *, safe: bool) -> pa.Array:
     text = column.cast(pa.large_string())
     if safe:
-        risky = pc.match_substring_regex(text, _FORMULA)
-        text = pc.if_else(risky, _joined("'", text), text)
+        text = escaped(text)
     special = pc.match_substring_regex(text, _QUOTED)
     if not pc.any(special).as_py():
         return text

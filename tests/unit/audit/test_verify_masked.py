@@ -105,7 +105,7 @@ def test_every_release_passes_in_every_format(tmp_path: Path, plan: str, form: s
     checks = verify_release(release.save(tmp_path / "out", format=form))
     assert [c for c in checks if c.passed is False] == []
     unknown = {c.name for c in checks if c.passed is None}
-    assert unknown == {"noise", "assumptions"}
+    assert unknown == {"noise", "assumptions", "budget", "created, versions"}
     assert len(checks) > 15
 
 
@@ -292,9 +292,32 @@ def test_a_changed_plan_or_schema_is_seen(tmp_path: Path) -> None:
 
 def test_a_file_outside_the_folder_is_not_looked_at(tmp_path: Path) -> None:
     """A manifest could list any file of the reader's."""
-    (check, contents) = _edit(_saved(tmp_path), files={"../../etc/passwd": {"sha256": ""}})
-    assert check.passed is False
-    assert contents.passed is None
+    facts = {"sha256": "0" * 64, "bytes": 1, "rows": 1, "columns": 1}
+    found = {c.name: c for c in _edit(_saved(tmp_path), files={"../../etc/passwd": facts})}
+    assert found["file names"].detail == "a file lies outside the folder"
+    assert found["contents"].passed is None
+    assert not any(name.startswith("file ../") for name in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("data.parquet", "the same table"), ("raw.json", "not of a known format")]
+)
+def test_a_file_that_would_not_be_checked_fails(tmp_path: Path, name: str, said: str) -> None:
+    """A second file of the same table, or one of a form that is no table's."""
+    folder = _saved(tmp_path)
+    files = json.loads((folder / "manifest.json").read_text())["files"]
+    (folder / name).write_bytes((folder / "data.csv").read_bytes())
+    found = {c.name: c for c in _edit(folder, files={**files, name: files["data.csv"]})}
+    assert found["file names"].passed is False
+    assert said in found["file names"].detail
+
+
+def test_a_table_that_no_release_of_the_method_has_fails(tmp_path: Path) -> None:
+    """Though all hashes fit: nobody would have looked into it."""
+    release = _release("dp")
+    more = {**release.tables, "raw": release.tables["data"]}
+    found = _failing(Release(tables=more, manifest=release.manifest), tmp_path / "out")
+    assert found == {"tables"}
 
 
 def _hash(data: Any) -> str:
@@ -328,4 +351,5 @@ def test_a_table_that_cannot_be_read_fails_the_check(tmp_path: Path) -> None:
     (folder / "data.parquet").write_bytes(b"PAR1 nothing PAR1")
     files = json.loads((folder / "manifest.json").read_text())["files"]
     files["data.parquet"]["sha256"] = hashlib.sha256(b"PAR1 nothing PAR1").hexdigest()
+    files["data.parquet"]["bytes"] = len(b"PAR1 nothing PAR1")
     assert _edit(folder, files=files)[-1].passed is False

@@ -18,7 +18,7 @@ from sherd import cli
 from sherd.cli import options
 from sherd.errors import PlanError
 from sherd.method import DIRECTORY, find
-from sherd.release import read_manifest
+from sherd.release import digest, read_manifest
 
 SCHEMA = """
 population: people
@@ -284,7 +284,7 @@ def test_verify_says_what_it_could_not_check(capsys: pytest.CaptureFixture[str])
     out = capsys.readouterr().out
     assert "ok    promise: what plan and schema lead to" in out
     assert "?     noise:" in out
-    assert "checks passed; 2 could not be made" in out
+    assert "checks passed; 4 could not be made" in out
     assert cli.run(["verify", "out", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["passed"] is True
 
@@ -324,7 +324,16 @@ def test_a_promise_that_does_not_follow_fails(
 def test_words_of_another_version_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
     """The promise is the same, its wording is that of the version that made it."""
     assert _protect("-o", "out") == 0
-    assert _edited(guarantee={"words": "Promise: as before."}, versions={"sherd": "0.0.1"}) == 0
+    package = json.loads(Path("out/datapackage.json").read_text())
+    package["description"] = "Promise: as before."
+    Path("out/datapackage.json").write_text(json.dumps(package))
+    facts = {
+        "sha256": digest(Path("out/datapackage.json")),
+        "bytes": Path("out/datapackage.json").stat().st_size,
+    }
+    words = {"words": "Promise: as before."}
+    changed = {"guarantee": words, "files": {"datapackage.json": facts}}
+    assert _edited(**changed, versions={"sherd": "0.0.1"}) == 0
     assert "?     promise: follows from plan and schema; its words are those of sherd 0.0.1" in (
         capsys.readouterr().out
     )

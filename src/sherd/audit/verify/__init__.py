@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sherd.audit.verify.bundle import check_files, read_tables
-from sherd.audit.verify.check import Check
-from sherd.errors import SherdError
+from sherd.audit.verify.bundle import check_files, check_sizes, read_tables
+from sherd.audit.verify.check import UNREADABLE, Check
+from sherd.audit.verify.manifest import check_manifest, check_package
 from sherd.release import read_manifest
 
 if TYPE_CHECKING:
@@ -39,17 +39,33 @@ def verify_release(folder: str | Path) -> list[Check]:
     """Every check that can be made of a release, with those that cannot named as such."""
     folder = Path(folder)
     manifest = read_manifest(folder)
-    checks = check_files(folder, manifest)
+    checks = [*check_manifest(manifest), *check_files(folder, manifest)]
     if any(check.passed is False for check in checks):
-        return [*checks, Check(name="contents", passed=None, detail="the files are not intact")]
-    plan = manifest.get("plan")
-    method = str(plan.get("method") if isinstance(plan, dict) else None)
+        detail = "manifest or files are not intact"
+        return [*checks, Check(name="contents", passed=None, detail=detail)]
+    checks.append(check_package(folder, manifest))
+    method = str(manifest["plan"].get("method"))
     if method not in VERIFIERS:
         return [*checks, Check(name="contents", passed=None, detail=f"unknown method '{method}'")]
-    verify: Callable[..., list[Check]] = importlib.import_module(VERIFIERS[method]).verify
     try:
-        return [*checks, *verify(read_tables(folder, manifest), manifest)]
-    except (SherdError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
+        return [*checks, *_contents(folder, manifest, VERIFIERS[method])]
+    except UNREADABLE:
         # Hashes can be made to fit; what then makes no sense was not written by a release.
         detail = "the manifest and the tables do not fit together"
         return [*checks, Check(name="contents", passed=False, detail=detail)]
+
+
+def _contents(folder: Path, manifest: dict[str, Any], module: str) -> list[Check]:
+    tables = read_tables(folder, manifest)
+    checks = [check_sizes(tables, manifest)]
+    if "joint" in manifest and "data" not in tables:
+        detail = "each owner's tables stand for themselves, without the facts to check them by"
+        checks.append(Check(name="contents", passed=None, detail=detail))
+    else:
+        verify: Callable[..., list[Check]] = importlib.import_module(module).verify
+        checks += verify(tables, manifest)
+    if any(check.passed is False for check in checks):
+        return checks
+    from sherd.audit.verify.facts import check_facts
+
+    return [*checks, *check_facts(tables, manifest)]

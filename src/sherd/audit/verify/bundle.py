@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.audit.verify.check import Check
 from sherd.errors import UsageError
-from sherd.release import digest, is_plain_name
+from sherd.release import FORMATS, PACKAGE, digest, is_plain_name, read_data
 from sherd.tables.schema import Schema
 
 if TYPE_CHECKING:
@@ -23,6 +23,13 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
     listed = manifest["files"]
     if not all(map(is_plain_name, listed)):
         return [Check(name="file names", passed=False, detail="a file lies outside the folder")]
+    data = [name for name in listed if name != PACKAGE]
+    if len({name.partition(".")[0] for name in data}) < len(data):
+        return [Check(name="file names", passed=False, detail="two files are the same table")]
+    odd = [name for name in data if name.partition(".")[2] not in FORMATS]
+    if odd:
+        detail = "not of a known format: " + ", ".join(odd)
+        return [Check(name="file names", passed=False, detail=detail)]
     checks = []
     for name, facts in listed.items():
         path = folder / name
@@ -31,6 +38,8 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
             continue
         same = digest(path) == facts.get("sha256")
         detail = "unchanged" if same else "its sha256 is not the manifest's"
+        if same and path.stat().st_size != facts.get("bytes"):
+            same, detail = False, "it has another number of bytes than the manifest says"
         checks.append(Check(name=f"file {name}", passed=same, detail=detail))
     extra = sorted(p.name for p in folder.iterdir() if p.name not in (*listed, "manifest.json"))
     unlisted = [name for name in extra if not name.startswith("signature")]
@@ -51,19 +60,31 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
 
 def read_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, pa.Table]:
     """The released tables, by the stem of their files."""
-    from sherd.tables.read import read
-
-    data = [name for name in manifest["files"] if not name.endswith(".json")]
     schema = _released(manifest)
     tables = {}
-    for name in data:
+    for name, facts in manifest["files"].items():
+        if name == PACKAGE:
+            continue
         stem, _, form = name.partition(".")
         try:
             # A CSV file does not say that 007 is a label: the schema does.
-            tables[stem] = read(folder / name, schema=schema if form.startswith("csv") else None)
+            of_text = schema if form.startswith("csv") else None
+            tables[stem] = read_data(folder / name, facts, of_text)
         except UsageError:
-            tables[stem] = read(folder / name)
+            tables[stem] = read_data(folder / name, facts)
     return tables
+
+
+def check_sizes(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> Check:
+    """Whether every table has as many rows and columns as the manifest says."""
+    wrong = [
+        name
+        for name, facts in manifest["files"].items()
+        if name != PACKAGE
+        and (facts["rows"], facts["columns"]) != tables[name.partition(".")[0]].shape
+    ]
+    detail = "as the manifest says" if not wrong else "not as stated: " + ", ".join(wrong)
+    return Check(name="rows and columns", passed=not wrong, detail=detail)
 
 
 def _released(manifest: Mapping[str, Any]) -> Schema:

@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sherd.errors import SherdError
+
+UNREADABLE = (
+    SherdError,
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    NotImplementedError,
+    RecursionError,
+)
+"""What reading somebody else's manifest or table raises where it is not what it must be."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Check:

@@ -16,6 +16,7 @@ a row leads to cannot be seen; a group that has one is judged by probabilities a
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -163,6 +164,28 @@ def _closure(names: set[str], dependencies: Sequence[Any]) -> set[str]:
             if left_names <= names:
                 names = names | right_names
     return names
+
+
+def separate(constraints: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """The constraints over several attributes, each once, that no other implies."""
+    several = [tuple(c) for c in constraints]
+    found: dict[frozenset[str], tuple[str, ...]] = {}
+    for c in several:
+        if len(c) > 1 and not is_implied(c, several):
+            found.setdefault(frozenset(c), c)
+    return list(found.values())
+
+
+def is_minimal(layout: Layout, given: Mapping[str, Any]) -> bool:
+    """Whether no two fragments could be one without showing what may not be shown."""
+    rules = given.get("dependencies", ())
+    told = [_closure(set(names), rules) for names in layout.attributes]
+    for i, j in itertools.combinations(range(len(told)), 2):
+        merged = _closure({*layout.attributes[i], *layout.attributes[j]}, rules)
+        apart = all(not merged & told[f] for f in range(len(told)) if f not in (i, j))
+        if apart and not any(merged.issuperset(c) for c in given["constraints"]):
+            return False
+    return True
 
 
 def group_checks(layout: Layout, manifest: Mapping[str, Any]) -> list[Check]:

@@ -100,21 +100,23 @@ def values_of(column: pa.ChunkedArray, name: str, manifest: Mapping[str, Any]) -
     attribute = _attributes(manifest)[name]
     if attribute["type"] not in ("number", "integer", "date", "datetime"):
         return column
-    cuts = _edges(name, attribute, manifest)
+    cuts = edges(name, attribute, manifest)
     binned = [None if v is None else _bin(v, cuts, attribute["type"]) for v in column.to_pylist()]
     return pa.chunked_array([pa.array(binned, pa.int64())])
 
 
-def _edges(name: str, attribute: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[Any]:
+def edges(name: str, attribute: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[Any]:
+    """Where the bins of a measured sensitive attribute begin, but for the first."""
     wanted = manifest["plan"].get("bins", {})[name]
     kind = attribute["type"]
     if isinstance(wanted, list):
-        return [_as(kind, cut) for cut in wanted]
-    low, high = (_as(kind, bound) for bound in attribute["domain"])
+        return [as_kind(kind, cut) for cut in wanted]
+    low, high = (as_kind(kind, bound) for bound in attribute["domain"])
     return [low + (high - low) / wanted * i for i in range(1, wanted)]
 
 
-def _as(kind: str, given: Any) -> Any:
+def as_kind(kind: str, given: Any) -> Any:
+    """An edge or a cell as a date, a time without a zone, or a number."""
     if kind == "date":
         return date.fromisoformat(str(given)[:10])
     if kind == "datetime":
@@ -124,7 +126,7 @@ def _as(kind: str, given: Any) -> Any:
 
 
 def _bin(value: Any, cuts: list[Any], kind: str) -> int:
-    cell = _as(kind, value.isoformat() if isinstance(value, date) else value)
+    cell = as_kind(kind, value.isoformat() if isinstance(value, date) else value)
     return sum(cell >= cut for cut in cuts)
 
 
