@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import subprocess
@@ -26,8 +27,12 @@ def machine() -> str:
     return f"{model}, {cores} cores{memory}, Python {platform.python_version()}"
 
 
+@functools.cache
 def commit() -> str:
-    """The commit of this checkout, marked where files differ from it; "unknown" without git."""
+    """The commit of this checkout, marked where files differ from it; "unknown" without git.
+
+    As it was when this process first asked: code is loaded once, commits may come after.
+    """
     try:
         told = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"],  # noqa: S607

@@ -98,6 +98,8 @@ def curves(
             shown[str(called)] = axis.plot(*zip(*points, strict=True), **style)[0]
         if log:
             axis.set_yscale("log")
+        elif not any(row[y] for row in own):
+            axis.set_ylim(-0.05, 1)  # a line at 0 has no scale of its own
         if name in log_x:
             axis.set_xscale("log")
         axis.set_xlabel((x_labels or {}).get(name, x))

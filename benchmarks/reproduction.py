@@ -289,6 +289,7 @@ def run(
     if paper is not None:
         folders = {paper: folders[paper]}
     _asked_for(folders, setting, figure)
+    pages.commit()  # of the code that is run, not of what is there when it ends
     surprises = 0
     reports = []
     start = time.perf_counter()
