@@ -17,6 +17,7 @@ from records import NOT_REPRODUCED, REPRODUCED, UNTOLD, VERDICTS
 from reproduction import chosen
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from reproduction import Report, Rows, Setting, Verdict
@@ -54,6 +55,16 @@ def facts(setting: Setting) -> dict[str, Any]:
     }
 
 
+def keep(report: Report, folder: Path, setting: Setting, numbers: Iterable[str]) -> None:
+    """The tables of figures that were just computed, and the facts of the run so far."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in numbers:
+        if report.rows.get(number):
+            _tables(report.rows[number], folder, f"figure-{number}")
+    made = facts(setting) | {"seconds of processor": report.seconds, "missing": report.missing}
+    _json(folder / "run.json", made)
+
+
 def write(
     report: Report, folder: Path, setting: Setting, made: dict[str, Any] | None = None
 ) -> Path:
@@ -68,8 +79,6 @@ def write(
         rows = report.rows.get(figure.number)
         if not rows:
             continue
-        if made is None:
-            _tables(rows, folder, f"figure-{figure.number}")
         if figure.draw is not None:
             picture = io.BytesIO()
             drawn = figure.draw(rows, **{name: values[name] for name in figure.switches})
@@ -77,9 +86,8 @@ def write(
             (folder / f"figure-{figure.number}.png").write_bytes(picture.getvalue())
             pictures[figure.number] = base64.b64encode(picture.getvalue()).decode()
     if made is None:
-        made = facts(setting)
-        made |= {"seconds of processor": report.seconds, "missing": report.missing}
-        _json(folder / "run.json", made)
+        keep(report, folder, setting, report.rows)
+        made = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     _json(folder / "verdicts.json", [as_data(v) for v in report.verdicts])
     (folder / "RESULT.md").write_text(result(report, made), encoding="utf-8")
     page = folder / "index.html"

@@ -34,7 +34,7 @@ def reports(folders: list[Path], setting: Setting, only: str | None, jobs: int) 
     queue = context.Queue()
     watch = threading.Thread(target=_watch, args=(queue, setting.progress), daemon=True)
     watch.start()
-    silent = replace(setting, progress=_tell, tell=_nothing)
+    silent = replace(setting, progress=_tell, tell=_nothing, output=None)
     with ProcessPoolExecutor(jobs, context, _start, (queue, list(sys.path))) as pool:
         waiting = []
         for folder in folders:

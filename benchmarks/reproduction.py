@@ -53,6 +53,8 @@ class Setting:
     randomness: Randomness | None = None
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None
     tell: Callable[[str], None] = lambda _line: None
+    output: Path | None = None
+    """Where tables go as soon as they are computed: full runs take hours."""
 
     def count(self, paper: int, short: int) -> int:
         """The number of runs: as asked, as in the paper, or short."""
@@ -271,6 +273,10 @@ def enter(
         else:
             report.rows[number] = rows
             report.seconds[number] = 0.0 if at else seconds
+    if setting.output is not None:
+        import pages
+
+        pages.keep(report, setting.output / report.folder.name, setting, shown)
 
 
 def run(
@@ -289,6 +295,7 @@ def run(
     if paper is not None:
         folders = {paper: folders[paper]}
     _asked_for(folders, setting, figure)
+    setting = replace(setting, output=output)
     pages.commit()  # of the code that is run, not of what is there when it ends
     surprises = 0
     reports = []

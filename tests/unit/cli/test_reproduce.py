@@ -117,6 +117,19 @@ def test_a_changed_verdict_fails_and_is_named(
     assert "1 verdicts differ from their record" in err
 
 
+def test_a_judge_that_fails_loses_no_tables(
+    record: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was computed is on disk before it is judged, with the facts of the run."""
+    record(EXPECTED.replace("most: 20", "few: 20"))
+    assert _run("--quick") == 1
+    table = json.loads(Path("out/900-toy/figure-1.json").read_text())
+    assert table[0]["numbers"] == 2
+    made = json.loads(Path("out/900-toy/run.json").read_text())
+    assert set(made["seconds of processor"]) == {"1", "2"}
+    assert made["missing"] == {"3": "the table is looked for elsewhere"}
+
+
 @pytest.mark.parametrize("slip", [("--figure", "9"), ("--reading", "sun=plain")])
 def test_what_no_paper_has_is_refused(
     record: Callable[[str], None], capsys: pytest.CaptureFixture[str], slip: tuple[str, str]
