@@ -122,3 +122,13 @@ def test_a_row_of_an_answer_that_was_left_out_is_answered_as_without_groups(
         place[:, left_out] = -1
         # the mean of all is 30, and the real answers are 15, 40 and 50
         assert ipums.utilities(given, place) == [(0, pytest.approx(1 - off / (15 + 10 + 20)))]
+
+
+def test_a_script_without_limits_is_not_said_to_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that ends with an error has missed one, whatever it is."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    run = importlib.import_module("run")
+    assert set(run.WITHOUT_LIMITS) < set(run.SCRIPTS)
+    assert run._judged("noise.py", 0) == "no limits are set"
+    assert run._judged("ranking.py", 0) == "every limit kept"
+    assert run._judged("ranking.py", 1) == "a limit was missed"
