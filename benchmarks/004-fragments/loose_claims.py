@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from reproduction import Rows
 
 Judged = tuple[str, bool | None]
+_SYMBOLS = {"gamma": "γ", "k": "k"}
+_SHORT = {"of the tuples": "", "s": " s"}
+"""Units as they stand behind an error."""
 
 
 def _of(rows: Rows, algorithm: str, /, **wanted: Any) -> Rows:
@@ -90,20 +93,26 @@ def small_tables_suppress(rows: Rows, *, algorithm: str, variability: str) -> Ju
     )
 
 
-def suppression_grows_with_k(rows: Rows, *, algorithm: str, variability: str) -> Judged:
-    """More is left out for larger k."""
-    own = _by_tuples(rows, algorithm, variability)
-    change, error = _trend(own, "k", "rows", "suppressed")
-    words = f"from k = 4 to 20 by {change:+.2%} of the tuples on average (± {2 * error:.2%})"
-    return words, _sign(change, error, 1)
+def changes(of: str, along: str, across: str, wanted: int, form: str) -> Any:
+    """A number grows (``wanted`` 1) or falls (-1) along an axis, on average over another.
 
+    Judged over γ, or over the number of tuples where a variability is named; ``form`` is how the
+    number is written, with its unit.
+    """
 
-def suppression_falls_with_gamma(rows: Rows, *, algorithm: str) -> Judged:
-    """More is left out where values vary little."""
-    own = _of(rows, algorithm, part="gamma")
-    change, error = _trend(own, "gamma", "k", "suppressed")
-    words = f"from γ = 4 to 12 by {change:+.4%} of the tuples on average (± {2 * error:.4%})"
-    return words, _sign(change, error, -1)
+    def judge(rows: Rows, *, algorithm: str, variability: str = "") -> Judged:
+        own = _of(rows, algorithm, part="gamma")
+        if variability:
+            own = _by_tuples(rows, algorithm, variability)
+        change, error = _trend(own, along, across, of)
+        ends = [end(r[along] for r in own) for end in (min, max)]
+        number, unit = form.split(maxsplit=1)
+        words = f"from {_SYMBOLS[along]} = {ends[0]} to {ends[1]} by {change:+{number}} {unit} on "
+        return f"{words}average (± {2 * error:{number}}{_SHORT[unit]})", _sign(
+            change, error, wanted
+        )
+
+    return judge
 
 
 def nothing_suppressed(rows: Rows, *, algorithm: str) -> Judged:
@@ -133,22 +142,6 @@ def scales(rows: Rows, *, algorithm: str, exponent: float) -> Judged:
             found.append(float(np.polyfit(x, np.log([r["seconds"] for r in line]), 1)[0]))
     words = f"time ∝ n^{np.median(found):.2f} from 2,000 tuples (median over k)"
     return words, float(np.median(found)) <= exponent
-
-
-def time_falls_with_gamma(rows: Rows, *, algorithm: str) -> Judged:
-    """Low variability costs time."""
-    own = _of(rows, algorithm, part="gamma")
-    change, error = _trend(own, "gamma", "k", "seconds")
-    words = f"from γ = 4 to 12 by {change:+.3f} s on average (± {2 * error:.3f} s)"
-    return words, _sign(change, error, -1)
-
-
-def time_grows_with_k(rows: Rows, *, algorithm: str) -> Judged:
-    """Larger k costs time."""
-    own = _of(rows, algorithm, part="gamma")
-    change, error = _trend(own, "k", "gamma", "seconds")
-    words = f"from k = 4 to 20 by {change:+.3f} s on average (± {2 * error:.3f} s)"
-    return words, _sign(change, error, 1)
 
 
 def real_within(rows: Rows, *, algorithm: str, seconds: float) -> Judged:

@@ -159,3 +159,22 @@ def test_a_grouping_that_releases_nothing_is_not_compared(claims: ModuleType) ->
     assert "(1,12,12): nothing released" in words
     assert claims.even_groups_win(middle + even, algorithm="one")[1] is True
     assert claims.even_groups_win(nothing + even + middle, algorithm="one")[1] is False
+
+
+@pytest.mark.parametrize(
+    ("last", "error", "held"), [(0.9, 0.01, True), (0.5, 0.1, None), (0.1, 0.01, False)]
+)
+def test_changes_along_an_axis(
+    claims: ModuleType, last: float, error: float, held: bool | None
+) -> None:
+    """The wanted sign beyond two standard errors; the ends named are those of the rows."""
+    rows = [
+        {"algorithm": "one", "part": "gamma", "gamma": g, "k": k, "seconds": s,
+         "seconds, standard error": error}
+        for k in (4, 8)
+        for g, s in ((4, 0.5), (6, last))
+    ]  # fmt: skip
+    words, found = claims.changes("seconds", "gamma", "k", 1, ".3f s")(rows, algorithm="one")
+    assert found is held
+    assert words.startswith("from γ = 4 to 6 by ")
+    assert words.endswith(" s)")
