@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.audit.scale import scale_of
+from sherd.tables.number_scale import scale_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

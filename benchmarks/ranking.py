@@ -25,8 +25,8 @@ import numpy as np
 import pyarrow as pa
 
 import sherd
-from sherd.method import Run
 from sherd.randomness import Randomness
+from sherd.release.method import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from losses import Original, mean_losses
 
 import sherd
-from sherd.method import Run
+from sherd.release.method import Run
 from sherd.tables.coding import arrow_array
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from losses import Original, mean_losses
 from reproduction import DataMissingError
 
 import sherd
-from sherd.method import Run
+from sherd.release.method import Run
 
 if TYPE_CHECKING:
     from reproduction import Rows, Setting

@@ -3,7 +3,8 @@
 As in its section 5: a table is divided at random into a training and a testing part (2:1), the
 training part is generalised with noisy counts, the same cuts are applied to the testing part, a
 classifier is trained on the one and tested on the other; h = 10, the utility is the paper's. The
-classifier is that of ``sherd.joint.classify``, where the paper took RapidMiner's decision tree.
+classifier is that of ``sherd_examples.leaf_classifiers``, where the paper took RapidMiner's
+decision tree.
 
 Settings were chosen on one half of each table (``development``): by divisions of that half alone,
 with twice the epsilon for half the records. Records are tested on only if they are in the other
@@ -35,13 +36,13 @@ from generalised import CLASSES, H
 from sklearn.tree import DecisionTreeClassifier
 
 import sherd
-from sherd.joint.classify import accuracy
-from sherd.methods import diffgen
-from sherd.methods.arbdistdp import MAX_LEAVES
+from sherd.methods.specialising import diffgen
+from sherd.methods.specialising.arbdistdp import MAX_LEAVES
 from sherd.tables.schema import Missing
+from sherd_examples.leaf_classifiers import accuracy
 
 if TYPE_CHECKING:
-    from sherd.joint.partition import Partition
+    from sherd.methods.specialising.partition import Partition
 
 BEGIN = "<!-- accuracy: written by benchmarks/002-arbdistdp/accuracy.py --record -->"
 END = "<!-- end of accuracy -->"

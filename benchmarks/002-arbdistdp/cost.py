@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 
 import sherd
-from sherd.joint.arbdistdp import fragments_of, release
-from sherd.joint.link import Peer, connect, make_key
-from sherd.method import Run
-from sherd.methods import arbdistdp, diffgen
+from sherd.methods.specialising import arbdistdp, diffgen
+from sherd.methods.specialising.joint_specialisation import fragments_of, release
 from sherd.randomness import Randomness
+from sherd.release.method import Run
+from sherd.secure.engine.link import Peer, connect, make_key
 from sherd.tables.schema import Missing
 
 TARGETS = {"adult": "income", "nursery": "class"}
@@ -43,8 +43,8 @@ missed: list[str] = []
 
 def worker(case: dict[str, Any], rank: int, folder: Path) -> None:
     """One party."""
-    from sherd.joint.meter import Meter
-    from sherd.joint.spu import SpuEngine
+    from sherd.secure.engine.cost_meter import Meter
+    from sherd.secure.engine.spu_engine import SpuEngine
 
     name = case["table"]
     table = sherd.datasets.load(name, complete=True)

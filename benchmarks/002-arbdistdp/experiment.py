@@ -22,13 +22,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "simulations"))
 import cost
 import generalised
 import joint_claims
 from plots import curves
 from reproduction import Figure, Rows, Setting
 
-from sherd.methods.arbdistdp import MAX_LEAVES
+from sherd.methods.specialising.arbdistdp import MAX_LEAVES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,18 +14,18 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from paper_protocol import PaperOracle
 from sklearn.tree import DecisionTreeClassifier
 
 import sherd
-from sherd.joint.arbdistdp import Agreement, fragments_of, release
-from sherd.joint.engine import PlainEngine
-from sherd.joint.paper import PaperOracle
-from sherd.joint.partition import Partition, consistent
-from sherd.joint.plain import ExactNoise, PlainOracle, part_of_code
-from sherd.joint.specialise import specialise
-from sherd.methods import diffgen
-from sherd.methods.diffp_c45 import DiffPC45Classifier
+from sherd.methods.specialising import diffgen
+from sherd.methods.specialising.diffp_c45 import DiffPC45Classifier
+from sherd.methods.specialising.joint_specialisation import Agreement, fragments_of, release
+from sherd.methods.specialising.partition import Partition, consistent
+from sherd.methods.specialising.plain_oracle import ExactNoise, PlainOracle, part_of_code
+from sherd.methods.specialising.specialise import specialise
 from sherd.randomness import Randomness
+from sherd.secure.engine.interface import PlainEngine
 from sherd.tables.schema import Missing
 
 H = 10

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from learned import SENSITIVE, Task
 
-from sherd.audit.verify.slicing import verify
-from sherd.methods.slicing.cells import locate
-from sherd.methods.slicing.coding import combined, encode
+from sherd.methods.slicing.attribute_codes import combined, encode
+from sherd.methods.slicing.boxes import locate
+from sherd.methods.slicing.bucket_pipeline import subset
+from sherd.methods.slicing.column_layout import BUCKET
 from sherd.methods.slicing.generalise import into_cells
-from sherd.methods.slicing.layout import BUCKET
-from sherd.methods.slicing.membership import best_advantage
-from sherd.methods.slicing.pipeline import subset
-from sherd.methods.slicing.sensitive import quasi_identifiers, sensitive_codes
-from sherd.plan import Plan
+from sherd.methods.slicing.membership_advantage import best_advantage
+from sherd.methods.slicing.sensitive_values import quasi_identifiers, sensitive_codes
 from sherd.randomness import Randomness
+from sherd.release.plan import Plan
+from sherd.verifying.sliced_tables import verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sherd.method import Outcome
+    from sherd.release.method import Outcome
 
 COLUMNS = 3
 METHODS = ("slicing, as printed", "slicing, regrouped", "generalisation", "bucketisation")

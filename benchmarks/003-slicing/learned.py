@@ -16,16 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd import datasets
-from sherd.audit.drawing import drawable
-from sherd.method import Run
-from sherd.plan import Plan
+from sherd.auditing.case.record_drawing import drawable
+from sherd.release.method import Run
+from sherd.release.plan import Plan
 from sherd.tables.schema import Role
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sherd.method import Outcome
     from sherd.randomness import Randomness
+    from sherd.release.method import Outcome
     from sherd.tables.schema import Schema
 
 DRAWS = 5

@@ -23,11 +23,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "peers"))
 
 from environments import python_of
 
-from sherd.audit.labels import meaning
-from sherd.method import Run
-from sherd.plan import Plan
 from sherd.randomness import Randomness
+from sherd.release.method import Run
+from sherd.release.plan import Plan
 from sherd.tables.schema import Schema
+from sherd.verifying.label_meaning import meaning
 
 QUASI = ("age", "workclass", "education", "marital_status", "race", "sex", "native_country")
 

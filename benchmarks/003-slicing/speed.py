@@ -23,10 +23,10 @@ import plain
 import pyarrow as pa
 
 from sherd import datasets
-from sherd.method import Run
-from sherd.methods.slicing.coding import combined, encode
-from sherd.plan import Plan
+from sherd.methods.slicing.attribute_codes import combined, encode
 from sherd.randomness import Randomness
+from sherd.release.method import Run
+from sherd.release.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from registered import Registered, Scorer, registered
 
-from sherd.fragments.association import Search, associate
+from sherd.methods.fragmenting.association import Search, associate
 from sherd.randomness import Randomness
 
 FOLDER = Path(__file__).parent

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import yaml
 
-from sherd.fragments.constraints import Constraints
+from sherd.methods.fragmenting.constraints import Constraints
 from sherd.tables.schema import Schema
 
 FOLDER = Path(__file__).parent

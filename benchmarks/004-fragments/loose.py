@@ -21,7 +21,7 @@ from ipums import Case, _mean, case, utilities
 from patients import CONSTRAINTS, FRAGMENTS, SCHEMA, SIMILAR, patients
 from reproduction import DataMissingError
 
-from sherd.fragments.association import Association, Search, associate
+from sherd.methods.fragmenting.association import Association, Search, associate
 
 if TYPE_CHECKING:
     from reproduction import Rows, Setting

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sherd.fragments.constraints import Constraints
+from sherd.methods.fragmenting.constraints import Constraints
 from sherd.tables.schema import Schema
 
 FRAGMENTS = (("Name", "MarStatus", "Salary"), ("YoB", "Education", "ZIP", "Disease"))

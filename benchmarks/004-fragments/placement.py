@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from ipums import Case, case, utilities
 
-from sherd.fragments.association import Search, associate
+from sherd.methods.fragmenting.association import Search, associate
 from sherd.randomness import Randomness
 
 NEAREST = Search(strategy="nearest", probes=0)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import yaml
 from ipums import FOLDER, case
 
-from sherd.fragments.constraints import Constraints
+from sherd.methods.fragmenting.constraints import Constraints
 from sherd.tables.schema import Schema
 
 MOST_VALUES, MOST_PAIRS = 100, 1000

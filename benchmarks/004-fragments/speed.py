@@ -29,8 +29,8 @@ from patients import CONSTRAINTS, FRAGMENTS, SCHEMA, SIMILAR, patients
 from plain import Plain
 from ranking import extra_memory
 
-from sherd.fragments.association import associate, problem_shape
-from sherd.fragments.codes import positions
+from sherd.methods.fragmenting.association import associate, problem_shape
+from sherd.methods.fragmenting.tuple_codes import positions
 from sherd.randomness import Randomness
 
 if TYPE_CHECKING:

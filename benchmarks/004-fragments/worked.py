@@ -35,7 +35,7 @@ def _patients() -> Any:
 
 def figure_7() -> Rows:
     """Every cell of Figure 7: over the association, over the relation, and without groups."""
-    from sherd.fragments.query import answer
+    from sherd.methods.fragmenting.query import answer
 
     given = _patients()
     tables = given.released(FRAGMENTS, given.FIGURE_6)

@@ -46,10 +46,10 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "tes
 from processes import Village  # noqa: E402 - found by the line above
 from timing import spent, watch  # noqa: E402
 
-from sherd.federation.agent import Agent  # noqa: E402
-from sherd.federation.client import Client, tls_context  # noqa: E402
-from sherd.federation.demonstration import wait_for_service  # noqa: E402
-from sherd.protocols.states import ROUND_ENDS, RoundState  # noqa: E402
+from sherd.federation.owner.agent import Agent  # noqa: E402
+from sherd.federation.protocol.states import ROUND_ENDS, RoundState  # noqa: E402
+from sherd.federation.wire.client import Client, tls_context  # noqa: E402
+from sherd_examples.rounds_demonstration import wait_for_service  # noqa: E402
 
 OWNERS, ROWS, COLUMNS = 50, 10_000, 10
 FEWER, MORE_ROWS = 10, 100_000
@@ -243,17 +243,17 @@ def owners_at_once(village: Village, owners_count: int, rows_each: int) -> float
 @functools.cache
 def watch_owners() -> None:
     """Tell an owner's times apart, from now on."""
-    watch("masking", "sherd.protection", "_make")
-    watch("columns", "sherd.methods.masking", "mask_column")  # in threads of their own
-    watch("reading the source", "sherd.federation.source", "Source.load")
-    watch("reading the source", "sherd.federation.home", "Home.source")
-    watch("writing at the owner", "sherd.release", "Release.stage")
+    watch("masking", "sherd.release.protect", "_make")
+    watch("columns", "sherd.methods.ranking.masking", "mask_column")  # in threads of their own
+    watch("reading the source", "sherd.federation.owner.owner_table", "Source.load")
+    watch("reading the source", "sherd.federation.owner.owner_home", "Home.source")
+    watch("writing at the owner", "sherd.release.bundle", "Release.stage")
 
 
 def warm(agent: Agent) -> None:
     """Import what masking and reading need, which an agent does once in its life."""
-    from sherd.plan import Plan
-    from sherd.protection import protect
+    from sherd.release.plan import Plan
+    from sherd.release.protect import protect
 
     source = agent.home.source()
     protect(source.read(), source.schema, Plan(method="dp-um", k=100, epsilon=1.0))

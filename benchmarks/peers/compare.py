@@ -178,7 +178,7 @@ def anonymity(rows: int, folder: Path) -> None:
     release.save(folder / "bundle")
     limit = seconds(lambda: pa.concat_tables([released]).combine_chunks().take(np.arange(rows)), 9)
     head(f"checking k-anonymity, Adult by mondrian, k = 10, {rows:,} rows; limit: a copy")
-    from sherd.audit.verify import verify_release
+    from sherd.verifying import verify_release
 
     ours = seconds(lambda: verify_release(folder / "bundle"))
     extra = extra_memory(lambda: verify_release(folder / "bundle"))
@@ -199,8 +199,8 @@ def anonymity(rows: int, folder: Path) -> None:
 
 def microaggregation(rows: int, folder: Path) -> None:
     """Individual ranking without noise: ours has noise as well, sdcMicro's onedims has none."""
-    from sherd.method import Run
     from sherd.randomness import Randomness
+    from sherd.release.method import Run
 
     rng = np.random.default_rng(0)
     table = pa.table({f"c{i}": rng.normal(50, 10, rows) for i in range(10)})

@@ -47,7 +47,7 @@ def _command(command: click.Command, context: click.Context, level: int) -> Iter
 def methods() -> str:
     """Every method: its promises and its parameters."""
     from sherd.cli.methods import describe
-    from sherd.method import find, names
+    from sherd.release.method import find, names
 
     return "\n".join(_method(describe(find(name))) for name in names())
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sherd.federation.collusion import collusion_table
-from sherd.protocols.states import (
+from sherd.federation.protocol.collusion import collusion_table
+from sherd.federation.protocol.joint_plan import Kind, Linkage, Terms
+from sherd.federation.protocol.states import (
     OWNER,
     OWNER_ENDS,
     ROUND,
@@ -15,7 +16,6 @@ from sherd.protocols.states import (
     RoundState,
     mermaid,
 )
-from sherd.protocols.terms import Kind, Linkage, Terms
 
 HERE = Path(__file__).parent
 
@@ -85,8 +85,8 @@ def states() -> str:
     """The page of the state diagrams."""
     return f"""# The states of a round
 
-These diagrams are drawn from the transition tables in `sherd.protocols.states`; a test checks
-that they are the same.
+These diagrams are drawn from the transition tables in `sherd.federation.protocol.states`;
+a test checks that they are the same.
 
 ## A round, as the aggregator sees it
 

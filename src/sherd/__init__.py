@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sherd import datasets as datasets
-    from sherd.audit.run import run_audit as audit
+    from sherd.auditing.run import audit as audit
+    from sherd.auditing.verdict.comparison import compare as compare
     from sherd.budget.amount import Amount as Amount
     from sherd.budget.ledger import Ledger as Ledger
     from sherd.errors import SherdError as SherdError
-    from sherd.plan import Plan as Plan
-    from sherd.protection import Settings as Settings
-    from sherd.protection import protect as protect
-    from sherd.release import Release as Release
+    from sherd.release.bundle import Release as Release
+    from sherd.release.plan import Plan as Plan
+    from sherd.release.protect import Settings as Settings
+    from sherd.release.protect import protect as protect
     from sherd.tables.read import read as read
     from sherd.tables.schema import Schema as Schema
 
@@ -32,17 +33,19 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "Amount": "sherd.budget.amount",
     "Ledger": "sherd.budget.ledger",
-    "Plan": "sherd.plan",
-    "Release": "sherd.release",
+    "Plan": "sherd.release.plan",
+    "Release": "sherd.release.bundle",
     "Schema": "sherd.tables.schema",
-    "Settings": "sherd.protection",
+    "Settings": "sherd.release.protect",
     "SherdError": "sherd.errors",
-    "protect": "sherd.protection",
+    "audit": "sherd.auditing.run",
+    "compare": "sherd.auditing.verdict.comparison",
+    "protect": "sherd.release.protect",
     "read": "sherd.tables.read",
 }
 
-# Packages that are attributes too; ``audit`` can also be called.
-_PACKAGES = ("audit", "datasets")
+# Packages that are attributes too.
+_PACKAGES = ("datasets",)
 
 __all__ = [
     "Amount",
@@ -53,6 +56,7 @@ __all__ = [
     "Settings",
     "SherdError",
     "audit",
+    "compare",
     "datasets",
     "protect",
     "read",

@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from sherd.errors import StorageError, UsageError
-from sherd.federation.chunks import describe
-from sherd.federation.storage import Sent, Store, database
-from sherd.federation.storage.tables import METADATA
-from sherd.protocols.knowledge import RoundData
-from sherd.protocols.states import RoundState
-from sherd.protocols.terms import Kind, Terms
+from sherd.federation.aggregator.storage import Sent, Store, database
+from sherd.federation.aggregator.storage.tables import METADATA
+from sherd.federation.protocol.joint_plan import Kind, Terms
+from sherd.federation.protocol.knowledge import RoundData
+from sherd.federation.protocol.states import RoundState
+from sherd.federation.wire.chunks import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,8 @@ import pytest
 
 import sherd
 from sherd.errors import PlanError, SchemaError, SherdError, TableError
-from sherd.method import Method, find, names
-from sherd.protection import Settings
+from sherd.release.method import Method, find, names
+from sherd.release.protect import Settings
 
 RANKING = ("dp", "idp", "dp-um", "idp-ls", "idp-cbls")
 CLUSTERED = ("dp-um", "idp-ls", "idp-cbls")

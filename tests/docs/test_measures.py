@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sherd.audit.catalogue import CATALOGUE
-from sherd.report.reference import reference
+from measures_reference import reference
+
+from sherd.auditing.catalogue import CATALOGUE
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "measures.md"
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import sherd
-from sherd.methods.ranking import Clusters
-from sherd.methods.sensitivity import (
+from sherd.methods.ranking.individual_ranking import Clusters
+from sherd.methods.ranking.sensitivity import (
     cluster_based,
     local,
     loss,
@@ -89,7 +89,7 @@ def test_the_numbers_of_the_wine_table_are_true(readme: str) -> None:
 def test_the_methods_named_exist_with_their_promises(root: Path) -> None:
     """The table of methods names all methods of the directory, and the variants of promises."""
     from sherd.cli.methods import describe
-    from sherd.method import find, names
+    from sherd.release.method import find, names
 
     text = (root / "README.md").read_text(encoding="utf-8")
     section = text.split("## What it protects, and what not")[1].split("\n## ")[0]

@@ -15,13 +15,13 @@ import numpy as np
 from secure import part
 
 import sherd
-from sherd.joint.arbdistdp import Agreement, fragments_of, release
-from sherd.joint.budget import Budget
-from sherd.joint.hierarchy import Hierarchy
-from sherd.joint.link import Peer, connect
-from sherd.joint.spu import SpuEngine
-from sherd.joint.utility import sensitivity
+from sherd.methods.specialising.epsilon_shares import Budget
+from sherd.methods.specialising.hierarchy import Hierarchy
+from sherd.methods.specialising.joint_specialisation import Agreement, fragments_of, release
+from sherd.methods.specialising.scores import sensitivity
 from sherd.randomness import Randomness
+from sherd.secure.engine.link import Peer, connect
+from sherd.secure.engine.spu_engine import SpuEngine
 
 
 def agreement_of(case: dict[str, Any]) -> Agreement:

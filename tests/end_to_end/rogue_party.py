@@ -10,11 +10,11 @@ import os
 import sys
 from typing import Any
 
-import sherd.joint.spu
+import sherd.secure.engine.spu_engine
 from sherd.cli import run
-from sherd.joint.journal import Journal
-from sherd.party import frames
-from sherd.party.connection import Connection
+from sherd.secure.party import frames
+from sherd.secure.party.connection import Connection
+from sherd.secure.party.run_journal import Journal
 
 FRAMES = {
     "garbage": os.urandom(64),
@@ -39,7 +39,7 @@ def send_frames(fault: str) -> None:
 
 def send_shares(fault: str) -> None:
     """Shares that are opened are no shares."""
-    engine: Any = sherd.joint.spu
+    engine: Any = sherd.secure.engine.spu_engine
     good = engine.framed
 
     def framed(parts: Any) -> bytes:

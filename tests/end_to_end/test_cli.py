@@ -15,7 +15,7 @@ import pytest
 from tests.end_to_end.conftest import MARKER, SRC, Desk, assert_refused
 
 from sherd.budget.amount import Amount
-from sherd.release import Release
+from sherd.release.bundle import Release
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,7 +128,7 @@ def test_what_a_killed_run_paid_for_is_published(desk: Desk) -> None:
     trap.mkdir()
     (trap / "sitecustomize.py").write_text(
         "import os\n"
-        "from sherd.release import Staged\n"
+        "from sherd.release.bundle import Staged\n"
         "Staged.publish = lambda self: os.kill(os.getpid(), 9)\n"
     )
     desk.environment["PYTHONPATH"] = f"{trap}{os.pathsep}{SRC}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sherd
-from sherd.audit.verify import verify_release
+from sherd.verifying import verify_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,11 +22,11 @@ import pytest
 import yaml
 
 import sherd
-from sherd.joint.bits import WordNoise
-from sherd.joint.link import make_key
-from sherd.joint.plain import PlainOracle
-from sherd.joint.specialise import specialise
+from sherd.methods.specialising.plain_oracle import PlainOracle
+from sherd.methods.specialising.specialise import specialise
 from sherd.randomness import Randomness
+from sherd.secure.engine.link import make_key
+from sherd.secure.engine.noise_bits import WordNoise
 
 HERE = Path(__file__).parent
 SOURCE = Path(sherd.__file__).parent.parent
@@ -203,7 +203,7 @@ def test_two_parties_make_one_release(python: str, tmp_path: Path) -> None:
     assert release.manifest["guarantee"]["delta"] > 0
     opened = {one["what"] for one in release.manifest["facts"]["opened"]}
     assert opened == {"cells held, by attribute", "places of choices", "noisy counts"}
-    from sherd.audit.verify import verify_release
+    from sherd.verifying import verify_release
 
     assert not [c for c in verify_release(folders[0] / "release") if c.passed is False]
 

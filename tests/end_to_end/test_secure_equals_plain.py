@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from secure import SecureParties, agreement_of, table_of
 
-from sherd.joint.bits import WordNoise
-from sherd.joint.plain import PlainOracle
-from sherd.joint.specialise import specialise
+from sherd.methods.specialising.plain_oracle import PlainOracle
+from sherd.methods.specialising.specialise import specialise
 from sherd.randomness import Randomness
+from sherd.secure.engine.noise_bits import WordNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

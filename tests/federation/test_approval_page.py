@@ -14,10 +14,10 @@ from people import SCHEMA, people
 from spawning import spawn
 
 from sherd.errors import ConnectionFailedError, UsageError
-from sherd.federation.approval_page import ApprovalPage, check_loopback, open_page
-from sherd.federation.approving import decide
-from sherd.protocols.reasons import Reason
-from sherd.protocols.states import OwnerState, RoundState
+from sherd.federation.owner.approval_page import ApprovalPage, check_loopback, open_page
+from sherd.federation.owner.approvals import decide
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import OwnerState, RoundState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

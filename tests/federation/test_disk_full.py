@@ -10,8 +10,8 @@ from processes import Village, add_owners, wait_until
 from room import fill, free, largest_file, may_mount, small_disk
 from spawning import spawn
 
-from sherd.protocols.states import RoundState
-from sherd.protocols.terms import Kind
+from sherd.federation.protocol.joint_plan import Kind
+from sherd.federation.protocol.states import RoundState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

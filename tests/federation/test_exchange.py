@@ -10,7 +10,10 @@ import pytest
 from people import SCHEMA, people
 
 from sherd.errors import PeerError
-from sherd.federation.exchange import (
+from sherd.federation.protocol.messages import CHUNK
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import OwnerState, RoundState
+from sherd.federation.wire.exchange import (
     Answer,
     Call,
     Exchanged,
@@ -20,9 +23,6 @@ from sherd.federation.exchange import (
     write_request,
     write_response,
 )
-from sherd.protocols.messages import CHUNK
-from sherd.protocols.reasons import Reason
-from sherd.protocols.states import OwnerState, RoundState
 
 if TYPE_CHECKING:
     from consortium import Consortium
@@ -124,7 +124,7 @@ def test_large_deliveries_come_in_chunks(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is too large to travel with its message is sent chunk by chunk after it."""
-    monkeypatch.setattr("sherd.federation.outbox.MOST_PARTS", 0)
+    monkeypatch.setattr("sherd.federation.owner.outbox.MOST_PARTS", 0)
     assert any("/chunks/" in path for path in _run(consortium))
 
 

@@ -11,11 +11,11 @@ import pytest
 from people import PARTS, SCHEMA, part, people
 
 from sherd.errors import ConnectionFailedError, PeerError, StorageError, UsageError
-from sherd.federation import failpoints
-from sherd.federation.agent import Agent
-from sherd.protocols.reasons import Reason
-from sherd.protocols.states import OwnerState, RoundState
-from sherd.protocols.terms import Dropout, Kind
+from sherd.federation.owner.agent import Agent
+from sherd.federation.protocol.joint_plan import Dropout, Kind
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import OwnerState, RoundState
+from sherd.federation.wire import failpoints
 
 if TYPE_CHECKING:
     from consortium import Consortium
@@ -209,7 +209,7 @@ def test_aggregator_dies_at_every_place(
             if died[0] % 2:
                 raise StorageError("died here")
 
-    monkeypatch.setattr("sherd.federation.aggregator.reach", reach)
+    monkeypatch.setattr("sherd.federation.aggregator.round_work.reach", reach)
     work = consortium.aggregator.work
 
     def again() -> list[str]:
@@ -351,7 +351,7 @@ def copied(consortium: Consortium, name: str) -> Agent:
     home = consortium.homes[name]
     twin = home.folder.with_name(f"{name}-twin")
     shutil.copytree(home.folder, twin)
-    from sherd.federation.home import Home
+    from sherd.federation.owner.owner_home import Home
 
     return Agent(Home(twin), consortium.client(name), clock=lambda: consortium.time)
 

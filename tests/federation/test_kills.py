@@ -12,8 +12,8 @@ from processes import Village, add_owners, make_database, quick_folder, wait_unt
 from spawning import Conditions
 
 import sherd.federation
-from sherd.federation import failpoints
-from sherd.protocols.terms import Kind
+from sherd.federation.protocol.joint_plan import Kind
+from sherd.federation.wire import failpoints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,11 +14,11 @@ from processes import Village, add_owners, free_port, wait_until
 from spawning import Conditions, spawn
 
 from sherd.budget.ledger import Ledger
-from sherd.federation.home import Home
-from sherd.federation.journal import Journal
-from sherd.protocols.reasons import Reason
-from sherd.protocols.states import OWNER_ENDS, OwnerState, RoundState
-from sherd.protocols.terms import Kind
+from sherd.federation.owner.owner_home import Home
+from sherd.federation.owner.owner_journal import Journal
+from sherd.federation.protocol.joint_plan import Kind
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import OWNER_ENDS, OwnerState, RoundState
 
 if TYPE_CHECKING:
     from pathlib import Path

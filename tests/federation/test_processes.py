@@ -12,9 +12,9 @@ from people import PARTS, part, people
 from processes import Village, add_owners, make_database
 
 from sherd.errors import ConnectionFailedError
-from sherd.federation import certificates
-from sherd.federation.client import Client, tls_context
-from sherd.protocols.terms import Kind
+from sherd.federation.protocol.joint_plan import Kind
+from sherd.federation.wire import certificates
+from sherd.federation.wire.client import Client, tls_context
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,14 +10,14 @@ import pytest
 from people import PARTS, SCHEMA, part, people
 
 from sherd.errors import PeerError
-from sherd.federation import linking
-from sherd.federation.envelope import seal
-from sherd.federation.preview import preview
-from sherd.protocols.messages import Invite, Message
-from sherd.protocols.reasons import Reason
-from sherd.protocols.states import OwnerState, RoundState
-from sherd.protocols.terms import Dropout, Kind, Linkage
-from sherd.release import Release
+from sherd.federation.owner import owner_linking as linking
+from sherd.federation.owner.preview import preview
+from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage
+from sherd.federation.protocol.messages import Invite, Message
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import OwnerState, RoundState
+from sherd.federation.wire.envelope import seal
+from sherd.release.bundle import Release
 
 if TYPE_CHECKING:
     from consortium import Consortium
@@ -90,7 +90,7 @@ def test_linkage_and_attribute_policies(consortium: Consortium) -> None:
 
 def test_a_template_policy_refuses_everything(consortium: Consortium) -> None:
     """The policy an owner begins with allows nothing."""
-    from sherd.federation.policy import TEMPLATE
+    from sherd.federation.owner.policy import TEMPLATE
 
     add(consortium)
     consortium.homes["north"].policy_file.write_text(TEMPLATE, encoding="utf-8")
@@ -221,7 +221,7 @@ def test_forged_hops_are_refused(consortium: Consortium) -> None:
 
 def test_messages_from_a_false_aggregator(consortium: Consortium) -> None:
     """Envelopes of another key, and invitations with another key inside, are not taken."""
-    from sherd.federation.keys import SigningKey
+    from sherd.federation.wire.signing_keys import SigningKey
 
     add(consortium)
     north = consortium.agents["north"]
@@ -300,8 +300,8 @@ def test_an_owner_left_out_at_first(consortium: Consortium) -> None:
 def test_deliveries_are_verified(consortium: Consortium, monkeypatch: pytest.MonkeyPatch) -> None:
     """A delivery that is not what the plan asks for ends the round without a release."""
     from sherd.errors import VerificationError
-    from sherd.federation.verifying import check_delivery
-    from sherd.plan import Plan
+    from sherd.federation.aggregator.delivery_check import check_delivery
+    from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
 
     schema = Schema.from_data(
@@ -329,7 +329,7 @@ def test_deliveries_are_verified(consortium: Consortium, monkeypatch: pytest.Mon
     def refuse(*_args: object) -> None:
         raise VerificationError("the delivery of north is not what the plan asks for")
 
-    monkeypatch.setattr("sherd.federation.assembly.check_delivery", refuse)
+    monkeypatch.setattr("sherd.federation.aggregator.assembly.check_delivery", refuse)
     consortium.aggregator.open_round(consortium.terms())
     consortium.settle()
     data = consortium.store.round("r1")

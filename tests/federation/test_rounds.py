@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from people import PARTS, SCHEMA, part, people
 
-from sherd.protocols.states import OwnerState, RoundState
-from sherd.protocols.terms import Kind, Linkage
-from sherd.release import Release
+from sherd.federation.protocol.joint_plan import Kind, Linkage
+from sherd.federation.protocol.states import OwnerState, RoundState
+from sherd.release.bundle import Release
 
 if TYPE_CHECKING:
     from consortium import Consortium

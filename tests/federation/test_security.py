@@ -11,20 +11,20 @@ import pytest
 from people import SCHEMA, people
 
 from sherd.errors import ConnectionFailedError, PeerError
-from sherd.federation.api import make_app
-from sherd.federation.client import session_text
-from sherd.federation.envelope import MOST_BYTES, seal
-from sherd.federation.exchange import Call, write_request
-from sherd.federation.keys import SigningKey
-from sherd.protocols.messages import CHUNK, Message, Refusal
-from sherd.protocols.reasons import Reason
-from sherd.protocols.states import RoundState
-from sherd.protocols.values import canonical, to_data
+from sherd.federation.aggregator.api import make_app
+from sherd.federation.protocol.messages import CHUNK, Message, Refusal
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import RoundState
+from sherd.federation.wire.client import session_text
+from sherd.federation.wire.envelope import MOST_BYTES, seal
+from sherd.federation.wire.exchange import Call, write_request
+from sherd.federation.wire.signing_keys import SigningKey
+from sherd.values import canonical, to_data
 
 if TYPE_CHECKING:
     from consortium import Consortium
 
-    from sherd.federation.agent import Agent
+    from sherd.federation.owner.agent import Agent
 
 
 def set_up(consortium: Consortium) -> None:

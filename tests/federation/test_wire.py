@@ -17,8 +17,8 @@ from capture import Proxy, found, look
 from people import PARTS, SCHEMA, part, people
 from processes import Village, free_port
 
-from sherd.protocols.states import RoundState
-from sherd.protocols.terms import Kind, Linkage
+from sherd.federation.protocol.joint_plan import Kind, Linkage
+from sherd.federation.protocol.states import RoundState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sherd.methods.ranking import Clusters
-from sherd.methods.sensitivity import (
+from sherd.methods.ranking.individual_ranking import Clusters
+from sherd.methods.ranking.sensitivity import (
     cluster_based,
     local,
     loss,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sherd.method import find
-from sherd.methods.masking import Masking
-from sherd.methods.ranking import Clusters, Ranking, rank, reduce
+from sherd.methods.ranking.individual_ranking import Clusters, Ranking, rank, reduce
+from sherd.methods.ranking.masking import Masking
+from sherd.release.method import find
 from sherd.tables.axis import Axis
 from sherd.tables.schema import Attribute, Type
 

@@ -13,10 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sherd.federation.assembly import pooled_plan, pooled_schema
-from sherd.protection import Settings, protect
-from sherd.protocols.composition import make_plan
-from sherd.protocols.terms import JointPlan, Kind, Linkage, Offer, Sharing, Terms, write_schema
+from sherd.federation.aggregator.assembly import pooled_plan, pooled_schema
+from sherd.federation.protocol.composition import make_plan
+from sherd.federation.protocol.joint_plan import (
+    JointPlan,
+    Kind,
+    Linkage,
+    Offer,
+    Sharing,
+    Terms,
+    write_schema,
+)
+from sherd.release.protect import Settings, protect
 from sherd.tables.schema import Schema
 
 pytestmark = pytest.mark.statistical

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import sherd
-from sherd.protection import Settings
+from sherd.release.protect import Settings
 
 M = 4000
 K = 5

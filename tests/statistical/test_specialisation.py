@@ -14,15 +14,15 @@ import pytest
 from scipy.stats import beta, chi2
 
 import sherd
-from sherd.audit.epsilon.bound import lower_bound as audit_bound
-from sherd.joint.arbdistdp import Agreement, fragments_of, release
-from sherd.joint.bits import WordNoise
-from sherd.joint.budget import Budget
-from sherd.joint.engine import PlainEngine
-from sherd.joint.hierarchy import Hierarchy
-from sherd.joint.oracle import Fragment, JointOracle
-from sherd.joint.plain import ExactNoise, PlainOracle
+from sherd.auditing.epsilon.bound import lower_bound as audit_bound
+from sherd.methods.specialising.epsilon_shares import Budget
+from sherd.methods.specialising.hierarchy import Hierarchy
+from sherd.methods.specialising.joint_specialisation import Agreement, fragments_of, release
+from sherd.methods.specialising.plain_oracle import ExactNoise, PlainOracle
+from sherd.methods.specialising.shared_oracle import Fragment, JointOracle
 from sherd.randomness import Randomness
+from sherd.secure.engine.interface import PlainEngine
+from sherd.secure.engine.noise_bits import WordNoise
 
 pytestmark = pytest.mark.statistical
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pytest
 from consortium import Consortium
 
-from sherd.plan import Plan
-from sherd.protection import protect
-from sherd.protocols.terms import Kind, Sharing
-from sherd.release import Release
+from sherd.federation.protocol.joint_plan import Kind, Sharing
+from sherd.release.bundle import Release
+from sherd.release.plan import Plan
+from sherd.release.protect import protect
 from sherd.tables.schema import Schema
 
 if TYPE_CHECKING:

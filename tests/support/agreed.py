@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import sherd
-from sherd.joint.arbdistdp import Agreement
-from sherd.joint.budget import Budget
-from sherd.joint.hierarchy import Hierarchy
+from sherd.methods.specialising.epsilon_shares import Budget
+from sherd.methods.specialising.hierarchy import Hierarchy
+from sherd.methods.specialising.joint_specialisation import Agreement
 
 
 @st.composite

@@ -11,21 +11,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from people import terms_of
 
-from sherd.federation.agent import Agent
-from sherd.federation.aggregator import Aggregator
-from sherd.federation.api import make_app
-from sherd.federation.client import Client
-from sherd.federation.enrolment import make_answer, read_answer, read_request
-from sherd.federation.home import Home, Settings
-from sherd.federation.keys import SigningKey, fingerprint
-from sherd.federation.storage import Store
-from sherd.protocols.states import OWNER_ENDS, ROUND_ENDS
+from sherd.federation.aggregator.api import make_app
+from sherd.federation.aggregator.round_work import Aggregator
+from sherd.federation.aggregator.storage import Store
+from sherd.federation.owner.agent import Agent
+from sherd.federation.owner.owner_home import Home, Settings
+from sherd.federation.protocol.states import OWNER_ENDS, ROUND_ENDS
+from sherd.federation.wire.client import Client
+from sherd.federation.wire.enrolment import make_answer, read_answer, read_request
+from sherd.federation.wire.signing_keys import SigningKey, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sherd.protocols.terms import Terms
+    from sherd.federation.protocol.joint_plan import Terms
 
 
 class AppTransport(httpx.BaseTransport):

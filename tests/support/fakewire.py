@@ -15,20 +15,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sherd.errors import PeerError
-from sherd.protocols.knowledge import OwnerData, RoundData
-from sherd.protocols.linkage import (
+from sherd.federation.protocol.joint_plan import Linkage, Offer, Terms
+from sherd.federation.protocol.knowledge import OwnerData, RoundData
+from sherd.federation.protocol.linkage import (
     Secret,
     canonical_identifier,
     intersection,
     keyed_pseudonyms,
     overlap,
 )
-from sherd.protocols.messages import Attachment, Delivery, Message, attachments
-from sherd.protocols.owner import Owner, OwnerTask
-from sherd.protocols.reasons import Reason
-from sherd.protocols.round import Round, RoundTask
-from sherd.protocols.terms import Linkage, Offer, Terms
-from sherd.protocols.values import canonical, from_data, to_data
+from sherd.federation.protocol.messages import Attachment, Delivery, Message, attachments
+from sherd.federation.protocol.owner_machine import Owner, OwnerTask
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.round_machine import Round, RoundTask
+from sherd.values import canonical, from_data, to_data
 
 AGGREGATOR = "aggregator"
 AGGREGATOR_KEY = "key-of-aggregator"

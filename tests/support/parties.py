@@ -22,9 +22,9 @@ import yaml
 from processes import free_port
 
 import sherd
-from sherd.joint.hierarchy import Hierarchy
-from sherd.joint.link import make_key
-from sherd.joint.plain import leaf_counts
+from sherd.methods.specialising.hierarchy import Hierarchy
+from sherd.methods.specialising.plain_oracle import leaf_counts
+from sherd.secure.engine.link import make_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

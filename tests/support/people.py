@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sherd.protocols.terms import Kind, Linkage, Terms
+from sherd.federation.protocol.joint_plan import Kind, Linkage, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

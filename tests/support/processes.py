@@ -18,24 +18,24 @@ import pyarrow.parquet as pq
 from people import PARTS, SCHEMA, part, people, terms_of
 from spawning import Conditions, Spawned, spawn
 
-from sherd.audit.verify import verify_release
 from sherd.budget.ledger import Ledger
-from sherd.federation.enrolment import read_answer, read_request
-from sherd.federation.home import Home
-from sherd.federation.home import Settings as OwnerSettings
-from sherd.federation.journal import Journal
-from sherd.federation.keys import fingerprint
-from sherd.federation.premises import Premises, Settings
-from sherd.protocols.states import OWNER_ENDS, ROUND_ENDS, RoundState
-from sherd.protocols.terms import Kind
-from sherd.protocols.values import canonical, digest, to_data
-from sherd.release import MANIFEST
-from sherd.release import digest as file_digest
+from sherd.federation.aggregator.aggregator_home import Premises, Settings
+from sherd.federation.owner.owner_home import Home
+from sherd.federation.owner.owner_home import Settings as OwnerSettings
+from sherd.federation.owner.owner_journal import Journal
+from sherd.federation.protocol.joint_plan import Kind
+from sherd.federation.protocol.states import OWNER_ENDS, ROUND_ENDS, RoundState
+from sherd.federation.wire.enrolment import read_answer, read_request
+from sherd.federation.wire.signing_keys import fingerprint
+from sherd.release.bundle import MANIFEST
+from sherd.release.bundle import digest as file_digest
+from sherd.values import canonical, digest, to_data
+from sherd.verifying import verify_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sherd.protocols.knowledge import OwnerData, RoundData
+    from sherd.federation.protocol.knowledge import OwnerData, RoundData
 
 
 def free_port() -> int:

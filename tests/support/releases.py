@@ -10,8 +10,8 @@ from people import PARTS, SCHEMA, part, people, terms_of
 
 import sherd
 from sherd.budget.ledger import Ledger
-from sherd.protection import Settings, manifest_of, protect_to
-from sherd.protocols.terms import Kind
+from sherd.federation.protocol.joint_plan import Kind
+from sherd.release.protect import Settings, manifest_of, protect_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,13 +118,13 @@ def _by_parties(folder: Path) -> None:
 
 def _joint(kind: Kind) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
-        from sherd.federation.assembly import assemble
-        from sherd.federation.keys import SigningKey
-        from sherd.protocols.composition import make_plan
-        from sherd.protocols.knowledge import RoundData
-        from sherd.protocols.messages import Attachment, Delivery
-        from sherd.protocols.reasons import Reason
-        from sherd.protocols.terms import Offer, write_schema
+        from sherd.federation.aggregator.assembly import assemble
+        from sherd.federation.protocol.composition import make_plan
+        from sherd.federation.protocol.joint_plan import Offer, write_schema
+        from sherd.federation.protocol.knowledge import RoundData
+        from sherd.federation.protocol.messages import Attachment, Delivery
+        from sherd.federation.protocol.reasons import Reason
+        from sherd.federation.wire.signing_keys import SigningKey
         from sherd.tables.files import read_yaml
 
         horizontal = kind is Kind.HORIZONTAL
@@ -164,7 +164,7 @@ def _joint(kind: Kind) -> Callable[[Path], None]:
 
 
 def _typed(changes: dict[str, str]) -> dict[str, Any]:
-    from sherd.protocols.terms import Dropout
+    from sherd.federation.protocol.joint_plan import Dropout
 
     return {name: Dropout(value) for name, value in changes.items()}
 

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 import sherd
-from sherd.joint.arbdistdp import Agreement, fragments_of, release
-from sherd.joint.budget import Budget
-from sherd.joint.hierarchy import Hierarchy
-from sherd.joint.link import Peer, connect, make_key
-from sherd.joint.meter import Meter
-from sherd.joint.utility import sensitivity
+from sherd.methods.specialising.epsilon_shares import Budget
+from sherd.methods.specialising.hierarchy import Hierarchy
+from sherd.methods.specialising.joint_specialisation import Agreement, fragments_of, release
+from sherd.methods.specialising.scores import sensitivity
 from sherd.randomness import Randomness
+from sherd.secure.engine.cost_meter import Meter
+from sherd.secure.engine.link import Peer, connect, make_key
 
 Case = dict[str, Any]
 
@@ -198,7 +198,7 @@ class _Scripted:
 
 def main() -> None:
     """One party: arguments are the folder of keys, this party's place, and everybody's ports."""
-    from sherd.joint.spu import SpuEngine
+    from sherd.secure.engine.spu_engine import SpuEngine
 
     # SPU writes to standard output; answers go to what that was.
     answers = os.fdopen(os.dup(1), "w")

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sherd.method import Outcome, Run
-from sherd.plan import Plan
 from sherd.randomness import Randomness
+from sherd.release.method import Outcome, Run
+from sherd.release.plan import Plan
 from sherd.tables.prepare import prepare
 from sherd.tables.schema import Schema
 

@@ -15,7 +15,7 @@ from sherd.cli.options import emit_json, in_words, json_option, settings
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
-    from sherd.protocols.terms import Terms
+    from sherd.federation.protocol.joint_plan import Terms
 
 home_option = click.option(
     "--home",
@@ -60,11 +60,11 @@ def init(
     """Set up the folder: key, certificate authority, database, operator's token."""
     from urllib.parse import urlsplit
 
-    from sherd.federation.parts import require
+    from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.keys import fingerprint
-    from sherd.federation.premises import Premises, Settings
+    from sherd.federation.aggregator.aggregator_home import Premises, Settings
+    from sherd.federation.wire.signing_keys import fingerprint
 
     if upgrade:
         Premises(home).store(upgrade=True).close()
@@ -106,10 +106,10 @@ def enrol(
     as_json: bool,
 ) -> None:
     """Enrol an owner by its request file, or give an analyst a token."""
-    from sherd.federation.parts import require
+    from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.premises import Premises
+    from sherd.federation.aggregator.aggregator_home import Premises
 
     premises, now = Premises(home), int(time.time())
     if remove is not None:
@@ -120,7 +120,7 @@ def enrol(
     if analyst is not None:
         import secrets
 
-        from sherd.protocols.terms import check_name
+        from sherd.federation.protocol.joint_plan import check_name
 
         token = secrets.token_urlsafe(32)
         premises.store().add_member(check_name(analyst, "analyst"), "analyst", token=token, now=now)
@@ -131,7 +131,7 @@ def enrol(
         return
     if request_file is None:
         raise click.UsageError("Missing argument 'REQUEST'.")
-    from sherd.federation.enrolment import compare, read_request
+    from sherd.federation.wire.enrolment import compare, read_request
     from sherd.tables.files import write_whole
 
     request = read_request(request_file)
@@ -172,11 +172,11 @@ def _port_of(url: str) -> int:
 )
 def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> None:
     """Listen for owners and analysts. The only part of sherd that other machines reach."""
-    from sherd.federation.parts import require
+    from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.premises import Premises
-    from sherd.federation.serving import ClientCertificates, server, set_up_logs
+    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.serving import ClientCertificates, server, set_up_logs
 
     premises = Premises(home)
     if plain and host not in ("127.0.0.1", "::1", "localhost"):
@@ -248,10 +248,10 @@ def round() -> None:  # noqa: A001 - the command's name
 @json_option
 def open_round(home: Path, as_json: bool, **given: Any) -> None:
     """Open a round: invite owners to a joint release."""
-    from sherd.federation.parts import require
+    from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.premises import Premises
+    from sherd.federation.aggregator.aggregator_home import Premises
 
     premises = Premises(home)
     terms = _terms(premises.settings.name, given)
@@ -266,7 +266,7 @@ def open_round(home: Path, as_json: bool, **given: Any) -> None:
 def _terms(name: str, given: dict[str, Any]) -> Terms:
     import secrets
 
-    from sherd.protocols.terms import Dropout, Kind, Linkage, Sharing, Terms
+    from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Sharing, Terms
 
     parameters = settings(given["extra"])
     for key in ("k", "guarantee"):
@@ -321,10 +321,10 @@ def deadline(text: str, now: float) -> int:
 @click.argument("name")
 def abort_round(home: Path, name: str) -> None:
     """End a round without a release."""
-    from sherd.federation.parts import require
+    from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.premises import Premises
+    from sherd.federation.aggregator.aggregator_home import Premises
 
     Premises(home).aggregator().abort(name)
     click.echo(f"round '{name}' has ended")
@@ -336,11 +336,11 @@ def abort_round(home: Path, name: str) -> None:
 @json_option
 def status(home: Path, name: str | None, as_json: bool) -> None:
     """Show every round, or one of them in detail."""
-    from sherd.federation.parts import require
+    from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.premises import Premises
-    from sherd.federation.reporting import round_report
+    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.round_view import round_report
 
     premises = Premises(home)
     store = premises.store()
@@ -373,11 +373,11 @@ def status(home: Path, name: str | None, as_json: bool) -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 def release(home: Path, name: str, output: Path) -> None:
     """Copy a round's release to a folder."""
-    from sherd.federation.parts import require
+    from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.premises import Premises
-    from sherd.release import check_target
+    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.release.bundle import check_target
 
     premises = Premises(home)
     data = premises.store().round(name)

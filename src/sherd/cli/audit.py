@@ -12,7 +12,7 @@ from sherd.cli.options import emit_json, json_option, load_schema, open_source, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sherd.audit.result import Audit
+    from sherd.auditing.verdict.audit_result import Audit
 
     _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -68,7 +68,7 @@ def audit(**given: Any) -> None:
     \b
     sherd audit adult.csv out/ --row-map map.csv --target income -o report.html
     """
-    from sherd.audit.run import run_audit
+    from sherd.auditing.run import audit
     from sherd.report import check_outputs
 
     check_outputs(given["outputs"], force=given["force"])
@@ -78,7 +78,7 @@ def audit(**given: Any) -> None:
     original = source_of(given["original"], given["query"])
     holdout = None if given["holdout"] is None else source_of(given["holdout"], None)
     with progress("audit") as bar:
-        found = run_audit(
+        found = audit(
             original,
             Path(given["release"]),
             schema=schema,

@@ -36,9 +36,9 @@ def compare(**given: Any) -> None:
     \b
     sherd compare dp/ ls/ cbls/ --original wine.csv -o compare.html
     """
-    from sherd.audit.comparison import compare as put_together
-    from sherd.audit.run import run_audit
-    from sherd.audit.verdict import listed
+    from sherd.auditing.run import audit
+    from sherd.auditing.verdict.comparison import compare as put_together
+    from sherd.auditing.verdict.verdict import listed
     from sherd.report import check_outputs
 
     check_outputs(given["outputs"], force=given["force"])
@@ -53,7 +53,7 @@ def compare(**given: Any) -> None:
     with progress("compare") as bar:
         for done, (name, path) in enumerate(names.items()):
             bar("auditing", done, len(names))
-            audits[name] = run_audit(
+            audits[name] = audit(
                 original,
                 Path(path),
                 schema=schema,

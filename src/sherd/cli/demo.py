@@ -66,10 +66,10 @@ def demo(
 
         demonstrate_joint(epsilon, output, as_json, records=records)
         return
-    from sherd.federation.parts import require
+    from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.demonstration import demonstrate
+    from sherd_examples.rounds_demonstration import demonstrate
 
     def tell(line: str) -> None:
         click.echo(line, err=as_json)
@@ -85,11 +85,11 @@ def demo(
 
 def _report(output: Path, release: Path) -> Path:
     """The page about Adult's joint release; only a demonstration has the pooled table."""
-    from sherd.audit.run import run_audit
-    from sherd.federation.demonstration import pooled
+    from sherd.auditing.run import audit
+    from sherd_examples.rounds_demonstration import pooled
 
     page = output / "report.html"
-    run_audit(pooled(output), release, alternatives=False).save(page)
+    audit(pooled(output), release, alternatives=False).save(page)
     return page
 
 

@@ -16,7 +16,7 @@ def demonstrate_joint(
     epsilon: float, output: Path, as_json: bool, *, records: int | None = None
 ) -> None:
     """Run two and then three parties, and print what the release is worth and costs."""
-    from sherd.party.demonstration import demonstrate, interpreter, scene
+    from sherd_examples.secure_demonstration import demonstrate, interpreter, scene
 
     interpreter()
 

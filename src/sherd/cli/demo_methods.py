@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.release import Release
+    from sherd.release.bundle import Release
     from sherd.tables.schema import Schema
 
 PLANS: tuple[dict[str, Any], ...] = (
@@ -34,7 +34,7 @@ def compare_methods(epsilon: float, output: Path, as_json: bool) -> None:
     from dataclasses import replace
 
     from sherd import datasets
-    from sherd.audit.run import run_audit
+    from sherd.auditing.run import audit
     from sherd.tables.schema import Missing
 
     table = datasets.load("adult", complete=True)
@@ -48,7 +48,7 @@ def compare_methods(epsilon: float, output: Path, as_json: bool) -> None:
             rows.append(row)
             audited = release if row["name"] == AUDITED else audited
             bar("protecting", done, len(PLANS))
-        found = run_audit(table, audited, target="income", progress=bar)
+        found = audit(table, audited, target="income", progress=bar)
         found.save(page)
     if as_json:
         emit_json({"rows": table.num_rows, "releases": rows, "report": str(page)})
@@ -62,8 +62,8 @@ def compare_methods(epsilon: float, output: Path, as_json: bool) -> None:
 def _one(
     table: pa.Table, schema: Schema, chosen: dict[str, Any], output: Path
 ) -> tuple[Release, dict[str, Any]]:
-    from sherd.plan import Plan
-    from sherd.protection import protect
+    from sherd.release.plan import Plan
+    from sherd.release.protect import protect
 
     plan = Plan(**chosen)
     release = protect(table, schema, plan)
@@ -84,7 +84,7 @@ def _measured(table: pa.Table, schema: Schema, release: Release) -> dict[str, An
     """Loss and unchanged cells, from the original: for the owner's eyes only."""
     import pyarrow.compute as pc
 
-    from sherd.audit.sse import mean_sse
+    from sherd.release.information_loss import mean_sse
     from sherd.tables.coding import arrow_array
 
     spent = [f.value for f in release.findings if f.name == "epsilon with clusters made anew"]

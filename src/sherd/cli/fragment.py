@@ -30,8 +30,8 @@ from sherd.cli.releasing import (
 from sherd.errors import PlanError
 
 if TYPE_CHECKING:
-    from sherd.plan import Plan
-    from sherd.release import Release
+    from sherd.release.bundle import Release
+    from sherd.release.plan import Plan
 
 
 @click.command()
@@ -103,7 +103,7 @@ def fragment(**given: Any) -> None:
     sherd fragment changed.csv --after out/ --old-record first.json \\
         --record second.json -o out2/
     """
-    from sherd.protection import Settings, protect_to
+    from sherd.release.protect import Settings, protect_to
 
     past = old_record(given)
     schema = schema_of(given) if past is None else old_schema(given)
@@ -135,7 +135,7 @@ def fragment(**given: Any) -> None:
 
 
 def _plan(chosen: dict[str, Any]) -> Plan:
-    from sherd.plan import Plan
+    from sherd.release.plan import Plan
 
     if "constraints" not in chosen:
         raise click.UsageError("Missing option '--constraints'.")
@@ -144,7 +144,7 @@ def _plan(chosen: dict[str, Any]) -> Plan:
 
 def _chosen(given: dict[str, Any]) -> dict[str, Any]:
     """The parameters that were given: what the files say, and what options say over them."""
-    from sherd.fragments.constraints import PLAN_KEYS, Constraints
+    from sherd.methods.fragmenting.constraints import PLAN_KEYS, Constraints
     from sherd.tables.files import read_yaml
 
     chosen: dict[str, Any] = {}
@@ -173,7 +173,7 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _explain(plan: Plan, schema: Any, as_json: bool) -> None:
-    from sherd.fragments.method import layout
+    from sherd.methods.fragmenting.fragment import layout
 
     guarantee = plan.guarantee(schema)
     found = layout(plan, schema)

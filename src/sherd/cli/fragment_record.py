@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import contextlib
     from pathlib import Path
 
-    from sherd.fragments.record import Kept
-    from sherd.plan import Plan
-    from sherd.release import Release
+    from sherd.methods.fragmenting.private_record import Kept
+    from sherd.release.bundle import Release
+    from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
 
 
@@ -36,7 +36,7 @@ def old_record(given: dict[str, Any]) -> Kept | None:
         if given[name] is None:
             option = name.replace("_", "-")
             raise click.UsageError(f"Missing option '--{option}', which --after needs.")
-    from sherd.fragments.record import Kept
+    from sherd.methods.fragmenting.private_record import Kept
 
     record = Kept.load(given["old_record"])
     if given["key"] not in (None, record.key):
@@ -52,7 +52,7 @@ def old_record(given: dict[str, Any]) -> Kept | None:
 def old_schema(given: dict[str, Any]) -> Schema:
     """The schema named by the options, or else that of the release that is followed."""
     from sherd.cli.releasing import schema_of
-    from sherd.release import read_manifest
+    from sherd.release.bundle import read_manifest
     from sherd.tables.schema import Schema
 
     if given["schema_file"] is not None or given["table"].startswith(":"):
@@ -64,7 +64,7 @@ def old_schema(given: dict[str, Any]) -> Schema:
 
 def follow_old(given: dict[str, Any], past: Kept, schema: Schema, chosen: dict[str, Any]) -> Plan:
     """The plan of the next release."""
-    from sherd.fragments.following import follow
+    from sherd.methods.fragmenting.next_release_plan import follow
 
     return follow(given["after"], past, schema, chosen)
 

@@ -152,7 +152,7 @@ def recover(file: Path | None, as_json: bool) -> None:
 
 def _artefact(folder: Path) -> str:
     """The hash a release was charged with, empty where a file is not what its manifest says."""
-    from sherd.release import MANIFEST, digest, read_manifest
+    from sherd.release.bundle import MANIFEST, digest, read_manifest
 
     files = read_manifest(folder)["files"]
     whole = all(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sherd.cli.options import emit_json, json_option
-from sherd.method import Describing, find, names
+from sherd.release.method import Describing, find, names
 
 if TYPE_CHECKING:
-    from sherd.method import Method
+    from sherd.release.method import Method
 
 
 @click.command()

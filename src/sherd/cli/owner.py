@@ -10,8 +10,8 @@ import click
 from sherd.cli.options import emit_json, in_words, json_option
 
 if TYPE_CHECKING:
-    from sherd.federation.home import Home
-    from sherd.federation.journal import Journal
+    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_journal import Journal
 
 home_option = click.option(
     "--home",
@@ -58,7 +58,7 @@ def owner() -> None:
 @json_option
 def init(home: Path, as_json: bool, **given: Any) -> None:
     """Set up the folder, or (--enrolment) take in the operator's answer."""
-    from sherd.federation.parts import OWNER, require
+    from sherd.federation.wire.optional_parts import OWNER, require
 
     require(OWNER)
     if given["enrolment"] is not None:
@@ -68,8 +68,8 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
         if given[name] is None:
             option = {"schema_file": "--schema"}.get(name, f"--{name}")
             raise click.UsageError(f"Missing option '{option}'.")
-    from sherd.federation.home import Home, Settings
-    from sherd.federation.keys import fingerprint
+    from sherd.federation.owner.owner_home import Home, Settings
+    from sherd.federation.wire.signing_keys import fingerprint
     from sherd.tables.address import is_address
     from sherd.tables.schema import Schema
 
@@ -101,8 +101,8 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
 
 
 def _join(home: Path, answer_file: Path, given: str | None, as_json: bool) -> None:
-    from sherd.federation.enrolment import compare, read_answer
-    from sherd.federation.home import Home
+    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.wire.enrolment import compare, read_answer
 
     answer = read_answer(answer_file)
     compare(given, answer.key, "aggregator")
@@ -115,11 +115,11 @@ def _join(home: Path, answer_file: Path, given: str | None, as_json: bool) -> No
 
 
 def _open(home: Path) -> tuple[Home, Journal]:
-    from sherd.federation.parts import OWNER, require
+    from sherd.federation.wire.optional_parts import OWNER, require
 
     require(OWNER)
-    from sherd.federation.home import Home
-    from sherd.federation.journal import Journal
+    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_journal import Journal
 
     found = Home(home)
     assert found.settings
@@ -132,13 +132,13 @@ def _open(home: Path) -> tuple[Home, Journal]:
 @click.option("--until-ended", type=int, help="Stop when so many rounds have ended.")
 def run(home: Path, wait: float, until_ended: int | None) -> None:
     """Run the agent: dial out, check, protect what is approved, deliver."""
-    from sherd.federation.parts import OWNER, require
+    from sherd.federation.wire.optional_parts import OWNER, require
 
     require(OWNER)
-    from sherd.federation.agent import Agent
-    from sherd.federation.client import Client, tls_context
-    from sherd.federation.home import Home
-    from sherd.protocols.states import OWNER_ENDS
+    from sherd.federation.owner.agent import Agent
+    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.protocol.states import OWNER_ENDS
+    from sherd.federation.wire.client import Client, tls_context
 
     found = Home(home)
     enrolled = found.enrolled
@@ -176,14 +176,14 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
 def requests(home: Path, preview: bool, as_json: bool) -> None:
     """List the rounds that wait for a person's approval."""
     found, journal = _open(home)
-    from sherd.federation.approving import waiting
-    from sherd.federation.reporting import owner_report
+    from sherd.federation.aggregator.round_view import owner_report
+    from sherd.federation.owner.approvals import waiting
 
     reports = []
     for data in waiting(journal):
         report = owner_report(data)
         if preview:
-            from sherd.federation.preview import preview as look
+            from sherd.federation.owner.preview import preview as look
 
             report["preview"] = look(found, data)
         reports.append(report)
@@ -212,10 +212,10 @@ def page(home: Path, host: str, port: int) -> None:
 
     Prints the page's address. It holds a secret: whoever has it can decide.
     """
-    from sherd.federation.parts import PAGE, require
+    from sherd.federation.wire.optional_parts import PAGE, require
 
     require(PAGE)
-    from sherd.federation.approval_page import open_page
+    from sherd.federation.owner.approval_page import open_page
 
     found, journal = _open(home)
     journal.close()
@@ -227,7 +227,7 @@ def page(home: Path, host: str, port: int) -> None:
 
 def _decide(home: Path, name: str, decision: str) -> None:
     _, journal = _open(home)
-    from sherd.federation.approving import decide
+    from sherd.federation.owner.approvals import decide
 
     decide(journal, name, decision)
 
@@ -257,7 +257,7 @@ def refuse(home: Path, name: str) -> None:
 def status(home: Path, audit: bool, as_json: bool) -> None:
     """Show every round and what is spent."""
     from sherd.budget.ledger import Ledger
-    from sherd.federation.reporting import owner_report
+    from sherd.federation.aggregator.round_view import owner_report
 
     found, journal = _open(home)
     reports = [owner_report(data) for data in journal.rounds(all=True)]

@@ -14,7 +14,7 @@ from sherd.errors import ConnectionFailedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sherd.party import PartySettings
+    from sherd.secure.party import PartySettings
 
 
 @click.group()
@@ -31,7 +31,7 @@ def party() -> None:
 @json_option
 def init(folder: Path, name: str, as_json: bool) -> None:
     """Make a key, its certificate and a file of settings to edit in FOLDER."""
-    from sherd.party import init as make
+    from sherd.secure.party import init as make
 
     path = make(folder, name)
     if as_json:
@@ -63,9 +63,9 @@ def run(
 
     from sherd.budget.ledger import Ledger
     from sherd.budget.place import chosen_path
-    from sherd.joint.meter import Meter
-    from sherd.party import PartySettings
-    from sherd.party import run as take_part
+    from sherd.secure.engine.cost_meter import Meter
+    from sherd.secure.party import PartySettings
+    from sherd.secure.party import run as take_part
     from sherd.tables.files import write_whole
 
     loaded = PartySettings.load(settings)
@@ -119,8 +119,8 @@ def _watched(
     import subprocess
     import sys
 
-    from sherd.party.meeting import State
-    from sherd.release import read_manifest
+    from sherd.release.bundle import read_manifest
+    from sherd.secure.party.meeting import State
 
     command = [sys.executable, "-m", "sherd", "party", "run", str(settings), "--unwatched"]
     command += [] if ledger_file is None else ["--ledger", ledger_file]
@@ -146,8 +146,8 @@ def _watched(
 @json_option
 def status(settings: Path, as_json: bool) -> None:
     """What is there of the joint release that the file SETTINGS describes."""
-    from sherd.joint.journal import Journal, finished
-    from sherd.party import PartySettings
+    from sherd.secure.party import PartySettings
+    from sherd.secure.party.run_journal import Journal, finished
 
     loaded = PartySettings.load(settings)
     begun = Journal.load(loaded.journal)

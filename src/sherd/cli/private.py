@@ -45,7 +45,7 @@ def write_private(path: Path, data: bytes, undo: contextlib.ExitStack) -> None:
 
 
 def _undo(path: Path, before: bytes | None, error: BaseException | None) -> None:
-    from sherd.protection import PAID
+    from sherd.release.protect import PAID
     from sherd.tables.files import write_whole
 
     if error is None or PAID in getattr(error, "__notes__", ()):

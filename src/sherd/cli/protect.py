@@ -25,8 +25,8 @@ from sherd.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
     from sherd.budget.ledger import Ledger
-    from sherd.plan import Plan
-    from sherd.release import Release
+    from sherd.release.bundle import Release
+    from sherd.release.plan import Plan
 
 
 @click.command()
@@ -73,7 +73,7 @@ def protect(**given: Any) -> None:
     \b
     sherd protect adult.csv --schema adult.yaml -m dp-um -e 1 -k 100 -o out/
     """
-    from sherd.protection import Settings, protect_to
+    from sherd.release.protect import Settings, protect_to
 
     schema = schema_of(given)
     plan = _plan(given)
@@ -116,7 +116,7 @@ def protect(**given: Any) -> None:
 
 
 def _plan(given: dict[str, Any]) -> Plan:
-    from sherd.plan import Plan
+    from sherd.release.plan import Plan
 
     chosen: dict[str, Any] = {}
     if given["plan_file"] is not None:
@@ -142,7 +142,7 @@ def _ledger(path: str | None) -> Ledger | None:
     """The ledger to charge; what a dead run paid for and did not publish is published now."""
     from sherd.budget.ledger import Ledger
     from sherd.budget.place import chosen_path
-    from sherd.release import MANIFEST, digest
+    from sherd.release.bundle import MANIFEST, digest
 
     place = chosen_path(path)
     if place is None:

@@ -46,8 +46,8 @@ def query(
     \b
     sherd query out/ "SELECT Race, AVG(Salary) FROM release GROUP BY Race"
     """
-    from sherd.fragments.query import answer
-    from sherd.release import Release
+    from sherd.methods.fragmenting.query import answer
+    from sherd.release.bundle import Release
     from sherd.tables.read import read
 
     own: dict[str, Any] = {}
@@ -77,7 +77,7 @@ def query(
 
 def _unchanged(release: Path, manifest: Mapping[str, Any]) -> None:
     """Refuse fragments that are not as they were released: answers would be called exact."""
-    from sherd.release import digest
+    from sherd.release.bundle import digest
 
     for name, facts in manifest["files"].items():
         if digest(release / name) != facts["sha256"]:

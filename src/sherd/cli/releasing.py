@@ -12,8 +12,8 @@ from sherd.cli.options import emit_json, json_option, load_schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sherd.method import Finding
-    from sherd.release import Release
+    from sherd.release.bundle import Release
+    from sherd.release.method import Finding
     from sherd.tables.schema import Schema
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
@@ -78,7 +78,7 @@ def schema_of(given: dict[str, Any]) -> Schema:
 
 def checked_output(given: dict[str, Any]) -> Path:
     """The folder to write, if it may be written."""
-    from sherd.release import check_target
+    from sherd.release.bundle import check_target
 
     if given["output"] is None:
         raise click.UsageError("Missing option '-o' / '--output'.")

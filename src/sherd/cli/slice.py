@@ -22,7 +22,7 @@ from sherd.cli.releasing import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sherd.release import Release
+    from sherd.release.bundle import Release
 
 
 @click.command("slice")
@@ -56,8 +56,8 @@ def slice_command(**given: Any) -> None:
     \b
     sherd slice adult.csv --schema adult.yaml --sensitive occupation --l 5 --regroup -o out/
     """
-    from sherd.plan import Plan
-    from sherd.protection import Settings, protect_to
+    from sherd.release.plan import Plan
+    from sherd.release.protect import Settings, protect_to
 
     schema = schema_of(given)
     plan = Plan(**_parameters(given))

@@ -15,7 +15,7 @@ from sherd.cli.options import emit_json, json_option, load_schema, open_source, 
 from sherd.errors import MissingPartError, OutputExistsError, UsageError
 
 if TYPE_CHECKING:
-    from sherd.tuning import Cell
+    from sherd.release.tune import Cell
 
 LABEL = "internal: not for publication"
 
@@ -51,8 +51,8 @@ def tune(**given: Any) -> None:
     \b
     sherd tune :adult -m dp-um -m idp-ls -e 0.1 -e 1 -k 50 -k 500 -o map.png
     """
-    from sherd.protection import cores
-    from sherd.tuning import tune as run
+    from sherd.release.protect import cores
+    from sherd.release.tune import tune as run
 
     _check_outputs(given["outputs"], force=given["force"])
     source: str = given["table"]
@@ -109,7 +109,7 @@ def _write(path: Path, cells: list[Cell]) -> None:
         rows.writerows(cell.as_data() for cell in cells)
         write_whole(path, text.getvalue().encode())
         return
-    from sherd.tuning import heat_map
+    from sherd.release.tune import heat_map
 
     picture = io.BytesIO()
     heat_map(cells, picture)
@@ -117,7 +117,7 @@ def _write(path: Path, cells: list[Cell]) -> None:
 
 
 def _print(cells: list[Cell], outputs: tuple[Path, ...]) -> None:
-    from sherd.tuning import best
+    from sherd.release.tune import best
 
     click.echo(f"Information loss, mean of {cells[0].runs} runs ± 95 % interval; {LABEL}.")
     click.echo(f"Mean SSE: {cells[0].variant}.")

@@ -14,8 +14,8 @@ from sherd.errors import SherdError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sherd.audit.verify.check import Check
     from sherd.guarantees import Guarantee
+    from sherd.verifying.check import Check
 
 
 @click.command()
@@ -52,9 +52,9 @@ def verify(release: Path, beside: Path | None, as_json: bool) -> int:
 
 def _checks(release: Path, beside: Path | None) -> list[Check]:
     """Every check of a release; a folder whose manifest cannot be read fails its only one."""
-    from sherd.audit.verify import verify_release
-    from sherd.audit.verify.check import Check
-    from sherd.release import read_manifest
+    from sherd.release.bundle import read_manifest
+    from sherd.verifying import verify_release
+    from sherd.verifying.check import Check
 
     try:
         manifest = read_manifest(release)
@@ -71,7 +71,7 @@ def _checks(release: Path, beside: Path | None) -> list[Check]:
 
 
 def _not_compared() -> Check:
-    from sherd.audit.verify.check import Check
+    from sherd.verifying.check import Check
 
     detail = "the release itself is not what it says, so it was not compared with the earlier one"
     return Check(name="beside", passed=None, detail=detail)
@@ -79,9 +79,9 @@ def _not_compared() -> Check:
 
 def _together(old: Path, new: Path) -> list[Check]:
     """What two releases of a table that changed show together."""
-    from sherd.audit.verify.check import UNREADABLE, Check
-    from sherd.audit.verify.rerelease import verify_together
-    from sherd.release import Release
+    from sherd.release.bundle import Release
+    from sherd.verifying.check import UNREADABLE, Check
+    from sherd.verifying.consecutive_releases import verify_together
 
     loaded = Release.load(new)
     if "fragments" not in loaded.manifest["facts"]:
@@ -97,8 +97,8 @@ def _together(old: Path, new: Path) -> list[Check]:
 
 def _named(old: Path, manifest: Mapping[str, Any]) -> list[Check]:
     """Whether a release that says which one it follows means the one beside it."""
-    from sherd.audit.verify.check import Check
-    from sherd.release import MANIFEST, digest
+    from sherd.release.bundle import MANIFEST, digest
+    from sherd.verifying.check import Check
 
     after = manifest["facts"].get("after")
     if after is None:
@@ -112,21 +112,21 @@ def _joint(manifest: dict[str, Any]) -> list[Check]:
     """The plan and the signatures of a release by several owners."""
     if "joint" not in manifest:
         return []
-    from sherd.federation.parts import OWNER, require
+    from sherd.federation.wire.optional_parts import OWNER, require
 
     require(OWNER)
-    from sherd.federation.checking import check_joint
+    from sherd.federation.aggregator.joint_manifest import check_joint
 
     return check_joint(manifest)
 
 
 def _guarantee(manifest: dict[str, Any]) -> Guarantee:
     """The promise that the plan leads to, the owners' joint plan if there is one."""
-    from sherd.plan import Plan
+    from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
 
     if "joint" in manifest:
-        from sherd.federation.checking import guarantee_of
+        from sherd.federation.aggregator.joint_manifest import guarantee_of
 
         return guarantee_of(manifest)
     return Plan.from_data(manifest["plan"]).guarantee(Schema.from_data(manifest["schema"]))
@@ -134,7 +134,7 @@ def _guarantee(manifest: dict[str, Any]) -> Guarantee:
 
 def _promise(manifest: dict[str, Any]) -> Check:
     """Whether the promise is the one that plan and schema lead to."""
-    from sherd.audit.verify.check import UNREADABLE, Check
+    from sherd.verifying.check import UNREADABLE, Check
 
     try:
         guarantee = _guarantee(manifest)

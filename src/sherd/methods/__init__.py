@@ -1,1 +1,1 @@
-"""The methods: one module each, all behind the contract of ``sherd.method``."""
+"""The methods: one module each, all behind the contract of ``sherd.release.method``."""

@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sherd.randomness.cells import cells
+from sherd.randomness.exponential_cells import cells
 from sherd.randomness.wide import multiply
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from sherd.audit.comparison import Comparison
-    from sherd.audit.result import Audit
+    from sherd.auditing.verdict.audit_result import Audit
+    from sherd.auditing.verdict.comparison import Comparison
 
 SUFFIXES = (".html", ".json", ".md", ".pdf")
 
@@ -46,7 +46,7 @@ def write(found: Audit | Comparison, path: Path) -> Path:
 
 
 def _bytes(found: Any, suffix: str) -> bytes:
-    from sherd.audit.comparison import Comparison
+    from sherd.auditing.verdict.comparison import Comparison
 
     if suffix == ".json":
         return (json.dumps(found.as_data(), indent=2, ensure_ascii=False) + "\n").encode()

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from sherd.audit.standing import NOTICEABLE, SERIOUS, SHARES, standing
-from sherd.audit.verdict import percent
-from sherd.report.placing import LETTER, Box, place_names
+from sherd.auditing.verdict.significance import NOTICEABLE, SERIOUS, SHARES, standing
+from sherd.auditing.verdict.verdict import percent
+from sherd.report.label_layout import LETTER, Box, place_names
 from sherd.report.plots import Palette, Plot, new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sherd.audit.measure import Measure
-    from sherd.audit.result import Audit, Distribution, Place
-    from sherd.report.placing import Spot
+    from sherd.auditing.verdict.audit_result import Audit, Distribution, Place
+    from sherd.auditing.verdict.measure import Measure
+    from sherd.report.label_layout import Spot
 
 DISTANCES = ("marginals-1", "marginals-2", "marginals-3", "associations", "pmse")
 _MOST = 12

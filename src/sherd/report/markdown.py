@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sherd.audit.catalogue import CATALOGUE
+from sherd.auditing.catalogue import CATALOGUE
 from sherd.report import words
 
 if TYPE_CHECKING:
-    from sherd.audit.comparison import Comparison
-    from sherd.audit.result import Audit
+    from sherd.auditing.verdict.audit_result import Audit
+    from sherd.auditing.verdict.comparison import Comparison
 
 
 def _cell(text: object) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.audit.attacks import ATTACKS
-from sherd.audit.verdict import Point
+from sherd.auditing.attacks import ATTACKS
+from sherd.auditing.verdict.verdict import Point
 from sherd.report import words
 from sherd.report.figures import figures, risk_map
 
 if TYPE_CHECKING:
-    from sherd.audit.comparison import Comparison, Judged
-    from sherd.audit.result import Audit
+    from sherd.auditing.verdict.audit_result import Audit
+    from sherd.auditing.verdict.comparison import Comparison, Judged
     from sherd.report.plots import Plot
 
 _TEMPLATES = Path(__file__).parent / "templates"

@@ -17,9 +17,9 @@ from sherd.report.plots import LIGHT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sherd.audit.comparison import Comparison
-    from sherd.audit.result import Audit
-    from sherd.audit.verdict import Point, Verdict
+    from sherd.auditing.verdict.audit_result import Audit
+    from sherd.auditing.verdict.comparison import Comparison
+    from sherd.auditing.verdict.verdict import Point, Verdict
     from sherd.report.plots import Plot
 
 _PAGE = (8.27, 11.69)  # A4, in inches

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from sherd.audit.measure import Side
+from sherd.auditing.verdict.measure import Side
 from sherd.guarantees import Adversary, Assumption, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from enum import Enum
 
-    from sherd.audit.measure import Measure
+    from sherd.auditing.verdict.measure import Measure
 
 INTERNAL = (
     "Internal: not for publication. These numbers were computed from the original data, and no "

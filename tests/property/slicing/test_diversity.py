@@ -12,17 +12,17 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from sherd.audit.tuples import Counted, SlicedView
-from sherd.audit.verify.slicing import verify
 from sherd.errors import InfeasibleError
-from sherd.method import Outcome, Run
-from sherd.methods.slicing.coding import combined
-from sherd.methods.slicing.incremental import from_scratch, partition_records
-from sherd.methods.slicing.sensitive import Sensitive
-from sherd.methods.slicing.signatures import signatures
-from sherd.plan import Plan
+from sherd.methods.slicing.attribute_codes import combined
+from sherd.methods.slicing.incremental_diversity import from_scratch, partition_records
+from sherd.methods.slicing.record_signatures import signatures
+from sherd.methods.slicing.sensitive_values import Sensitive
 from sherd.randomness import Randomness
+from sherd.release.method import Outcome, Run
+from sherd.release.plan import Plan
 from sherd.tables.schema import Schema
+from sherd.verifying.sliced_tables import verify
+from sherd.verifying.tuple_probability import Counted, SlicedView
 
 NAMES = ("a", "b", "c", "d")
 PATIENT = settings(

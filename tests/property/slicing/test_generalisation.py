@@ -9,13 +9,13 @@ import pyarrow as pa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sherd.audit.labels import meaning
-from sherd.audit.verify.slicing import verify
 from sherd.errors import InfeasibleError
-from sherd.method import Run
-from sherd.plan import Plan
 from sherd.randomness import Randomness
+from sherd.release.method import Run
+from sherd.release.plan import Plan
 from sherd.tables.schema import Schema
+from sherd.verifying.label_meaning import meaning
+from sherd.verifying.sliced_tables import verify
 
 TREE = [["u", "S", "*"], ["k", "N", "*"], ["p", "S", "*"], ["b", "N", "*"], ["z", "*"]]
 SCHEMA = Schema.from_data(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sherd.audit.epsilon.experiment import frozen_bound, real_bound, worst_case
-from sherd.audit.epsilon.runs import centroids_of
-from sherd.audit.intervals import lower_bound
+from sherd.auditing.epsilon.experiment import frozen_bound, real_bound, worst_case
+from sherd.auditing.epsilon.runs import centroids_of
+from sherd.auditing.verdict.confidence_intervals import lower_bound
 
 pytestmark = pytest.mark.statistical
 

@@ -17,8 +17,8 @@ import sherd
 from sherd import cli
 from sherd.cli import options
 from sherd.errors import PlanError
-from sherd.method import DIRECTORY, find
-from sherd.release import digest, read_manifest
+from sherd.release.bundle import digest, read_manifest
+from sherd.release.method import DIRECTORY, find
 
 SCHEMA = """
 population: people
@@ -235,7 +235,7 @@ def test_a_row_map_of_a_paid_release_stays(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The release will be published by the next run; both errors say so."""
-    from sherd.release import Staged
+    from sherd.release.bundle import Staged
 
     def stop(_self: Staged) -> None:
         raise KeyboardInterrupt

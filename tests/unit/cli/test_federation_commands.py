@@ -93,11 +93,11 @@ def test_from_set_up_to_release(
     assert call(capsys, *open_round)[0] == 0
     assert call(capsys, *open_round)[0] == 2  # there is such a round already
     assert call(capsys, "aggregator", "release", "--home", registry, "first", "-o", "x")[0] == 2
-    from sherd.federation.agent import Agent
-    from sherd.federation.client import Client
-    from sherd.federation.home import Home
-    from sherd.federation.premises import Premises
-    from sherd.federation.serving import server
+    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.serving import server
+    from sherd.federation.owner.agent import Agent
+    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.wire.client import Client
 
     premises = Premises(registry)
     port = int(premises.settings.url.rpartition(":")[2])
@@ -150,7 +150,7 @@ def test_from_set_up_to_release(
     assert code == 0
     assert "ok    signatures: 1 of 1" in said
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
-    from sherd.federation.checking import check_joint
+    from sherd.federation.aggregator.joint_manifest import check_joint
 
     for change in ("plan_hash", "signature", "plan", "epsilon"):
         changed = json.loads(json.dumps(manifest))

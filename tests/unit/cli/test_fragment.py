@@ -316,7 +316,7 @@ def test_a_release_that_fails_leaves_no_record(
 ) -> None:
     """A new record is gone again; one that was to be overwritten is as it was."""
     from sherd.errors import StorageError
-    from sherd.release import Staged
+    from sherd.release.bundle import Staged
 
     def fail(_self: Staged) -> None:
         raise StorageError("the disk failed")

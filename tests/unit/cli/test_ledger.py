@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from sherd.budget import Amount, Ledger, Reservation
 from sherd.cli.ledger import ledger as group
 from sherd.errors import BudgetError, UsageError, VerificationError
-from sherd.release import MANIFEST, digest
+from sherd.release.bundle import MANIFEST, digest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,21 +21,28 @@ from sherd.errors import (
     UsageError,
     VerificationError,
 )
-from sherd.federation import certificates, chunks, enrolment, failpoints, parts
-from sherd.federation.client import Client, tls_context
-from sherd.federation.collusion import collusion_table
-from sherd.federation.demonstration import _clear
-from sherd.federation.home import Home, Settings
-from sherd.federation.journal import Journal
-from sherd.federation.keys import SigningKey, fingerprint, same_fingerprint, verify, write_secret
-from sherd.federation.policy import TEMPLATE, Policy
-from sherd.federation.premises import Premises
-from sherd.federation.premises import Settings as PremisesSettings
-from sherd.federation.serving import JsonLines
-from sherd.federation.source import Source
-from sherd.protocols.messages import CHUNK
-from sherd.protocols.terms import Kind, Linkage, Terms
+from sherd.federation.aggregator.aggregator_home import Premises
+from sherd.federation.aggregator.aggregator_home import Settings as PremisesSettings
+from sherd.federation.aggregator.serving import JsonLines
+from sherd.federation.owner.owner_home import Home, Settings
+from sherd.federation.owner.owner_journal import Journal
+from sherd.federation.owner.owner_table import Source
+from sherd.federation.owner.policy import TEMPLATE, Policy
+from sherd.federation.protocol.collusion import collusion_table
+from sherd.federation.protocol.joint_plan import Kind, Linkage, Terms
+from sherd.federation.protocol.messages import CHUNK
+from sherd.federation.wire import certificates, chunks, enrolment, failpoints
+from sherd.federation.wire import optional_parts as parts
+from sherd.federation.wire.client import Client, tls_context
+from sherd.federation.wire.signing_keys import (
+    SigningKey,
+    fingerprint,
+    same_fingerprint,
+    verify,
+    write_secret,
+)
 from sherd.tables.schema import Schema
+from sherd_examples.rounds_demonstration import _clear
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -330,7 +337,7 @@ def test_secrets_are_not_overwritten(tmp_path: Path) -> None:
 
 def test_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """An owner dials through the proxy its environment names, but not to excepted hosts."""
-    from sherd.federation.client import proxy_for
+    from sherd.federation.wire.client import proxy_for
 
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)

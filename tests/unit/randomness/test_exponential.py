@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sherd.randomness import cells
 from sherd.randomness import exponential as ex
+from sherd.randomness import exponential_cells as cells
 from sherd.randomness.wide import multiply
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 import sherd
-from sherd.audit.case import Limits
-from sherd.audit.run import run_audit
+from sherd.auditing import run
+from sherd.auditing.case.case import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sherd.audit.result import Audit
+    from sherd.auditing.verdict.audit_result import Audit
 
 QUICK = Limits(attacked=200, modelled=400, compared=300, queries=20, triples=3, runs=200)
 SCHEMA = sherd.Schema.from_data(
@@ -57,7 +57,7 @@ def _audit_of(method: str, *, alternatives: bool = False) -> Audit:
         more = {"k": 4, "guarantee": "paper"}
     plan = sherd.Plan(method=method, epsilon=1.0, **more)
     release = sherd.protect(table(), SCHEMA, plan, settings=sherd.Settings(seed=1))
-    return run_audit(table(), release, limits=QUICK, alternatives=alternatives)
+    return run.audit(table(), release, limits=QUICK, alternatives=alternatives)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sherd.audit.result import Audit
+    from sherd.auditing.verdict.audit_result import Audit
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -43,7 +43,7 @@ def test_comparison_in_chromium(
     browser: Any, axe: str, audit: Audit, audit_of: Callable[..., Audit], tmp_path: Path
 ) -> None:
     """The comparison's page passes the same."""
-    from sherd.audit.comparison import compare
+    from sherd.auditing.verdict.comparison import compare
 
     path = compare({"cbls": audit, "dp": audit_of("dp")}).save(tmp_path / "compare.html")[0]
     asked = visited(browser, path.as_uri())

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sherd.audit.catalogue import CATALOGUE
-from sherd.audit.measure import Measure
-from sherd.audit.result import Distribution, Place
+from sherd.auditing.catalogue import CATALOGUE
+from sherd.auditing.verdict.audit_result import Distribution, Place
+from sherd.auditing.verdict.measure import Measure
 from sherd.report.figures import (
     _MAP_SIZE,
     _distances,
@@ -18,7 +18,7 @@ from sherd.report.figures import (
     _promise,
     risk_map,
 )
-from sherd.report.placing import Box, place_names
+from sherd.report.label_layout import Box, place_names
 from sherd.report.plots import LIGHT
 
 

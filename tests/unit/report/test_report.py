@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 import sherd
-from sherd.audit.case import Limits
-from sherd.audit.catalogue import CATALOGUE
-from sherd.audit.comparison import compare
-from sherd.audit.run import run_audit
+from sherd.auditing.case.case import Limits
+from sherd.auditing.catalogue import CATALOGUE
+from sherd.auditing.run import audit
+from sherd.auditing.verdict.comparison import compare
 from sherd.cli.audit import say
 from sherd.errors import OutputExistsError, UsageError
 from sherd.report import check_outputs, markdown, page, words, write
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sherd.audit.result import Audit
+    from sherd.auditing.verdict.audit_result import Audit
 
 
 class Outline(HTMLParser):
@@ -179,7 +179,7 @@ def test_what_was_not_tried_is_on_the_first_screen(tried: bool, tmp_path: Path) 
     made = sherd.protect(table, schema, sherd.Plan(method="dp", epsilon=0.01))
     release = made if tried else made.save(tmp_path / "out")
     limits = Limits(attacked=60, modelled=100, compared=100, queries=5, triples=1, runs=50)
-    found = run_audit(table, release, limits=limits, alternatives=False)
+    found = audit(table, release, limits=limits, alternatives=False)
     data = found.verdict.as_data()
     html = page.audit(found)
     first = html[: html.index("The promise</h2>")]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sherd.methods.slicing.coding import Coded
+    from sherd.methods.slicing.attribute_codes import Coded
 
 Book = dict[str, dict[str, object]]
 """For every label what it stands for."""
@@ -53,7 +53,7 @@ def into_cells(
     n_pairs: int = 0,
 ) -> Cells:
     """Rows into cells of at least k rows and, for l above 1, diverse in every pair column."""
-    from sherd.methods.slicing.cells import cells, tight_boxes
+    from sherd.methods.slicing.boxes import cells, tight_boxes
 
     n = len(order)
     q = np.zeros(n, dtype=np.int32)

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sherd.methods.slicing.compiled import compiled
+from sherd.methods.compiled import compiled
 
 if TYPE_CHECKING:
-    from sherd.methods.slicing.partition import Ints, Longs
+    from sherd.methods.slicing.tuple_partitioning import Ints, Longs
 
 
 @compiled

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from sherd import datasets
-from sherd.audit.verify.slicing import verify
 from sherd.errors import InfeasibleError
 from sherd.randomness import Randomness
+from sherd.verifying.sliced_tables import verify
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from sherd.audit.verify.slicing import verify
 from sherd.errors import InfeasibleError, PlanError, SchemaError
 from sherd.guarantees import KAnonymity, LDiversity
-from sherd.plan import Plan
+from sherd.release.plan import Plan
+from sherd.verifying.sliced_tables import verify
 
 if TYPE_CHECKING:
     from sherd.tables.schema import Schema

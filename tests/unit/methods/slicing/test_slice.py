@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sherd.audit.verify.slicing import verify
 from sherd.errors import (
     InfeasibleError,
     InternalError,
@@ -20,10 +19,13 @@ from sherd.errors import (
     SchemaError,
 )
 from sherd.guarantees import LDiversity, NoGuarantee
-from sherd.methods.slicing import membership, pipeline, slicer
-from sherd.methods.slicing.compiled import compiled
-from sherd.methods.slicing.sensitive import Sensitive
-from sherd.plan import Plan
+from sherd.methods.compiled import compiled
+from sherd.methods.slicing import bucket_pipeline as pipeline
+from sherd.methods.slicing import membership_advantage as membership
+from sherd.methods.slicing import slice_run as slicer
+from sherd.methods.slicing.sensitive_values import Sensitive
+from sherd.release.plan import Plan
+from sherd.verifying.sliced_tables import verify
 
 if TYPE_CHECKING:
     from sherd.tables.schema import Schema

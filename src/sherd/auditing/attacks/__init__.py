@@ -1,0 +1,32 @@
+"""Attacks on releases, each a documented object that says what it knows, does and wins.
+
+>>> [attack.name for attack in ATTACKS][:3]
+['unchanged', 'linkage', 'linkage-known']
+"""
+
+from __future__ import annotations
+
+from sherd.auditing.attacks.attack import Attack
+from sherd.auditing.attacks.cluster_structure import CO_CLUSTER, RECONSTRUCTION
+from sherd.auditing.attacks.controlled import INFERENCE, LINKABILITY, MEMBERSHIP
+from sherd.auditing.attacks.linkage import BY_DISTANCE, WITH_KNOWN
+from sherd.auditing.attacks.single_cells import INTERVAL, UNCHANGED
+from sherd.auditing.attacks.singling import SINGLING_OUT
+from sherd.auditing.attacks.uniqueness import UNIQUENESS
+
+ATTACKS: tuple[Attack, ...] = (
+    UNCHANGED,
+    BY_DISTANCE,
+    WITH_KNOWN,
+    RECONSTRUCTION,
+    CO_CLUSTER,
+    INTERVAL,
+    UNIQUENESS,
+    SINGLING_OUT,
+    LINKABILITY,
+    INFERENCE,
+    MEMBERSHIP,
+)
+"""Every attack the audit runs, in the order of the report."""
+
+__all__ = ["ATTACKS", "Attack"]

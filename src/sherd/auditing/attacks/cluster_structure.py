@@ -1,0 +1,190 @@
+"""What the row structure gives away: reconstruction by one who knows all others, co-clusters.
+
+A released table shows which rows share a cluster in each attribute: their cells are equal.
+Somebody who knows every record but one knows the other members of its cluster. From a
+released mean c of s members follows x = s·c − (sum of the others), up to s times the noise;
+and clusters are cut in order, so x lies between the cluster below and the cluster above. Where
+that is worse than taking the released value as it is, the attacker, who can try both on all the
+others, does the latter.
+
+Notation: g a group of rows with equal released cells, s its size.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sherd.auditing.attacks.attack import Attack
+from sherd.auditing.attacks.single_cells import same
+from sherd.auditing.catalogue import CATALOGUE
+from sherd.auditing.utility.features import pick
+from sherd.auditing.verdict.confidence_intervals import clopper_pearson, ranks
+from sherd.auditing.verdict.measure import Measure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sherd.auditing.case.case import Case
+
+CLOSE = 0.01
+"""A number is recovered when it is off by at most this share of the attribute's range."""
+
+
+def reconstruction(case: Case) -> list[Measure]:
+    """Recover the cells of a sample of records, each from all the others."""
+    rng = case.rng("reconstruction")
+    rows = pick(rng, case.n_released, case.limits.attacked)
+    parts, chance = {}, []
+    for name in case.protected:
+        before, after = case.paired(name)
+        chosen = rows[~(np.isnan(before[rows]) | np.isnan(after[rows]))]
+        if not chosen.size:
+            continue
+        nominal = case.scales[name].labels is not None
+        width = float(np.nanmax(before) - np.nanmin(before))
+        # Who knows all others knows which way works better on them: chosen on one half.
+        ways = (recover(before, after, chosen), after[chosen])
+        right = [_close(guess, before[chosen], width, nominal) for guess in ways]
+        best = max(right, key=lambda found: float(np.mean(found[::2])))
+        tested = slice(1, None, 2) if len(chosen) > 1 else slice(None)
+        parts[name] = float(np.mean(best[tested]))
+        truth = before[chosen][tested]
+        blind = np.full(len(truth), _blind(before, nominal))
+        chance.append(float(np.mean(_close(blind, truth, width, nominal))))
+    many = max(1, len(rows) // 2)
+    return _share(case, "reconstruction", parts, chance, many, "guessing the median or mode")
+
+
+def _blind(values: NDArray[np.float64], nominal: bool) -> float:
+    present = values[~np.isnan(values)]
+    if nominal:
+        return float(np.bincount(present.astype(np.int64)).argmax())
+    return float(np.median(present))
+
+
+def _close(
+    guess: NDArray[np.float64], truth: NDArray[np.float64], width: float, nominal: bool
+) -> NDArray[np.bool_]:
+    if nominal:
+        right: NDArray[np.bool_] = np.rint(guess) == truth
+        return right
+    return (np.abs(guess - truth) <= CLOSE * width) | same(guess, truth)
+
+
+def recover(
+    before: NDArray[np.float64], after: NDArray[np.float64], rows: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The guess for each row's original, from its released cell and all other originals."""
+    present = ~(np.isnan(before) | np.isnan(after))
+    x, y = before[present], after[present]
+    place = np.cumsum(present) - 1
+    chosen = place[rows]
+    cells, group, sizes = np.unique(y, return_inverse=True, return_counts=True)
+    sums = np.bincount(group, weights=x)
+    least = np.full(len(cells), np.inf)
+    most = np.full(len(cells), -np.inf)
+    np.minimum.at(least, group, x)
+    np.maximum.at(most, group, x)
+    own = group[chosen]
+    s = sizes[own]
+    guess = s * cells[own] - (sums[own] - x[chosen])
+    # The groups in the order of their members; the target's own value decides nothing here
+    # that the others of its group would not, as long as there are others.
+    ranked = np.argsort(sums / sizes, kind="stable")
+    below, above = np.full(len(cells), -np.inf), np.full(len(cells), np.inf)
+    below[ranked[1:]] = most[ranked[:-1]]
+    above[ranked[:-1]] = least[ranked[1:]]
+    usable = (s > 1) & (below[own] <= above[own])
+    kept = np.clip(guess, below[own], above[own])
+    found: NDArray[np.float64] = np.where(usable, kept, np.where(s > 1, guess, y[chosen]))
+    return found
+
+
+def co_cluster(case: Case) -> list[Measure]:
+    """Whether equal released cells mean that the originals are close."""
+    rng = case.rng("co-cluster")
+    parts, chance = {}, []
+    many = case.limits.attacked
+    for name in case.protected:
+        before, after = case.paired(name)
+        present = ~(np.isnan(before) | np.isnan(after))
+        x, y = before[present], after[present]
+        if x.size < 2:
+            continue
+        place = ranks(x)
+        reach = max(1.0, 0.01 * len(x))
+        one, other = rng.integers(len(x), size=(2, many))
+        apart = one != other
+        random = float(np.mean(np.abs(place[one] - place[other])[apart] <= reach))
+        pairs = _partners(y, many, rng)
+        close = np.abs(place[pairs[0]] - place[pairs[1]]) <= reach
+        # Without two equal cells nothing can be claimed, which is what chance would give.
+        parts[name] = float(np.mean(close)) if close.size else random
+        chance.append(random)
+    return _share(case, "co-cluster", parts, chance, many, "two rows at random")
+
+
+def _partners(
+    y: NDArray[np.float64], many: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Random pairs of rows with equal cells."""
+    order = np.argsort(y, kind="stable")
+    _, start, sizes = np.unique(y[order], return_index=True, return_counts=True)
+    shared = np.flatnonzero(sizes > 1)
+    if not shared.size:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    chosen = rng.choice(shared, many, p=sizes[shared] / sizes[shared].sum())
+    first = rng.integers(sizes[chosen])
+    step = rng.integers(1, sizes[chosen])
+    second = (first + step) % sizes[chosen]
+    return order[start[chosen] + first], order[start[chosen] + second]
+
+
+def _share(
+    case: Case, code: str, parts: dict[str, float], chance: list[float], trials: int, against: str
+) -> list[Measure]:
+    if not parts:
+        return []
+    value = float(np.mean(list(parts.values())))
+    low, high = clopper_pearson(value * trials, trials)
+    noun = "records" if code == "reconstruction" else "pairs of rows"
+    return [
+        Measure(
+            spec=CATALOGUE[code],
+            value=value,
+            low=low,
+            high=high,
+            basis=f"{trials:,} {noun} at random × {len(parts)} attributes (interval as for one "
+            "attribute)",
+            baseline=float(np.mean(chance)),
+            against=against,
+            parts=parts,
+            sampled=trials < case.n_released,
+        )
+    ]
+
+
+RECONSTRUCTION = Attack(
+    name="reconstruction",
+    title="Reconstruction by one who knows all but one",
+    codes=("reconstruction",),
+    knows="every other record, the method, and which released row is the target's",
+    does="subtracts the known members of the target's cluster from its released mean and keeps "
+    "the guess between the neighbouring clusters, or takes the released value as it is, whichever "
+    "works better on the others",
+    wins="when a number is recovered to within 1 % of the range, a label exactly",
+    source="the adversary of differential privacy",
+    run=reconstruction,
+)
+CO_CLUSTER = Attack(
+    name="co-cluster",
+    title="Co-cluster test",
+    codes=("co-cluster",),
+    knows="nothing but the release",
+    does="claims that two rows with equal released cells were close in the original",
+    wins="when their ranks differ by at most 1 % of the records",
+    source="sherd",
+    run=co_cluster,
+)

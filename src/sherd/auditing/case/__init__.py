@@ -1,0 +1,1 @@
+"""The case under audit: original, release and control group, read and made comparable."""

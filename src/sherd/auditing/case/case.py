@@ -1,0 +1,167 @@
+"""The case under audit: original, release and control as numbers, on one scale an attribute.
+
+Everything the measures look at is here; they never see a table. Columns are arrays of
+numbers (see ``scale``), so that a million rows of ten attributes take 80 MB a side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sherd.auditing.case.record_drawing import Drawable
+    from sherd.tables.number_scale import Scale
+    from sherd.tables.schema import Schema
+
+Columns = dict[str, "NDArray[np.float64]"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much is computed before the audit turns to samples; every sample is said.
+
+    ``runs`` is how often a method is run on each of two small tables to measure epsilon.
+    """
+
+    attacked: int = 2_000
+    modelled: int = 30_000
+    compared: int = 20_000
+    queries: int = 300
+    triples: int = 60
+    runs: int = 3_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """A release whose members and non-members are known, to attack with a control group.
+
+    Where ``shadow`` is true it was made for this purpose by running the same plan on a
+    random half of the original; otherwise it is the release itself and a hold-out table.
+    ``without`` is what of the plan could not be run again.
+    """
+
+    members: Columns
+    outsiders: Columns
+    released: Columns
+    shadow: bool
+    without: str = ""
+
+    @property
+    def words(self) -> str:
+        """Where the control group comes from."""
+        if self.shadow:
+            run = f"the same plan{self.without and f', {self.without},'} run"
+            return f"{run} on a random half of the table; the other half is the control"
+        return "the release itself; the hold-out table is the control"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What an audit knows.
+
+    ``order[i]`` is the original row behind released row i, None where nobody said.
+    ``released`` holds records drawn from the release, ``rows`` whether they are the
+    release's own rows; where they were drawn out of slices, fragments or centroids,
+    ``drawable`` is what they were drawn from.
+    """
+
+    schema: Schema
+    scales: Mapping[str, Scale]
+    original: Columns
+    released: Columns
+    drawable: Drawable | None = None
+    rows: bool = True
+    order: NDArray[np.int64] | None = None
+    holdout: Columns | None = None
+    control: Control | None = None
+    target: str | None = None
+    seed: int = 0
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every attribute that is on both sides."""
+        return tuple(self.released)
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """The attributes on both sides that were masked."""
+        return tuple(name for name in self.names if self.schema[name].role.protected)
+
+    @property
+    def n(self) -> int:
+        """The number of original records."""
+        return height(self.original)
+
+    @property
+    def n_released(self) -> int:
+        """The number of released records."""
+        return height(self.released)
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """Random numbers for one purpose: the audit's choices can be repeated."""
+        return np.random.default_rng([self.seed, *purpose.encode()])
+
+    def pairs(self) -> tuple[Columns, Columns]:
+        """Original and released columns with row i of one behind row i of the other."""
+        assert self.order is not None, "asked for pairs without knowing them"
+        return {n: c[self.order] for n, c in self.original.items()}, self.released
+
+    def paired(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """One attribute's originals and releases, paired."""
+        assert self.order is not None, "asked for pairs without knowing them"
+        return self.original[name][self.order], self.released[name]
+
+
+def height(columns: Columns) -> int:
+    """The number of rows."""
+    return len(next(iter(columns.values()))) if columns else 0
+
+
+def take(columns: Columns, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Columns:
+    """Some of the rows."""
+    return {name: column[rows] for name, column in columns.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """Records as points: each attribute divided by its standard deviation in the original.
+
+    A missing cell stands one standard deviation below the least value, so that missing is
+    near missing and far from the rest.
+    """
+
+    names: tuple[str, ...]
+    divisors: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, original: Columns, names: Sequence[str]) -> Space:
+        """The space of some attributes."""
+        divisors, gaps = [], []
+        for name in names:
+            present = original[name][~np.isnan(original[name])]
+            spread = float(np.std(present)) if present.size else 0.0
+            divisors.append(spread or 1.0)
+            gaps.append((float(present.min()) if present.size else 0.0) / divisors[-1] - 1)
+        return cls(names=tuple(names), divisors=np.array(divisors), gaps=np.array(gaps))
+
+    def points(
+        self, columns: Columns, rows: NDArray[np.int64] | slice = slice(None)
+    ) -> NDArray[np.float64]:
+        """Rows as points."""
+        first = columns[self.names[0]][rows]
+        found = np.empty((len(first), len(self.names)))
+        for i, name in enumerate(self.names):
+            np.divide(columns[name][rows], self.divisors[i], out=found[:, i])
+            missing = np.isnan(found[:, i])
+            if missing.any():
+                found[missing, i] = self.gaps[i]
+        return found

@@ -1,0 +1,228 @@
+"""Opening a case: reading, checking that table and release belong together, coding.
+
+Whatever does not fit is refused here with its reason: another table's release, missing
+columns, other row counts, an empty release, a target that is not there, a row map that is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sherd.auditing.case.case import height
+from sherd.auditing.case.record_drawing import Drawable, MaskedRelease, drawable
+from sherd.errors import FormatError, TableError, UsageError, did_you_mean
+from sherd.randomness import Randomness
+from sherd.release.bundle import Release, read_manifest
+from sherd.tables.address import is_address
+from sherd.tables.number_scale import Scale, scale_of
+from sherd.tables.prepare import prepare
+from sherd.tables.schema import Role, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sherd.auditing.case.case import Columns
+
+
+LEAST = 20
+"""Records below which halves, control groups and intervals are empty words."""
+
+
+def manifest_of(given: Any, schema: Schema | None) -> Mapping[str, Any]:
+    """The manifest of a release, before its tables are read; a bare one for a bare table."""
+    if isinstance(given, Release):
+        return given.manifest
+    if isinstance(given, (str, Path)) and Path(given).is_dir():
+        return read_manifest(Path(given))
+    if isinstance(given, (str, Path)) and not is_address(str(given)) and not Path(given).exists():
+        raise UsageError(
+            "there is no such release",
+            must="a release's folder, or a table's file",
+            got=str(given),
+            do="check the path",
+        )
+    if schema is None:
+        raise UsageError(
+            "a table without a manifest needs a schema",
+            must="a release's folder, or a table with the schema of the original",
+            do="give the schema with --schema",
+        )
+    return {"plan": {"method": "unknown"}, "schema": schema.as_data(), "guarantee": {}}
+
+
+def tables_of(given: Any) -> Mapping[str, pa.Table]:
+    """The tables of a release: an object's, a bundle's, a file's or a dataframe's."""
+    if isinstance(given, Release):
+        return given.tables
+    if isinstance(given, (str, Path)):
+        if Path(given).is_dir():
+            return Release.load(given).tables
+        from sherd.tables.read import read
+
+        return {"data": read(given)}
+    from sherd.tables.frames import to_arrow
+
+    return {"data": to_arrow(given)}
+
+
+def full_schema(manifest: Mapping[str, Any], given: Schema | None) -> Schema:
+    """The schema of the original: as given, or as the manifest says."""
+    if given is not None:
+        return given
+    if "schema" not in manifest:
+        raise FormatError("the manifest has no schema", do="give the schema with --schema")
+    return Schema.from_data(manifest["schema"])
+
+
+def released_part(schema: Schema) -> Schema:
+    """The schema without its identifiers."""
+    kept = {a.name: a for a in schema if a.role is not Role.IDENTIFIER}
+    return replace(schema, attributes=kept, unit=None, rows_per_unit=1)
+
+
+def prepared(table: pa.Table, schema: Schema, what: str) -> tuple[pa.Table, Any]:
+    """A table with the schema's policies carried out, and the rows that were kept."""
+    lacking = [name for name in schema.attributes if name not in table.column_names]
+    if lacking:
+        raise TableError(
+            f"{what} lacks columns of the release: {', '.join(lacking[:8])}",
+            must="the table that the release was made from",
+            got=f"{table.num_columns} columns",
+            do=did_you_mean(lacking[0], table.column_names)
+            or "check that the release belongs to this table",
+        )
+    made = prepare(table.select(list(schema.attributes)), schema)
+    if made.table.num_rows < LEAST:
+        raise TableError(
+            f"{what} is too small to audit: its numbers would say nothing",
+            must=f"at least {LEAST} records that the schema's policies keep",
+            got=str(made.table.num_rows),
+        )
+    return made.table, made.kept
+
+
+def drawable_of(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> Drawable:
+    """How to draw records from a release."""
+    if not tables or all(table.num_rows == 0 for table in tables.values()):
+        raise TableError("the release is empty", must="at least one row")
+    if manifest.get("facts", {}).get("form") == "ordered-centroids":
+        from sherd.auditing.case.centroid_drawing import CentroidRelease
+
+        schema = Schema.from_data(manifest["schema"])
+        return CentroidRelease(table=tables["data"], schema=schema)
+    if any(name.startswith("fragment-") for name in tables):
+        from sherd.auditing.case.fragment_drawing import FragmentedRelease
+
+        return FragmentedRelease.of(tables)
+    return drawable(tables, manifest)
+
+
+def records(source: Drawable, schema: Schema, seed: int) -> pa.Table:
+    """One table of records drawn from a release, with the schema's columns."""
+    table = next(iter(source.draw(Randomness.seeded(seed), 1)))
+    known = [name for name in schema.attributes if name in table.column_names]
+    lacking = [name for name in schema.attributes if name not in table.column_names]
+    if not known or (lacking and isinstance(source, MaskedRelease)):
+        raise TableError(
+            f"the release lacks columns of its schema: {', '.join(lacking[:8])}",
+            got=f"{table.num_columns} columns",
+            do="check that the release is whole (`sherd verify`) and belongs to this schema",
+        )
+    return table.select(known)
+
+
+def check_rows(before: Columns, after: Columns, schema: Schema) -> None:
+    """Refuse a record-level release that cannot stem from the table."""
+    rows, released = height(before), height(after)
+    if released != rows:
+        raise TableError(
+            "the release has another number of rows than the table",
+            must=f"{rows} rows, one for each record kept by the schema's policies",
+            got=str(released),
+            do="check that the release was made from this table",
+        )
+    for name in schema.untouched:
+        if not np.array_equal(np.sort(before[name]), np.sort(after[name]), equal_nan=True):
+            raise TableError(
+                f"the attribute '{name}' is released as it is, but differs from the table's",
+                must="the table that the release was made from",
+                do="check that the release was made from this table",
+            )
+
+
+def scales_of(table: pa.Table, schema: Schema, by_frequency: bool) -> dict[str, Scale]:
+    """The scale of every attribute, taken from the original."""
+    return {
+        name: scale_of(schema[name], table.column(name), schema, by_frequency=by_frequency)
+        for name in schema.attributes
+    }
+
+
+def columns_of(table: pa.Table, scales: Mapping[str, Scale], schema: Schema) -> Columns:
+    """A table's columns as numbers."""
+    return {
+        name: scales[name].numbers(table.column(name), schema)
+        for name in schema.attributes
+        if name in table.column_names
+    }
+
+
+def read_row_map(path: str | Path) -> NDArray[np.int64]:
+    """The private permutation that ``sherd protect --row-map`` wrote."""
+    from sherd.tables.read import read
+
+    table = read(path)
+    if table.column_names != ["released_row", "input_row"]:
+        raise FormatError(
+            "this is not a row map",
+            must="a CSV file with the columns released_row and input_row",
+            got=str(path),
+        )
+    try:
+        place, row = (table.column(name).cast(pa.int64()).to_numpy() for name in table.column_names)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise FormatError("the row map holds something else than rows", got=str(path)) from None
+    order = np.full(len(place), -1, np.int64)
+    if len(place) and (place.min() < 0 or place.max() >= len(place)):
+        raise FormatError("the row map's rows do not run from 0 upwards", got=str(path))
+    order[place] = row
+    return order
+
+
+def check_order(order: Any, kept: Any, rows: int) -> NDArray[np.int64]:
+    """The row map in terms of the rows that were kept; refused where it is none."""
+    found = np.asarray(order, np.int64)
+    if kept is not None:
+        place = np.full(int(kept.max()) + 1, -1, np.int64)
+        place[kept] = np.arange(len(kept))
+        inside = (found >= 0) & (found < len(place))
+        found = np.where(inside, place[np.where(inside, found, 0)], -1)
+    if len(found) != rows or not np.array_equal(np.sort(found), np.arange(rows)):
+        raise TableError(
+            "the row map does not fit the release",
+            must=f"each of the {rows} kept records once",
+            got=f"{len(found)} entries",
+            do="use the row map that was written with this very release",
+        )
+    return found
+
+
+def check_target(target: str | None, schema: Schema, names: tuple[str, ...]) -> str | None:
+    """The column that models predict: as given, or the only sensitive attribute."""
+    if target is None:
+        sensitive = [name for name in schema.named(Role.SENSITIVE) if name in names]
+        return sensitive[0] if len(sensitive) == 1 else None
+    if target not in names:
+        raise UsageError(
+            f"the release has no column '{target}' to predict",
+            must="one of " + ", ".join(names),
+            do=did_you_mean(target, names) or None,
+        )
+    return target

@@ -1,0 +1,171 @@
+"""Measures of what a release gives away."""
+
+from __future__ import annotations
+
+from sherd.auditing.verdict.measure import Better, Label, Side, Spec
+
+RISK: tuple[Spec, ...] = (
+    Spec(
+        code="unchanged",
+        title="Cells released unchanged",
+        side=Side.RISK,
+        definition="share of protected cells whose released value equals the original",
+        range="0 to 1",
+        meaning="these cells are the originals; the baseline is what shuffled rows would give",
+        needs=("rows", "pairs"),
+    ),
+    Spec(
+        code="linkage",
+        title="Re-identification by distance",
+        side=Side.RISK,
+        definition="share of released records whose nearest original, all attributes known, is "
+        "their own (ties drawn by lot)",
+        range="1/n to 1",
+        meaning="somebody who knows a person's true values finds their record this often",
+        needs=("rows", "pairs"),
+    ),
+    Spec(
+        code="linkage-known",
+        title="Re-identification, 5 % of records known",
+        side=Side.RISK,
+        definition="the same by somebody who knows 5 % of the pairs, has learnt from them how far "
+        "each attribute can be trusted, and rules those records out",
+        range="1/n to 1",
+        meaning="how much an insider's partial knowledge helps",
+        needs=("rows", "pairs"),
+    ),
+    Spec(
+        code="reconstruction",
+        title="Reconstruction by one who knows all others",
+        side=Side.RISK,
+        definition="share of cells recovered to within 1 % of the attribute's range (labels: "
+        "exactly) from the released value, its cluster, and every other record",
+        range="0 to 1",
+        meaning="the worst case that differential privacy speaks of; the baseline guesses the "
+        "median of the others",
+        needs=("rows", "pairs"),
+    ),
+    Spec(
+        code="co-cluster",
+        title="Closeness given away by equal cells",
+        side=Side.RISK,
+        definition="share of pairs of rows with the same released value whose originals lie within "
+        "1 % of the records in rank, averaged over attributes",
+        range="0 to 1",
+        meaning="what the row structure gives away: two people known to be close in a value",
+        needs=("rows", "pairs"),
+    ),
+    Spec(
+        code="interval",
+        title="Interval disclosure",
+        side=Side.RISK,
+        definition="share of cells whose original lies within ± p/2 % of the records, in rank, "
+        "around the released value, averaged over p = 1 … 10",
+        range="0 to 1",
+        meaning="how tightly a released value pins down the original",
+        needs=("rows", "pairs"),
+    ),
+    Spec(
+        code="unique",
+        title="Unique released records",
+        side=Side.RISK,
+        definition="share of released records whose quasi-identifiers no other released record has",
+        range="0 to 1",
+        meaning="records that stand alone; dangerous where released values are true",
+        label=Label.PUBLISHABLE,
+    ),
+    Spec(
+        code="prosecutor",
+        title="Prosecutor risk",
+        side=Side.RISK,
+        definition="1 / size of the smallest group of equal quasi-identifiers in the release",
+        range="1/n to 1",
+        meaning="worst chance of re-identifying somebody known to be in the release, if released "
+        "values were true",
+        label=Label.PUBLISHABLE,
+    ),
+    Spec(
+        code="marketer",
+        title="Marketer risk",
+        side=Side.RISK,
+        definition="number of groups of equal quasi-identifiers / number of released records",
+        range="1/n to 1",
+        meaning="average share of records re-identified by matching on released values",
+        label=Label.PUBLISHABLE,
+    ),
+    Spec(
+        code="journalist",
+        title="Journalist risk",
+        side=Side.RISK,
+        definition="mean over released records of 1 / number of original (and hold-out) records "
+        "with the same quasi-identifiers, 0 where there is none",
+        range="0 to 1",
+        meaning="average chance of re-identifying a record against a register of the population",
+        needs=("rows",),
+    ),
+    Spec(
+        code="singling-out",
+        title="Singling out",
+        side=Side.RISK,
+        definition="share of predicates built from the release, each true for one released record, "
+        "that are true for exactly one original",
+        range="0 to 1",
+        meaning="an attacker isolates one real person this often; the baseline is the same on "
+        "people who took no part",
+        needs=("control",),
+    ),
+    Spec(
+        code="linkability",
+        title="Linkability",
+        side=Side.RISK,
+        definition="share of persons whose two halves of attributes, held by two databases, both "
+        "have the same released record among their 5 nearest",
+        range="0 to 1",
+        meaning="the release helps to join two databases about a person",
+        needs=("control",),
+    ),
+    Spec(
+        code="inference",
+        title="Inference of a secret",
+        side=Side.RISK,
+        definition="share of persons whose value of an attribute is guessed (labels exactly, "
+        "numbers within 5 % of the range) from the released record nearest in all others, "
+        "averaged over attributes",
+        range="0 to 1",
+        meaning="what the release tells about a person in it, over one not in it",
+        needs=("control",),
+    ),
+    Spec(
+        code="membership",
+        title="Membership inference",
+        side=Side.RISK,
+        definition="advantage (true minus false positive rate) of a threshold on the distance to "
+        "the nearest released record, chosen on one half of the persons and tested on the other",
+        range="−1 to 1",
+        meaning="0: nobody can tell who is in the release; 1: everybody can",
+        needs=("control",),
+    ),
+    Spec(
+        code="nearest-ratio",
+        title="Nearest-neighbour distance ratio",
+        side=Side.RISK,
+        definition="median of d1/d2, the distances of a person to the nearest and second nearest "
+        "released record",
+        range="0 to 1",
+        meaning="well below the baseline (people not in the release): released records are copies "
+        "of real ones",
+        better=Better.HIGHER,
+        needs=("control",),
+    ),
+    Spec(
+        code="insider",
+        title="What one owner learns of another",
+        side=Side.RISK,
+        definition="share of the other owners' cells recovered to within 1 % of the range (labels: "
+        "exactly) by an owner who knows its own part and the released rows of its people; the "
+        "baseline is a model on the owner's own columns",
+        range="0 to 1",
+        meaning="what taking part in a joint release costs against the other participants",
+        needs=("rows", "pairs"),
+    ),
+)

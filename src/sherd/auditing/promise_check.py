@@ -1,0 +1,160 @@
+"""Whether the promise holds: re-verification, exact loss on the table, measured epsilon."""
+
+from __future__ import annotations
+
+import importlib
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sherd.auditing.catalogue import CATALOGUE
+from sherd.auditing.epsilon.experiment import frozen_bound, real_bound, worst_case
+from sherd.auditing.epsilon.mechanism import RANKING, SINGLE, Mechanism, exact_loss
+from sherd.auditing.epsilon.runs import centroids_of
+from sherd.auditing.verdict.measure import Measure
+from sherd.errors import SherdError
+from sherd.release.bundle import Release
+from sherd.tables.axis import Axis
+from sherd.tables.schema import Type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sherd.auditing.case.case import Case
+    from sherd.verifying.check import Check
+
+ALPHA = 0.05
+"""The rate of false alarms of the two measured bounds together."""
+
+_FLOOR = 0.001  # of the promise `centroids`, unless the plan says otherwise
+
+
+def verified(given: Any) -> list[Check]:
+    """The checks of ``sherd verify``, on a bundle's folder or on a release in memory."""
+    from sherd.verifying import VERIFIERS, verify_release
+
+    if isinstance(given, (str, Path)):
+        return verify_release(given) if Path(given).is_dir() else []
+    if not isinstance(given, Release):
+        return []
+    method = str(given.manifest.get("plan", {}).get("method"))
+    if method not in VERIFIERS:
+        return []
+    found: list[Check] = importlib.import_module(VERIFIERS[method]).verify(
+        given.tables, given.manifest
+    )
+    return found
+
+
+def shares(plan: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, float]:
+    """Each attribute's part of the plan's epsilon."""
+    weights = {name: Fraction(str(plan.get("weights", {}).get(name, 1))) for name in names}
+    total = sum(weights.values())
+    return {name: float(plan["epsilon"] * weight / total) for name, weight in weights.items()}
+
+
+def table_loss(case: Case, plan: Mapping[str, Any]) -> list[Measure]:
+    """What the ordered centroids of this table spend when the worst record changes."""
+    if plan.get("method") not in (*RANKING, *SINGLE):
+        return []
+    parts = {}
+    for name, epsilon in shares(plan, case.protected).items():
+        bounds = _bounds(case, name, plan)
+        if bounds is None:
+            continue
+        values = np.sort(case.original[name][~np.isnan(case.original[name])])
+        k = int(plan.get("k_of", {}).get(name, plan.get("k", 1)))
+        if len(values) < k:
+            continue
+        parts[name] = exact_loss(values, _mechanism(plan, k, epsilon, *bounds))
+    if not parts:
+        return []
+    return [
+        Measure(
+            spec=CATALOGUE["loss-factor"],
+            value=sum(parts.values()),
+            basis=f"{len(parts)} attributes, {case.n:,} records, exact; computed anew, not by the "
+            "method's own formula",
+            baseline=float(plan["epsilon"]),
+            against="the claimed ε",
+            parts=parts,
+        )
+    ]
+
+
+def _mechanism(
+    plan: Mapping[str, Any], k: int, epsilon: float, low: float, high: float
+) -> Mechanism:
+    enlarge = plan.get("guarantee") == "centroids"
+    floor = plan.get("min_scale", _FLOOR if enlarge else 0.0)
+    return Mechanism(
+        method=str(plan["method"]),
+        k=k,
+        epsilon=epsilon,
+        low=low,
+        high=high,
+        floor=float(floor) * (high - low),
+        enlarge=enlarge,
+    )
+
+
+def _bounds(case: Case, name: str, plan: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The bounds of an attribute's axis, in the unit of its scale."""
+    labels = case.scales[name].labels
+    if labels is not None:
+        return 0.0, float(max(1, len(labels) - 1))
+    attribute = case.schema[name]
+    if attribute.type is Type.BOOLEAN:
+        return 0.0, 1.0
+    if attribute.domain is not None:
+        axis = Axis.of(attribute)
+        return float(axis.low * axis.step), float(axis.high * axis.step)
+    factor = plan.get("domain_from_data")
+    if factor is None or attribute.type not in (Type.NUMBER, Type.INTEGER):
+        return None
+    low, high = (float(f(case.original[name])) for f in (np.nanmin, np.nanmax))
+    return min(0.0, low * factor), max(0.0, high * factor)
+
+
+def measured_epsilon(plan: Mapping[str, Any], *, seed: int, runs: int) -> list[Measure]:
+    """Lower bounds on a worst-case table at ε = 1, with frozen and with recomputed scales.
+
+    The method is tested with its own k and promise, on one attribute with ε = 1 whatever the
+    plan's: a promise that fails there fails in proportion at every ε.
+    """
+    method, k = str(plan.get("method")), int(plan.get("k", 1))
+    if method not in (*RANKING, *SINGLE):
+        return []
+    enlarge = plan.get("guarantee") == "centroids"
+    floor = float(plan.get("min_scale", _FLOOR if enlarge else 0.0))
+    experiment = worst_case(method, k, enlarge=enlarge, floor=floor)
+    exact = experiment.exact()
+    frozen = frozen_bound(experiment, seed=seed, alpha=ALPHA / 2)
+    found = [
+        Measure(
+            spec=CATALOGUE["epsilon-frozen"],
+            value=frozen.lower,
+            low=frozen.lower,
+            basis=f"{frozen.words()}; exactly {exact:.3f} between these two; false alarms of both "
+            f"tests together at most {ALPHA:.0%}",
+            baseline=1.0,
+            against="the claim in this experiment, ε = 1",
+        )
+    ]
+    try:
+        real = real_bound(experiment, centroids_of(plan), seed=seed, runs=runs, alpha=ALPHA / 2)
+    except SherdError:
+        return found
+    found.append(
+        Measure(
+            spec=CATALOGUE["epsilon-recomputed"],
+            value=real.lower,
+            low=real.lower,
+            basis=real.words(),
+            baseline=1.0,
+            against="the claim in this experiment, ε = 1",
+        )
+    )
+    return found

@@ -1,0 +1,1 @@
+"""From measured numbers to what a person must know: results, verdicts, comparisons."""

@@ -1,0 +1,118 @@
+"""The risk-utility map: this release's plan among the other methods, on equal terms.
+
+All are run on the same random sample of the original, half of it held out as control, with
+the same epsilon and k, and measured in the same way. A point's utility is 1 minus the total
+variation distance of pairs of attributes; its risk the success of the most successful attack
+of somebody who does not know all other records, above its baseline at the lower end of its
+interval, as a share of the possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sherd.auditing.attacks import ATTACKS
+from sherd.auditing.case.case import Case, Control, Limits
+from sherd.auditing.case.control_group import runner_of, split
+from sherd.auditing.case.open_case import columns_of, drawable_of, records
+from sherd.auditing.case.record_drawing import MaskedRelease
+from sherd.auditing.utility.marginals import marginals
+from sherd.auditing.verdict.audit_result import Place
+from sherd.auditing.verdict.significance import JUDGED, worst_excess
+from sherd.errors import SherdError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sherd.auditing.verdict.measure import Measure
+    from sherd.tables.number_scale import Scale
+    from sherd.tables.schema import Schema
+
+SAMPLE = 1_500
+"""Members, and outsiders, that every method is run on."""
+
+MASKING = ("dp", "idp", "dp-um", "idp-ls", "idp-cbls")
+
+
+def plans(plan: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """The plan itself and its alternatives with the same epsilon and k: name, plan, itself."""
+    method = str(plan.get("method"))
+    shown = method if plan.get("guarantee") in (None, "paper") else f"{method} {plan['guarantee']}"
+    yield shown, dict(plan), True
+    epsilon, k = plan.get("epsilon", 1.0), max(3, int(plan.get("k", 5)))
+    shared = {key: plan[key] for key in ("category_order", "domain_from_data") if key in plan}
+    for name in MASKING:
+        own: dict[str, Any] = {"method": name, "epsilon": epsilon, **shared}
+        if name not in ("dp", "idp"):
+            own["k"] = k
+        if name in ("idp-ls", "idp-cbls"):
+            own["guarantee"] = "paper"
+        if shown != name:
+            yield name, own, False
+
+
+def places(
+    table: pa.Table,
+    schema: Schema,
+    scales: Mapping[str, Scale],
+    manifest: Mapping[str, Any],
+    seed: int,
+) -> tuple[tuple[Place, ...], str]:
+    """Every plan that runs, as a point, and a line that says how they were measured."""
+    inside, outside = split(table.num_rows, seed + 1, SAMPLE)
+    members, outsiders = (table.take(pa.array(rows)) for rows in (inside, outside))
+    found = []
+    for name, plan, this in plans(manifest.get("plan", {})):
+        run = runner_of(plan)
+        if run is None:
+            continue
+        try:
+            outcome = run(members, schema, seed)
+            made = {**manifest, "plan": plan, "facts": dict(outcome.facts)}
+            source = drawable_of(outcome.tables, made)
+            columns = columns_of(records(source, schema, seed), scales, schema)
+        except SherdError:
+            continue  # a method that does not fit this table has no place on its map
+        rows = isinstance(source, MaskedRelease)
+        original = columns_of(members, scales, schema)
+        case = Case(
+            schema=schema,
+            scales=scales,
+            original=original,
+            released=columns,
+            drawable=source,
+            rows=rows,
+            order=outcome.order if rows else None,
+            seed=seed,
+            limits=Limits(attacked=500),
+        )
+        control = Control(
+            members={n: original[n] for n in columns},
+            outsiders={
+                n: c for n, c in columns_of(outsiders, scales, schema).items() if n in columns
+            },
+            released=columns,
+            shadow=True,
+        )
+        found.append(_place(name, replace(case, control=control), this))
+    note = (
+        f"every plan run on the same {len(inside):,} records at random, with {len(outside):,} "
+        "others as control"
+    )
+    return tuple(found), note
+
+
+def _place(name: str, case: Case, this: bool) -> Place:
+    attacks: dict[str, Measure] = {}
+    for attack in ATTACKS:
+        if attack.codes[0] in JUDGED and (case.order is not None or "pairs" not in attack.needs):
+            attacks |= {measure.code: measure for measure in attack.run(case)}
+    worst = worst_excess(attacks)
+    utility = {m.code: m for m in marginals(case)}
+    pair = utility.get("marginals-2") or utility["marginals-1"]
+    return Place(
+        name=name, utility=1 - pair.value, risk=0.0 if worst is None else worst[1], this=this
+    )

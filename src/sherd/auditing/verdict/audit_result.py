@@ -1,0 +1,150 @@
+"""What an audit found, as one value that can be saved in any form."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sherd.auditing.verdict.measure import Side, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sherd.auditing.verdict.measure import Measure, Skipped
+    from sherd.auditing.verdict.verdict import Verdict
+    from sherd.verifying.check import Check
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """One attribute's distribution before and after, as shares of classes.
+
+    ``ends`` are where the first class begins and the last one ends.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    ends: tuple[str, str]
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A point on the risk-utility map: both from 0 to 1."""
+
+    name: str
+    utility: float
+    risk: float
+    this: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pictures:
+    """What the report draws; all of it internal."""
+
+    distributions: tuple[Distribution, ...] = ()
+    names: tuple[str, ...] = ()
+    associations: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    places: tuple[Place, ...] = ()
+    places_note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """Everything an audit found; ``audit["linkage"]`` is one measure.
+
+    ``participants`` says, for a joint release, who learns what by taking part.
+    """
+
+    title: str
+    plan: Mapping[str, Any]
+    guarantee: Mapping[str, Any]
+    stamps: tuple[str, ...]
+    rows: int
+    released_rows: int
+    attributes: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    skipped: tuple[Skipped, ...]
+    checks: tuple[Check, ...]
+    verdict: Verdict
+    pictures: Pictures = field(default_factory=Pictures, repr=False)
+    participants: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    created: str = ""
+    version: str = ""
+
+    def __getitem__(self, code: str) -> Measure:
+        for measure in self.measures:
+            if measure.code == code:
+                return measure
+        raise KeyError(code)
+
+    def __contains__(self, code: object) -> bool:
+        return any(measure.code == code for measure in self.measures)
+
+    def on(self, side: Side) -> tuple[Measure, ...]:
+        """The measures of one side."""
+        return tuple(m for m in self.measures if m.spec.side is side)
+
+    @property
+    def by_code(self) -> dict[str, Measure]:
+        """Every measure by its code."""
+        return {measure.code: measure for measure in self.measures}
+
+    def as_data(self) -> dict[str, Any]:
+        """The whole audit as plain data: the same numbers as in the report."""
+        pictures = self.pictures
+        return {
+            "format": 1,
+            "kind": "sherd-audit",
+            "created": self.created,
+            "sherd": self.version,
+            "label": "internal: not for publication",
+            "title": self.title,
+            "plan": dict(self.plan),
+            "guarantee": dict(self.guarantee),
+            "stamps": list(self.stamps),
+            "rows": self.rows,
+            "released_rows": self.released_rows,
+            "attributes": list(self.attributes),
+            "verdict": self.verdict.as_data(),
+            "participants": {who: list(lines) for who, lines in self.participants},
+            "checks": [
+                {"name": c.name, "passed": c.passed, "detail": c.detail} for c in self.checks
+            ],
+            "measures": [measure.as_data() for measure in self.measures],
+            "left_out": [skipped.as_data() for skipped in self.skipped],
+            "map": [
+                {"name": p.name, "utility": plain(p.utility), "risk": plain(p.risk), "this": p.this}
+                for p in pictures.places
+            ],
+            "distributions": [
+                {
+                    "attribute": d.name,
+                    "classes": list(d.classes),
+                    "ends": list(d.ends),
+                    "before": list(d.before),
+                    "after": list(d.after),
+                }
+                for d in pictures.distributions
+            ],
+            "associations": None
+            if pictures.associations is None
+            else {
+                "attributes": list(pictures.names),
+                "before": pictures.associations[0].round(6).tolist(),
+                "after": pictures.associations[1].round(6).tolist(),
+            },
+        }
+
+    def save(self, *paths: str | Path) -> tuple[Path, ...]:
+        """Write the audit, each path in the form its suffix names: .html, .json, .md or .pdf."""
+        # The report stands above the audit, which must not import it: found when asked for.
+        write: Any = importlib.import_module("sherd.report").write
+        found: tuple[Path, ...] = tuple(write(self, Path(path)) for path in paths)
+        return found

@@ -1,0 +1,145 @@
+"""One measured number with everything a reader needs to judge it.
+
+A number alone misleads. Each comes with a confidence interval or the exact count behind it,
+a baseline to hold it against, one line of meaning, and a label: *publishable* where it was
+computed from the release alone, *internal* where the original took part, since no guarantee
+covers it then.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Side(StrEnum):
+    """Which side of the bargain a measure speaks of."""
+
+    UTILITY = "utility"
+    RISK = "risk"
+    PROMISE = "promise"
+
+
+class Label(StrEnum):
+    """Who may see a number."""
+
+    PUBLISHABLE = "publishable"
+    INTERNAL = "internal"
+
+
+class Better(StrEnum):
+    """Which way a measure improves, for the owner of the data."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What a measure is: its definition, range, meaning, label and direction.
+
+    ``needs`` lists what must be known: ``pairs`` (which original stands behind a released
+    row), ``control`` (records that took no part in the release), ``target`` (a column to
+    predict), ``rows`` (a release made of records), ``run`` (a method that can be run again).
+    """
+
+    code: str
+    title: str
+    side: Side
+    definition: str
+    range: str
+    meaning: str
+    label: Label = Label.INTERNAL
+    better: Better = Better.LOWER
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A measured value of one spec.
+
+    ``low`` and ``high`` bound it with 95 % confidence (None: it is exact), ``basis`` says
+    how many records, cells or queries it rests on and whether they are a sample,
+    ``baseline`` what it would be in the case that ``against`` names.
+    """
+
+    spec: Spec
+    value: float
+    basis: str
+    low: float | None = None
+    high: float | None = None
+    baseline: float | None = None
+    against: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    sampled: bool = False
+
+    @property
+    def code(self) -> str:
+        """The measure's short name."""
+        return self.spec.code
+
+    @property
+    def excess(self) -> float | None:
+        """How far a share lies above its baseline, as a share of what was possible.
+
+        >>> from sherd.auditing.catalogue import CATALOGUE
+        >>> Measure(spec=CATALOGUE["linkage"], value=0.75, basis="", baseline=0.5).excess
+        0.5
+        """
+        if self.baseline is None or not self.baseline < 1:
+            return None
+        return (self.value - self.baseline) / (1 - self.baseline)
+
+    def as_data(self) -> dict[str, object]:
+        """The measure as plain data; numbers that are not finite become None."""
+        return {
+            "code": self.code,
+            "title": self.spec.title,
+            "side": self.spec.side.value,
+            "value": plain(self.value),
+            "low": plain(self.low),
+            "high": plain(self.high),
+            "confidence": None if self.low is None and self.high is None else 0.95,
+            "basis": self.basis,
+            "sampled": self.sampled,
+            "baseline": plain(self.baseline),
+            "against": self.against,
+            "better": self.spec.better.value,
+            "meaning": self.spec.meaning,
+            "label": self.spec.label.value,
+            "parts": {name: plain(part) for name, part in self.parts.items()},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skipped:
+    """A measure that was left out, and what it would have needed.
+
+    ``lacks`` is the one of the spec's ``needs`` that was not there.
+    """
+
+    spec: Spec
+    reason: str
+    lacks: str = ""
+
+    def as_data(self) -> dict[str, object]:
+        """The gap as plain data."""
+        return {"code": self.spec.code, "title": self.spec.title, "reason": self.reason}
+
+
+def plain(number: float | None) -> float | str | None:
+    """A number that JSON can hold: infinity becomes text, not-a-number nothing.
+
+    >>> plain(math.inf), plain(math.nan), plain(0.5)
+    ('infinite', None, 0.5)
+    """
+    if number is None or math.isnan(number):
+        return None
+    if math.isinf(number):
+        return "infinite" if number > 0 else "-infinite"
+    return float(number)

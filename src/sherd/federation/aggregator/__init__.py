@@ -1,0 +1,1 @@
+"""The aggregator: its folder, storage, service and the rounds it runs."""

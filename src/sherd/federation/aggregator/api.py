@@ -1,0 +1,372 @@
+"""The aggregator's service: HTTP endpoints over ``Aggregator``, by role.
+
+Owners prove who they are by signing a fresh number with the key they are enrolled with;
+operators and analysts have tokens. Where the channel shows certificates, an owner's must be
+its own. Errors carry a code and a public sentence and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Path, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from sherd import __version__
+from sherd.errors import OutsideError, PeerError, RefusedError, SherdError
+from sherd.federation.aggregator.round_work import KEPT_SECONDS, Aggregator
+from sherd.federation.aggregator.service import (
+    ANALYST,
+    OWNER,
+    AnOperator,
+    AnOwner,
+    Anybody,
+    Observed,
+    Served,
+    Service,
+    heard,
+    limited,
+    log,
+    refused,
+    service_of,
+    who,
+)
+from sherd.federation.protocol.joint_plan import Terms
+from sherd.federation.protocol.messages import CHUNK
+from sherd.federation.protocol.reasons import Reason, reason_of
+from sherd.federation.protocol.states import RoundState
+from sherd.federation.wire.client import session_text
+from sherd.federation.wire.envelope import MOST_BYTES, parse
+from sherd.federation.wire.exchange import (
+    MOST_REQUEST,
+    MOST_WAIT,
+    Answer,
+    Call,
+    Exchanged,
+    read_request,
+    write_response,
+)
+from sherd.federation.wire.signing_keys import fingerprint, verify
+from sherd.values import from_data
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from sherd.federation.aggregator.storage import Member
+
+CHALLENGE_SECONDS = 60
+SESSION_SECONDS = 3600
+MOST_JSON = 1 << 20
+
+_STATUS = {
+    Reason.MALFORMED: 400,
+    Reason.SIGNATURE: 403,
+    Reason.UNKNOWN_SENDER: 403,
+    Reason.WRONG_RECIPIENT: 403,
+    Reason.WRONG_ROUND: 404,
+    Reason.UNKNOWN_CHUNK: 404,
+    Reason.TOO_LARGE: 413,
+}
+
+Name = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+Hash = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+FileName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,120}$")]
+
+router = APIRouter(prefix="/v1")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Asked(_Strict):
+    """Who wants to open a session."""
+
+    name: str = Field(max_length=63)
+
+
+class Answered(_Strict):
+    """The signed answer to a challenge."""
+
+    name: str = Field(max_length=63)
+    nonce: str = Field(max_length=64)
+    signature: str = Field(max_length=128)
+
+
+class Seen(_Strict):
+    """The last message an owner has seen in each round, and how long it would wait."""
+
+    seen: dict[str, Annotated[int, Field(ge=0, le=2**31 - 1)]] = Field(
+        default_factory=dict, max_length=10_000
+    )
+    wait: float = Field(default=0.0, ge=0.0, le=MOST_WAIT)
+
+
+@router.get("/health")
+async def health() -> dict[str, str]:
+    """Whether the service runs."""
+    return {"status": "ok"}
+
+
+@router.get("/about")
+async def about(service: Served) -> dict[str, str]:
+    """Who this aggregator is."""
+    key = service.aggregator.key.public
+    return {
+        "name": service.aggregator.name,
+        "version": __version__,
+        "key": key,
+        "fingerprint": fingerprint(key),
+    }
+
+
+@router.post("/challenge")
+async def challenge(asked: Asked, service: Served) -> dict[str, str]:
+    """A fresh number to sign; given to anybody, so that names cannot be probed."""
+    store, nonce, now = service.aggregator.store, secrets.token_hex(32), service.aggregator.now()
+    member = await run_in_threadpool(store.member, asked.name)
+    if member is not None and member.role == OWNER:
+        expires = now + CHALLENGE_SECONDS
+        await run_in_threadpool(store.add_challenge, nonce, asked.name, now=now, expires=expires)
+    return {"nonce": nonce}
+
+
+@router.post("/session")
+async def session(answered: Answered, request: Request, service: Served) -> dict[str, Any]:
+    """A session for an owner that signed its challenge."""
+    aggregator, store = service.aggregator, service.aggregator.store
+    now = aggregator.now()
+    member = await run_in_threadpool(store.member, answered.name)
+    fresh = await run_in_threadpool(store.take_challenge, answered.nonce, answered.name, now=now)
+    text = session_text(aggregator.name, answered.name, answered.nonce)
+    known = fresh and member is not None and member.key is not None
+    if member is None or not known or not verify(member.key or "", text, answered.signature):
+        raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+    service.check_channel(request, member.name)
+    token, expires = secrets.token_urlsafe(32), now + SESSION_SECONDS
+    await run_in_threadpool(store.add_session, token, member.name, expires=expires)
+    return {"token": token, "expires": expires}
+
+
+@router.post("/inbox")
+async def inbox(body: Seen, member: AnOwner, service: Served) -> dict[str, list[str]]:
+    """Messages for an owner; waits for the first if asked to."""
+    found = await _await_messages(service, member.name, body.seen, body.wait)
+    return {"messages": [raw.decode("ascii") for raw in found]}
+
+
+async def _await_messages(
+    service: Service, name: str, seen: Mapping[str, int], wait: float
+) -> list[bytes]:
+    until = time.monotonic() + wait
+    store, since = service.aggregator.store, service.aggregator.now() - KEPT_SECONDS
+    with service.bell.listening(name) as event:
+        while True:
+            found = await run_in_threadpool(store.inbox, name, seen, since=since)
+            left = until - time.monotonic()
+            if found or left <= 0:
+                service.metrics.sent(len(found))
+                return found
+            # Another process of ours may have written: look now and then without a bell.
+            await heard(event, min(left, 2.0))
+
+
+@router.post("/exchange", response_class=Response)
+async def exchange(request: Request) -> Response:
+    """An owner's envelopes with what they announce, and the messages that came for it."""
+    service = service_of(request)
+    member = await who(request, service)
+    if member.role != OWNER:
+        raise refused(403, "this is not for your role")
+    call = read_request(await limited(request, MOST_REQUEST))
+    answers: tuple[Answer, ...] = ()
+    if call.parcels:
+        answers = await run_in_threadpool(_take_parcels, service.aggregator, member, call)
+        service.metrics.received(sum(answer.reason is None for answer in answers))
+    found: list[bytes] = []
+    if call.seen is not None:
+        unfinished = any(answer.reason or answer.wanted for answer in answers)
+        wait = 0.0 if unfinished else call.wait
+        found = await _await_messages(service, member.name, call.seen, wait)
+    body = write_response(Exchanged(answers=answers, messages=tuple(found)))
+    return Response(body, media_type="application/octet-stream")
+
+
+def _take_parcels(aggregator: Aggregator, owner: Member, call: Call) -> tuple[Answer, ...]:
+    answers = []
+    for parcel in call.parcels:
+        try:
+            wanted = aggregator.receive(
+                owner.name, parcel.round, parcel.raw, parcel.chunks, member=owner
+            )
+            answers.append(Answer(wanted=tuple(wanted)))
+        except PeerError as error:
+            answers.append(Answer(reason=reason_of(error.reason) or Reason.UNEXPECTED))
+    return tuple(answers)
+
+
+@router.post("/rounds/{round_id}/messages")
+async def message(
+    round_id: Name, request: Request, member: AnOwner, service: Served
+) -> dict[str, list[str]]:
+    """An owner's signed envelope; the answer lists the chunks that are still missing."""
+    raw = await limited(request, MOST_BYTES)
+    wanted = await run_in_threadpool(service.aggregator.receive, member.name, round_id, raw)
+    service.metrics.received(1)
+    return {"wanted": wanted}
+
+
+@router.put("/rounds/{round_id}/chunks/{sha256}")
+async def put_chunk(
+    round_id: Name, sha256: Hash, request: Request, member: AnOwner, service: Served
+) -> dict[str, str]:
+    """A chunk that the owner announced."""
+    data = await limited(request, CHUNK)
+    await run_in_threadpool(service.aggregator.put_chunk, member.name, round_id, sha256, data)
+    return {"status": "ok"}
+
+
+@router.get("/rounds/{round_id}/chunks/{sha256}")
+async def get_chunk(round_id: Name, sha256: Hash, member: AnOwner, service: Served) -> Response:
+    """A chunk of a message to this owner."""
+    store = service.aggregator.store
+    data = await run_in_threadpool(store.granted_chunk, round_id, member.name, sha256)
+    if data is None:
+        raise PeerError(Reason.UNKNOWN_CHUNK.words, reason=Reason.UNKNOWN_CHUNK)
+    return Response(data, media_type="application/octet-stream")
+
+
+@router.get("/rounds")
+async def rounds(member: Anybody, service: Served) -> dict[str, list[dict[str, Any]]]:
+    """Rounds: all for an operator, its own for an owner, released ones for an analyst."""
+    return {"rounds": await run_in_threadpool(_rounds_for, service.aggregator, member)}
+
+
+@router.post("/rounds", status_code=201)
+async def open_round(request: Request, _member: AnOperator, service: Served) -> dict[str, str]:
+    """Open a round by its terms."""
+    terms = from_data(Terms, parse(await limited(request, MOST_JSON)))
+    await run_in_threadpool(service.aggregator.open_round, terms)
+    return {"round": terms.round}
+
+
+@router.post("/rounds/{round_id}/abort")
+async def abort(round_id: Name, _member: AnOperator, service: Served) -> dict[str, str]:
+    """End a round without a release."""
+    await run_in_threadpool(service.aggregator.abort, round_id)
+    return {"status": "aborted"}
+
+
+@router.get("/rounds/{round_id}/release/{name}")
+async def release_file(
+    round_id: Name, name: FileName, member: Anybody, service: Served
+) -> Response:
+    """A file of a release: for analysts, operators, and the owners that took part."""
+    data = await run_in_threadpool(service.aggregator.store.round, round_id)
+    stranger = data is None or (member.role == OWNER and member.name not in data.keys)
+    if data is None or stranger or data.state is not RoundState.RELEASED:
+        raise refused(404, "there is no such release for you")
+    path = await run_in_threadpool(_released_file, service.aggregator, round_id, name)
+    if path is None:
+        raise refused(404, "the release has no such file")
+    return FileResponse(path, media_type="application/octet-stream")
+
+
+@router.get("/metrics")
+async def show_metrics(_member: AnOperator, service: Served) -> Response:
+    """Counts and times, in the text format of Prometheus; no data and no names."""
+    counts = await run_in_threadpool(service.aggregator.store.counts)
+    return Response(service.metrics.text(counts), media_type="text/plain; version=0.0.4")
+
+
+def _rounds_for(aggregator: Aggregator, member: Member) -> list[dict[str, Any]]:
+    found = []
+    for each in aggregator.store.rounds():
+        if member.role == ANALYST and each.state != RoundState.RELEASED.value:
+            continue
+        if member.role == OWNER:
+            data = aggregator.store.round(each.id)
+            if data is None or member.name not in data.keys:
+                continue
+        found.append({"round": each.id, "state": each.state, "deadline": each.deadline})
+    return found
+
+
+def _released_file(aggregator: Aggregator, round_id: str, name: str) -> str | None:
+    """The path of a file that the release's manifest lists, or of the manifest."""
+    from sherd.release.bundle import MANIFEST, read_manifest
+
+    folder = aggregator.folder(round_id)
+    if name != MANIFEST and name not in read_manifest(folder)["files"]:
+        return None
+    path = folder / name
+    return str(path) if path.is_file() else None
+
+
+def _error(status: int, code: str, what: str, reason: Reason | None = None) -> JSONResponse:
+    body = {"code": code, "what": what, "reason": None if reason is None else reason.value}
+    return JSONResponse({"error": body}, status_code=status)
+
+
+def _peer_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, PeerError)
+    reason = reason_of(error.reason) or Reason.UNEXPECTED
+    return _error(_STATUS.get(reason, 409), error.code, reason.words, reason)
+
+
+def _our_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, SherdError)
+    if isinstance(error, OutsideError):
+        log.error("request failed", extra={"code": error.code})
+        return _error(503, error.code, "the aggregator has a problem; try again later")
+    return _error(403 if isinstance(error, RefusedError) else 400, error.code, error.what)
+
+
+def _invalid(_request: Request, _problem: Exception) -> JSONResponse:
+    return _error(400, "malformed", Reason.MALFORMED.words, Reason.MALFORMED)
+
+
+def _http_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return _error(error.status_code, "http", str(error.detail))
+
+
+def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool = True) -> FastAPI:
+    """The service; with ``certificates``, an owner's channel must show its own certificate."""
+    service = Service(aggregator, certificates=certificates)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        service.bell.start()
+        thread = threading.Thread(target=service.work, name="sherd-work", daemon=True)
+        if worker:
+            thread.start()
+        yield
+        service.stop()
+        if worker:
+            await run_in_threadpool(thread.join, 10.0)
+
+    app = FastAPI(
+        title="Sherd aggregator",
+        version=__version__,
+        description="Joint releases by several owners and one aggregator.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.service = service
+    app.add_middleware(Observed)
+    app.add_exception_handler(PeerError, _peer_error)
+    app.add_exception_handler(SherdError, _our_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.include_router(router)
+    return app

@@ -1,0 +1,378 @@
+"""The aggregator's work, between the protocol machine, the storage and the release.
+
+Every call is safe to repeat: a message that is known is acknowledged again, a chunk that is
+there is there, linking and assembling begin anew after a crash and end in one release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import PeerError, SherdError, UsageError, VerificationError
+from sherd.federation.aggregator.assembly import assemble
+from sherd.federation.aggregator.batching import Together
+from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
+from sherd.federation.protocol.joint_plan import Kind
+from sherd.federation.protocol.knowledge import RoundData
+from sherd.federation.protocol.linkage import check_pseudonyms, intersection, overlap
+from sherd.federation.protocol.messages import CHUNK, Delivery, Message, attachments
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.round_machine import Round, RoundTask
+from sherd.federation.protocol.states import RoundState
+from sherd.federation.wire.arrow_stream import read_table
+from sherd.federation.wire.chunks import check_chunk, describe, gather
+from sherd.federation.wire.envelope import open_envelope, seal
+from sherd.federation.wire.failpoints import reach
+from sherd.federation.wire.signing_keys import SigningKey, verify_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from sherd.federation.protocol.joint_plan import Terms
+    from sherd.federation.protocol.messages import Attachment
+
+KEPT_SECONDS = 7 * 24 * 3600
+"""How long after its deadline a round's messages can still be fetched."""
+
+Listener = Callable[[frozenset[str]], None]
+
+
+@dataclass(kw_only=True)
+class _Incoming:
+    """A message that came, with its sender's key now and what it brought; then its answer."""
+
+    message: Message
+    key: str | None
+    given: Mapping[str, bytes]
+    wanted: list[str] = field(default_factory=list)
+    error: PeerError | None = None
+
+
+class Aggregator:
+    """One aggregator: its name, its key, its storage and its folder of releases."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        key: SigningKey,
+        store: Store,
+        releases: Path,
+        clock: Callable[[], float] = time.time,
+        listener: Listener = lambda _recipients: None,
+    ) -> None:
+        self.name = name
+        self.key = key
+        self.store = store
+        self.releases = releases
+        self._clock = clock
+        self._together = Together(self._take)
+        self.listener = listener
+        """Told who got a message, or nobody where only a round's state may have changed."""
+
+    def now(self) -> int:
+        """The time in whole seconds."""
+        return int(self._clock())
+
+    def open_round(self, terms: Terms) -> None:
+        """Begin a round: invite every owner."""
+        if terms.aggregator != self.name:
+            raise UsageError("the terms are another aggregator's", got=repr(terms.aggregator))
+        if terms.deadline <= self.now():
+            raise UsageError("the deadline has passed already")
+        keys = {}
+        for owner in terms.owners:
+            member = self.store.member(owner)
+            if member is None or member.role != "owner" or member.key is None:
+                raise UsageError(
+                    "an owner is not enrolled",
+                    got=repr(owner),
+                    do="enrol it with `sherd aggregator enrol`",
+                )
+            keys[owner] = member.key
+        machine = self._machine(RoundData(terms=terms, aggregator_key=self.key.public, keys=keys))
+        sent = self._seal(machine, machine.open())
+        self.store.add_round(machine.data, now=self.now(), sent=sent)
+        self.listener(frozenset(terms.owners))
+
+    def _machine(self, data: RoundData) -> Round:
+        return Round(data, verify=verify_plan)
+
+    def _seal(self, machine: Round, messages: list[Message]) -> list[Sent]:
+        return [
+            Sent(
+                recipient=message.recipient,
+                sequence=message.sequence,
+                raw=seal(message, self.key, expires=machine.data.terms.deadline),
+                chunks=tuple(c for a in attachments(message.body).values() for c in a.chunks),
+            )
+            for message in messages
+        ]
+
+    def _keep(self, work: RoundWork, machine: Round, messages: list[Message]) -> frozenset[str]:
+        """Write down what the round knows and sends; who gets something."""
+        work.save(self._seal(machine, messages), now=self.now())
+        if machine.ended:
+            work.purge()
+        return frozenset(message.recipient for message in messages)
+
+    # what owners send
+
+    def receive(
+        self,
+        owner: str,
+        round_id: str,
+        raw: bytes,
+        chunks: Sequence[bytes] = (),
+        *,
+        member: Member | None = None,
+    ) -> list[str]:
+        """Take an envelope of an owner and chunks it announces; those that have not come."""
+        known = member or self.store.member(owner)
+        message = open_envelope(
+            raw,
+            key_of=lambda sender: known.key if known and sender == owner else None,
+            recipient=self.name,
+            now=self.now(),
+        )
+        if message.sender != owner or message.round != round_id:
+            raise PeerError(Reason.WRONG_ROUND.words, reason=Reason.WRONG_ROUND)
+        given = {hashlib.sha256(chunk).hexdigest(): chunk for chunk in chunks}
+        job = _Incoming(message=message, key=known.key if known else None, given=given)
+        self._together.do(round_id, job)
+        if job.error is None:
+            return job.wanted
+        if job.error.reason is Reason.LATE:
+            self.tick(round_id)
+        raise job.error
+
+    def _take(self, round_id: str, jobs: list[_Incoming]) -> None:
+        """Messages for one round in one transaction; a refused one changes nothing."""
+        told: frozenset[str] = frozenset()
+        with self.store.working(round_id) as work:
+            if work is None:
+                for job in jobs:
+                    job.error = _no_round()
+                return
+            machine, messages, changed = self._machine(work.data), list[Message](), False
+            for job in jobs:
+                try:
+                    if self._is_new(work, job):
+                        reach("aggregator.received")
+                        messages += self._accept(work, machine, job)
+                        changed = True
+                    job.wanted = self._wanted(work, job.message)
+                except PeerError as error:
+                    job.error = error
+            if changed:
+                told = self._keep(work, machine, messages)
+        reach("aggregator.stored")
+        if changed:
+            self.listener(told)
+
+    def _is_new(self, work: RoundWork, job: _Incoming) -> bool:
+        """Whether a message has not come before; refuses whose it is not, and another's number."""
+        owner = job.message.sender
+        if owner not in work.data.keys:
+            raise _no_round()
+        # The key a round began with counts, while the owner is still enrolled with it.
+        if job.key != work.data.keys[owner]:
+            raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+        known = work.known_message(owner, job.message.sequence)
+        if known is not None and known != hashlib.sha256(job.message.raw.encode()).hexdigest():
+            raise PeerError(Reason.SEQUENCE_REUSED.words, reason=Reason.SEQUENCE_REUSED)
+        return known is None
+
+    def _wanted(self, work: RoundWork, message: Message) -> list[str]:
+        announces = bool(attachments(message.body))
+        return work.wanted(message.sender, message.sequence) if announces else []
+
+    def _accept(self, work: RoundWork, machine: Round, job: _Incoming) -> list[Message]:
+        message = job.message
+        if machine.may_complete(message):
+            machine.data.heads = work.heads(machine.data.keys)
+        messages = machine.receive(message, now=self.now())
+        bulk = attachments(message.body).values()
+        chunks = [sha256 for each in bulk for sha256 in each.chunks]
+        raw = message.raw.encode("ascii")
+        completed = work.add_message(
+            message.sender, message.sequence, raw, chunks, given=job.given, now=self.now()
+        )
+        if job.given:
+            reach("aggregator.chunk")
+        if isinstance(message.body, Delivery):
+            work.set_head(message.sender, message.body.head, now=self.now())
+        if bulk and not self._wanted(work, message):
+            completed.append((message.sender, message.sequence))
+        for sender, sequence in completed:
+            messages += machine.attached(sender, sequence)
+        return messages
+
+    def put_chunk(self, owner: str, round_id: str, sha256: str, data: bytes) -> None:
+        """Take a chunk that the owner announced."""
+        check_chunk(sha256, data)
+        with self.store.working(round_id) as work:
+            if work is None or owner not in work.data.keys:
+                raise _no_round()
+            completed = work.put_chunk(owner, sha256, data)
+            if completed is None:
+                raise PeerError(Reason.UNKNOWN_CHUNK.words, reason=Reason.UNKNOWN_CHUNK)
+            machine = self._machine(work.data)
+            messages, told = [], frozenset[str]()
+            for sender, sequence in completed:
+                messages += machine.attached(sender, sequence)
+            if completed:
+                told = self._keep(work, machine, messages)
+            else:
+                work.unchanged = True
+            reach("aggregator.chunk")
+        self.listener(told)
+
+    # what the aggregator does by itself
+
+    def tick(self, round_id: str) -> None:
+        """Let a round notice its deadline."""
+        if not self.store.is_overdue(round_id, self.now()):
+            return
+        told: frozenset[str] = frozenset()
+        with self.store.working(round_id) as work:
+            assert work is not None
+            machine = self._machine(work.data)
+            before = machine.state
+            messages = machine.tick(self.now())
+            if messages or machine.state is not before:
+                told = self._keep(work, machine, messages)
+        self.listener(told)
+
+    def abort(self, round_id: str, reason: Reason = Reason.STOPPED, *details: str) -> None:
+        """End a round without a release."""
+        with self.store.working(round_id) as work:
+            if work is None:
+                raise _no_round()
+            machine = self._machine(work.data)
+            told = self._keep(work, machine, machine.fail(reason, details))
+        self.listener(told)
+
+    def work(self) -> list[str]:
+        """Do what waits to be done in any round: deadlines, linking, assembling."""
+        done = []
+        for round_id in self.store.open_rounds():
+            self.tick(round_id)
+            if not self.store.may_have_task(round_id):
+                continue
+            data = self.store.round(round_id)
+            task = None if data is None else self._machine(data).task
+            if data is None or task is None:
+                continue
+            if task is RoundTask.LINK:
+                self._link(round_id, data)
+            else:
+                self._assemble(round_id, data)
+            done.append(round_id)
+        return done
+
+    def _bulk(self, round_id: str, attachment: Attachment) -> bytes:
+        def chunk(sha256: str) -> bytes:
+            found = self.store.chunk(round_id, sha256)
+            if found is None:
+                raise VerificationError("a chunk that was received is gone")
+            return found
+
+        return gather(attachment, chunk)
+
+    def _link(self, round_id: str, data: RoundData) -> None:
+        lists = []
+        assert data.plan is not None
+        for owner, attachment in data.pseudonyms.items():
+            found = self._bulk(round_id, attachment)
+            try:
+                check_pseudonyms(found, attachment.size // 32)
+            except PeerError:
+                what = f"the pseudonyms of {owner} are not valid"
+                self.abort(round_id, Reason.VERIFICATION, what)
+                return
+            lists.append(found)
+        vertical = data.terms.kind is Kind.VERTICAL
+        common = intersection(lists) if vertical else b""
+        attachment = describe(common)
+        pieces = [common[start : start + CHUNK] for start in range(0, len(common), CHUNK)]
+        with self.store.working(round_id) as work:
+            assert work is not None
+            machine = self._machine(work.data)
+            if machine.task is not RoundTask.LINK:
+                return
+            machine.data.heads = work.heads(machine.data.keys)
+            messages = machine.linked(
+                overlap=0 if vertical else overlap(lists),
+                count=len(common) // 32,
+                common=attachment if vertical else None,
+            )
+            work.add_bulk(dict(zip(attachment.chunks, pieces, strict=True)))
+            told = self._keep(work, machine, messages)
+            reach("aggregator.linking")
+        reach("aggregator.linked")
+        self.listener(told)
+
+    def folder(self, round_id: str) -> Path:
+        """Where a round's release is."""
+        return self.releases / round_id
+
+    def _assemble(self, round_id: str, data: RoundData) -> None:
+        folder = self.folder(round_id)
+        try:
+            manifest = self._published(folder, data) or self._publish(round_id, folder, data)
+        except (PeerError, VerificationError) as error:
+            self.abort(round_id, Reason.VERIFICATION, error.what)
+            return
+        with self.store.working(round_id) as work:
+            assert work is not None
+            machine = self._machine(work.data)
+            if machine.state is not RoundState.ASSEMBLING:
+                return
+            told = self._keep(work, machine, machine.assembled(manifest))
+        reach("aggregator.released")
+        self.listener(told)
+
+    def _published(self, folder: Path, data: RoundData) -> str | None:
+        """The manifest's hash if an earlier run published this very release and then died."""
+        from sherd.release.bundle import MANIFEST, digest, read_manifest
+
+        if not folder.exists():
+            return None
+        found: dict[str, Any] = read_manifest(folder)
+        assert data.plan is not None
+        if found.get("joint", {}).get("plan_hash") != data.plan.hash:
+            raise VerificationError("another release is in the round's place")
+        return digest(folder / MANIFEST)
+
+    def _publish(self, round_id: str, folder: Path, data: RoundData) -> str:
+        deliveries = {}
+        for owner, delivery in data.deliveries.items():
+            deliveries[owner] = {
+                name.removesuffix(".arrows"): read_table(self._bulk(round_id, attachment))
+                for name, attachment in delivery.files.items()
+            }
+        try:
+            release = assemble(data, deliveries)
+        except (VerificationError, PeerError):
+            raise
+        except SherdError as error:
+            raise VerificationError(error.what) from None
+        self.releases.mkdir(parents=True, exist_ok=True)
+        for left in self.releases.glob(f".{round_id}.staged-*"):
+            shutil.rmtree(left, ignore_errors=True)  # by a run that died before it published
+        staged = release.stage(folder)
+        reach("aggregator.staged")
+        staged.publish()
+        reach("aggregator.published")
+        return staged.artefact
+
+
+def _no_round() -> PeerError:
+    return PeerError("there is no such round for you", reason=Reason.WRONG_ROUND)

@@ -1,0 +1,199 @@
+"""What every endpoint needs: the aggregator, who asks, and the bell for those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+
+from sherd.errors import PeerError, SherdError
+from sherd.federation.aggregator.metrics import Metrics
+from sherd.federation.aggregator.storage import Member
+from sherd.federation.protocol.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from sherd.federation.aggregator.round_work import Aggregator
+
+OWNER, OPERATOR, ANALYST = "owner", "operator", "analyst"
+
+log = logging.getLogger("sherd.aggregator")
+
+
+class Bell:
+    """Wakes those who wait for messages; rung from any thread."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self.work = threading.Event()
+
+    def start(self) -> None:
+        """Remember the loop that waits."""
+        self._loop = asyncio.get_running_loop()
+
+    def ring(self, names: frozenset[str]) -> None:
+        """Something was sent to these, or there may be work."""
+        self.work.set()
+        if self._loop is not None and names and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake, names)
+
+    def _wake(self, names: frozenset[str]) -> None:
+        for name in names:
+            for event in self._waiting.get(name, ()):
+                event.set()
+
+    @contextlib.contextmanager
+    def listening(self, name: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever something is sent to somebody.
+
+        Whoever listens before looking misses nothing that comes after.
+        """
+        event = asyncio.Event()
+        self._waiting.setdefault(name, set()).add(event)
+        try:
+            yield event
+        finally:
+            self._waiting[name].discard(event)
+            if not self._waiting[name]:
+                del self._waiting[name]
+
+
+async def heard(event: asyncio.Event, seconds: float) -> None:
+    """Wait until the bell was rung, at most so long."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    event.clear()
+
+
+class Service:
+    """The aggregator behind the endpoints, and the thread that links and assembles.
+
+    With ``certificates``, an owner's channel must show its own certificate.
+    """
+
+    def __init__(self, aggregator: Aggregator, *, certificates: bool) -> None:
+        self.aggregator = aggregator
+        self.certificates = certificates
+        self.bell = Bell()
+        self.metrics = Metrics()
+        self._stopping = threading.Event()
+        aggregator.listener = self.bell.ring
+
+    def work(self) -> None:
+        """Do the aggregator's own work until told to stop."""
+        while not self._stopping.is_set():
+            self.bell.work.wait(1.0)
+            self.bell.work.clear()
+            try:
+                self.aggregator.work()
+            except SherdError as error:
+                log.error("work failed", extra={"code": error.code})
+            except Exception as error:
+                log.error("work failed", extra={"code": type(error).__name__})
+
+    def stop(self) -> None:
+        """Tell the worker to stop."""
+        self._stopping.set()
+        self.bell.work.set()
+
+    def check_channel(self, request: Request, name: str) -> None:
+        """Refuse an owner whose channel shows no certificate, or another's."""
+        if self.certificates and request.scope.get("sherd.peer") != name:
+            raise refused(403, "the certificate is not this owner's")
+
+
+def service_of(request: Request) -> Service:
+    """The service a request was made to."""
+    found = request.app.state.service
+    assert isinstance(found, Service)
+    return found
+
+
+Served = Annotated[Service, Depends(service_of)]
+
+
+def refused(status: int, what: str) -> HTTPException:
+    """The error for somebody who may not do this."""
+    return HTTPException(status_code=status, detail=what)
+
+
+async def who(request: Request, service: Served) -> Member:
+    """Whose request this is."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    member = None
+    if scheme == "Bearer" and 0 < len(token) <= 200:
+        store, now = service.aggregator.store, service.aggregator.now()
+        member = await run_in_threadpool(store.member_of_token, token, now)
+    if member is None:
+        raise refused(401, "log in first")
+    if member.role == OWNER:
+        service.check_channel(request, member.name)
+    return member
+
+
+def only(role: str) -> Any:
+    """A dependency that lets one role pass."""
+
+    async def check(member: Annotated[Member, Depends(who)]) -> Member:
+        if member.role != role:
+            raise refused(403, "this is not for your role")
+        return member
+
+    return Depends(check)
+
+
+Anybody = Annotated[Member, Depends(who)]
+AnOwner = Annotated[Member, only(OWNER)]
+AnOperator = Annotated[Member, only(OPERATOR)]
+
+
+async def limited(request: Request, most: int) -> bytes:
+    """A request's body, refused as soon as it is larger than allowed."""
+    data = bytearray()
+    async for part in request.stream():
+        data += part
+        if len(data) > most:
+            raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+    return bytes(data)
+
+
+class Observed:
+    """Counts and logs requests by their route, and forbids keeping the answers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 500
+
+        async def observed(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Content-Type-Options"] = "nosniff"
+                headers["Cache-Control"] = "no-store"
+            await send(message)
+
+        await self.app(scope, receive, observed)
+        path = getattr(scope.get("route"), "path", "other")
+        seconds = time.perf_counter() - began
+        scope["app"].state.service.metrics.count(path, status, seconds)
+        shown = {"path": path, "status": status, "milliseconds": round(seconds * 1e3, 1)}
+        log.info("request", extra=shown)

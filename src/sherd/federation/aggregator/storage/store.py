@@ -1,0 +1,303 @@
+"""The aggregator's storage: rounds under a lock, messages, chunks and who may do what.
+
+One conformance suite runs over this class with SQLite and with PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import bindparam, delete, func, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from sherd.errors import StorageError, UsageError
+from sherd.federation.aggregator.storage import database
+from sherd.federation.aggregator.storage.tables import (
+    CHALLENGES,
+    CHUNKS,
+    GRANTS,
+    MEMBERS,
+    MESSAGES,
+    ROUNDS,
+    SESSIONS,
+)
+from sherd.federation.aggregator.storage.work import RoundWork, Sent, write_sent
+from sherd.federation.protocol.knowledge import RoundData
+from sherd.federation.protocol.states import ROUND_ENDS, RoundState
+from sherd.values import canonical_text, from_data
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+def token_hash(token: str) -> str:
+    """What is kept of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """Somebody who may use the service."""
+
+    name: str
+    role: str
+    key: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundSummary:
+    """A round in a list."""
+
+    id: str
+    state: str
+    opened: int
+    deadline: int
+
+
+# Statements are put together once: doing so takes longer than running them.
+_MEMBER = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
+_BY_NAME = select(*_MEMBER).where(MEMBERS.c.name == bindparam("name"))
+_BY_TOKEN = select(*_MEMBER).where(MEMBERS.c.token_sha256 == bindparam("hashed"))
+_BY_SESSION = (
+    select(*_MEMBER)
+    .join(SESSIONS, SESSIONS.c.name == MEMBERS.c.name)
+    .where(SESSIONS.c.token_sha256 == bindparam("hashed"), SESSIONS.c.expires >= bindparam("now"))
+)
+_LOCKED = select(ROUNDS.c.data).where(ROUNDS.c.id == bindparam("id")).with_for_update()
+_NEWEST = (
+    select(MESSAGES.c.round, func.max(MESSAGES.c.sequence))
+    .join(ROUNDS, ROUNDS.c.id == MESSAGES.c.round)
+    .where(MESSAGES.c.recipient == bindparam("reader"), ROUNDS.c.deadline >= bindparam("since"))
+    .group_by(MESSAGES.c.round)
+)
+_FRESH = (
+    select(MESSAGES.c.raw)
+    .where(
+        MESSAGES.c.recipient == bindparam("reader"),
+        MESSAGES.c.round == bindparam("round"),
+        MESSAGES.c.sequence > bindparam("known"),
+    )
+    .order_by(MESSAGES.c.sequence)
+)
+
+
+class Store:
+    """One aggregator's database."""
+
+    def __init__(self, address: str) -> None:
+        self._engine = database.open_engine(address)
+        # The last round worked on, so that a round of many owners is not read back for every
+        # message; used only where the text in the database is still the same.
+        self._last: dict[str, tuple[str, RoundData]] = {}
+
+    def migrate(self) -> None:
+        """Bring the tables up to date."""
+        database.migrate(self._engine)
+
+    def check(self) -> None:
+        """Refuse tables of another version."""
+        found, wanted = database.current_revision(self._engine), database.REVISION
+        if found != wanted:
+            raise StorageError(
+                "the database is of another version",
+                must=f"at revision {wanted}",
+                got=str(found),
+                do="run `sherd aggregator init --upgrade`",
+            )
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._engine.dispose()
+
+    # members, challenges and sessions
+
+    def add_member(
+        self, name: str, role: str, *, now: int, key: str | None = None, token: str | None = None
+    ) -> None:
+        """Add an owner, an analyst or an operator; a name is given once."""
+        row = {
+            "name": name,
+            "role": role,
+            "key": key,
+            "token_sha256": None if token is None else token_hash(token),
+            "added": now,
+        }
+        taken = False
+        with database.writing(self._engine) as db:
+            taken = (
+                db.execute(select(MEMBERS.c.name).where(MEMBERS.c.name == name)).first() is not None
+            )
+            if not taken:
+                db.execute(insert(MEMBERS).values(row))
+        if taken:
+            raise UsageError("the name is taken", got=repr(name), do="choose another")
+
+    def remove_member(self, name: str) -> bool:
+        """Take somebody's access away; whether there was any."""
+        with database.writing(self._engine) as db:
+            db.execute(delete(SESSIONS).where(SESSIONS.c.name == name))
+            return bool(db.execute(delete(MEMBERS).where(MEMBERS.c.name == name)).rowcount)
+
+    def members(self) -> list[Member]:
+        """Everybody, by name."""
+        columns = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
+        with database.reading(self._engine) as db:
+            rows = db.execute(select(*columns).order_by(MEMBERS.c.name)).all()
+        return [Member(name=name, role=role, key=key) for name, role, key in rows]
+
+    def member(self, name: str) -> Member | None:
+        """Somebody by name."""
+        with database.reading(self._engine) as db:
+            row = db.execute(_BY_NAME, {"name": name}).first()
+        return None if row is None else Member(name=row[0], role=row[1], key=row[2])
+
+    def member_of_token(self, token: str, now: int) -> Member | None:
+        """Whose token this is: a lasting one, or that of a session that has not expired."""
+        given = {"hashed": token_hash(token), "now": now}
+        with database.reading(self._engine) as db:
+            for found in (_BY_SESSION, _BY_TOKEN):
+                row = db.execute(found, given).first()
+                if row is not None:
+                    return Member(name=row[0], role=row[1], key=row[2])
+        return None
+
+    def add_challenge(self, nonce: str, name: str, *, now: int, expires: int) -> None:
+        """Keep a challenge until it is answered or expires; old ones are thrown away."""
+        with database.writing(self._engine) as db:
+            db.execute(delete(CHALLENGES).where(CHALLENGES.c.expires < now))
+            db.execute(delete(SESSIONS).where(SESSIONS.c.expires < now))
+            db.execute(insert(CHALLENGES).values(nonce=nonce, name=name, expires=expires))
+
+    def take_challenge(self, nonce: str, name: str, *, now: int) -> bool:
+        """Whether the challenge was that name's and is fresh; it is used up either way."""
+        mine = (CHALLENGES.c.nonce == nonce, CHALLENGES.c.name == name)
+        with database.writing(self._engine) as db:
+            row = db.execute(select(CHALLENGES.c.expires).where(*mine)).first()
+            db.execute(delete(CHALLENGES).where(*mine))
+        return row is not None and row[0] >= now
+
+    def add_session(self, token: str, name: str, *, expires: int) -> None:
+        """Open a session."""
+        with database.writing(self._engine) as db:
+            row = {"token_sha256": token_hash(token), "name": name, "expires": expires}
+            db.execute(insert(SESSIONS).values(row))
+
+    # rounds
+
+    def add_round(self, data: RoundData, *, now: int, sent: Iterable[Sent]) -> None:
+        """Keep a new round with its invitations."""
+        taken = False
+        with database.writing(self._engine) as db:
+            row = {
+                "id": data.terms.round,
+                "state": data.state.value,
+                "data": canonical_text(data),
+                "opened": now,
+                "deadline": data.terms.deadline,
+            }
+            try:
+                db.execute(insert(ROUNDS).values(row))
+                write_sent(db, data.terms.round, data.terms.aggregator, sent, now)
+            except IntegrityError:
+                taken = True
+                db.rollback()
+        if taken:
+            raise UsageError(
+                "there is such a round already", got=repr(data.terms.round), do="name it otherwise"
+            )
+
+    def rounds(self) -> list[RoundSummary]:
+        """Every round, newest last."""
+        columns = (ROUNDS.c.id, ROUNDS.c.state, ROUNDS.c.opened, ROUNDS.c.deadline)
+        with database.reading(self._engine) as db:
+            rows = db.execute(select(*columns).order_by(ROUNDS.c.opened, ROUNDS.c.id)).all()
+        return [RoundSummary(id=i, state=s, opened=o, deadline=d) for i, s, o, d in rows]
+
+    def open_rounds(self) -> list[str]:
+        """The rounds that have not ended."""
+        ends = [state.value for state in ROUND_ENDS]
+        found = select(ROUNDS.c.id).where(ROUNDS.c.state.not_in(ends)).order_by(ROUNDS.c.opened)
+        with database.reading(self._engine) as db:
+            return [row[0] for row in db.execute(found)]
+
+    def is_overdue(self, id: str, now: int) -> bool:  # noqa: A002
+        """Whether a round has not ended although its deadline has passed."""
+        ends = [state.value for state in ROUND_ENDS]
+        late = (ROUNDS.c.id == id, ROUNDS.c.deadline < now, ROUNDS.c.state.not_in(ends))
+        with database.reading(self._engine) as db:
+            return db.execute(select(ROUNDS.c.id).where(*late)).first() is not None
+
+    def may_have_task(self, id: str) -> bool:  # noqa: A002
+        """Whether a round is in a state in which something can wait to be computed."""
+        states = [RoundState.LINKING.value, RoundState.ASSEMBLING.value]
+        found = (ROUNDS.c.id == id, ROUNDS.c.state.in_(states))
+        with database.reading(self._engine) as db:
+            return db.execute(select(ROUNDS.c.id).where(*found)).first() is not None
+
+    def round(self, id: str) -> RoundData | None:  # noqa: A002
+        """What is known of a round; None where there is none."""
+        with database.reading(self._engine) as db:
+            row = db.execute(select(ROUNDS.c.data).where(ROUNDS.c.id == id)).first()
+        return None if row is None else from_data(RoundData, json.loads(row[0]))
+
+    @contextlib.contextmanager
+    def working(self, id: str) -> Iterator[RoundWork | None]:  # noqa: A002
+        """A round under its lock; what the block does is kept whole or not at all."""
+        with database.writing(self._engine) as db:
+            row = db.execute(_LOCKED, {"id": id}).first()
+            if row is None:
+                yield None
+                return
+            known, data = self._last.pop(id, ("", None))
+            if data is None or known != row[0]:
+                data = from_data(RoundData, json.loads(row[0]))
+            work = RoundWork(db, data)
+            yield work
+        written = row[0] if work.unchanged else work.saved
+        if written is not None:
+            self._last = {id: (written, work.data)}
+
+    # messages and chunks, to be read
+
+    def inbox(
+        self, reader: str, seen: Mapping[str, int], *, since: int = 0, most: int = 100
+    ) -> list[bytes]:
+        """Envelopes for somebody that they have not seen, by round and in order.
+
+        Rounds whose deadline was before ``since`` are left out.
+        """
+        found: list[bytes] = []
+        with database.reading(self._engine) as db:
+            newest = db.execute(_NEWEST, {"reader": reader, "since": since})
+            for name, last in sorted(tuple(row) for row in newest):
+                known = seen.get(name, 0)
+                if last > known and len(found) < most:
+                    which = {"reader": reader, "round": name, "known": known}
+                    found += [bytes(row[0]) for row in db.execute(_FRESH, which)]
+        return found
+
+    def granted_chunk(self, round: str, reader: str, sha256: str) -> bytes | None:  # noqa: A002
+        """A chunk that somebody may read; None where there is none or they may not."""
+        grant = (GRANTS.c.round == round, GRANTS.c.reader == reader, GRANTS.c.sha256 == sha256)
+        with database.reading(self._engine) as db:
+            if db.execute(select(GRANTS.c.sha256).where(*grant)).first() is None:
+                return None
+        return self.chunk(round, sha256)
+
+    def chunk(self, round: str, sha256: str) -> bytes | None:  # noqa: A002
+        """A chunk, whoever asks."""
+        where = (CHUNKS.c.round == round, CHUNKS.c.sha256 == sha256)
+        with database.reading(self._engine) as db:
+            row = db.execute(select(CHUNKS.c.data).where(*where)).first()
+        return None if row is None else bytes(row[0])
+
+    def counts(self) -> dict[str, int]:
+        """How many rounds are in each state."""
+        found: dict[str, int] = {}
+        for each in self.rounds():
+            found[each.state] = found.get(each.state, 0) + 1
+        return found

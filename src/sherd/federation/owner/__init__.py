@@ -1,0 +1,1 @@
+"""An owner in joint rounds: its folder, policy, journal and agent."""

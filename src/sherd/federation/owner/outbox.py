@@ -1,0 +1,318 @@
+"""The owner's outbox: protected artefacts that are paid for, found again and sent.
+
+An artefact is a release bundle as ``protect`` writes it, in a folder named after the plan.
+The ledger charges a plan once and knows where its artefact is, so that whatever happens
+afterwards sends the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sherd.budget.amount import Amount
+from sherd.errors import BudgetError, StorageError, VerificationError
+from sherd.federation.owner import owner_linking as linking
+from sherd.federation.protocol.joint_plan import Kind
+from sherd.federation.protocol.messages import CHUNK, Attachment, Delivery
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.wire.chunks import describe_file, pieces
+from sherd.federation.wire.exchange import MOST_AT_ONCE, MOST_PARTS, Call, Exchanged, Parcel
+from sherd.federation.wire.failpoints import reach
+from sherd.values import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+
+    from sherd.budget.entries import Account
+    from sherd.budget.ledger import Ledger
+    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_journal import Journal, Outgoing
+    from sherd.federation.owner.policy import Policy
+    from sherd.federation.protocol.owner_machine import Owner
+    from sherd.federation.wire.client import Client
+
+SUFFIX = ".arrows"
+
+
+def recover(ledger: Ledger) -> list[Path]:
+    """Put what a dead agent paid for and did not put in its place there."""
+    from sherd.release.bundle import MANIFEST
+    from sherd.release.bundle import digest as file_digest
+
+    return ledger.recover(lambda folder: file_digest(folder / MANIFEST))
+
+
+def sweep(home: Home, ledger: Ledger) -> None:
+    """Throw away what a dead agent had half done and not paid for; only for the one agent."""
+    for staged in home.outbox.glob(".*.staged-*"):
+        if ledger.charge_of(staged.name[1:].partition(".")[0]) is None:
+            shutil.rmtree(staged, ignore_errors=True)
+    for fetched in home.releases.glob(".*"):
+        shutil.rmtree(fetched, ignore_errors=True)
+    for bulk in home.bulk.glob(".*"):
+        bulk.unlink(missing_ok=True)
+
+
+def occasion_hash(machine: Owner) -> str:
+    """What the ledger knows a delivery by: the joint plan, at this owner."""
+    plan = machine.data.plan
+    assert plan is not None
+    return digest(["sherd-occasion-1", plan.hash, machine.data.owner])
+
+
+def folder_of(home: Home, machine: Owner) -> Path:
+    """Where a plan's artefact lies."""
+    return home.outbox / occasion_hash(machine)
+
+
+def made(home: Home, ledger: Ledger, machine: Owner) -> bool:
+    """Whether the plan's artefact is there."""
+    folder = folder_of(home, machine)
+    charge = ledger.charge_of(occasion_hash(machine))
+    if charge is None:
+        plan = machine.data.plan
+        assert plan is not None
+        return folder.exists() and plan.share(machine.data.owner).epsilon is None
+    if not folder.exists():
+        raise StorageError(
+            "an artefact that was paid for is not in the outbox",
+            got=str(folder),
+            do="restore the folder from a backup; it will not be made or charged again",
+        )
+    return True
+
+
+def deliver(
+    home: Home, ledger: Ledger, machine: Owner, client: Client
+) -> tuple[Delivery, dict[str, Path]]:
+    """Protect (once) and describe what is to be delivered."""
+    recover(ledger)
+    if not made(home, ledger, machine):
+        try:
+            _protect(home, ledger, machine, client)
+        except BudgetError:
+            # Another process of ours may have been faster with this very plan.
+            if not made(home, ledger, machine):
+                raise
+    reach("owner.charged")
+    return _describe(home, ledger, machine)
+
+
+def _protect(home: Home, ledger: Ledger, machine: Owner, client: Client) -> None:
+    from sherd.release.protect import Occasion, Settings, protect_to
+
+    data = machine.data
+    plan = data.plan
+    assert plan is not None
+    vertical = plan.terms.kind is Kind.VERTICAL
+
+    def read() -> pa.Table:
+        loaded = linking.load(home, machine)
+        if not vertical:
+            return loaded.whole()
+        assert data.common is not None
+        common = linking.fetch(client, data.round, data.common)
+        return loaded.arranged(linking.pseudonyms(home, machine, loaded), common)
+
+    protect_to(
+        folder_of(home, machine),
+        read,
+        plan.schema(data.owner),
+        plan.local(data.owner),
+        ledger=ledger,
+        population=home.settings.population,
+        # In a vertical round the rows are in the order of the pseudonyms; the aggregator
+        # shuffles them after the join.
+        settings=Settings(keep_order=vertical),
+        format=SUFFIX.removeprefix("."),
+        before_publishing=lambda _release: reach("owner.staged"),
+        occasion=Occasion(hash=occasion_hash(machine), note=f"round {data.round}"),
+    )
+
+
+def _describe(home: Home, ledger: Ledger, machine: Owner) -> tuple[Delivery, dict[str, Path]]:
+    from sherd.release.bundle import MANIFEST, read_manifest
+    from sherd.release.bundle import digest as file_digest
+
+    folder = folder_of(home, machine)
+    artefact = file_digest(folder / MANIFEST)
+    manifest = read_manifest(folder)
+    charge = ledger.charge_of(occasion_hash(machine))
+    if charge is not None and charge.artefact != artefact:
+        raise VerificationError("the artefact in the outbox is not the one that was paid for")
+    paths = {name: folder / name for name in manifest["files"] if name.endswith(SUFFIX)}
+    files: dict[str, Attachment] = {name: describe_file(path) for name, path in paths.items()}
+    for name, attachment in files.items():
+        if attachment.sha256 != manifest["files"][name]["sha256"]:
+            raise VerificationError("a file in the outbox is not the one that was paid for")
+    _, head = ledger.head()
+    write_witness(home, head)
+    delivery = Delivery(
+        artefact=artefact,
+        files=files,
+        rows=max(manifest["files"][name]["rows"] for name in paths),
+        facts=dict(manifest["facts"]),
+        head=head,
+        versions={name: str(text) for name, text in manifest["versions"].items()},
+    )
+    return delivery, paths
+
+
+def batches(journal: Journal, *, always: bool = False) -> Iterator[list[Outgoing]]:
+    """What is to be sent, a message of each round at a time; once ``always``, even if nothing.
+
+    A round's next message goes only after the one before was received.
+    """
+    tried: set[tuple[str, int]] = set()
+    while True:
+        first: dict[str, Outgoing] = {}
+        for message in journal.unsent():
+            first.setdefault(message.round, message)
+        fresh = [each for each in first.values() if (each.round, each.sequence) not in tried]
+        if not fresh and not (always and not tried):
+            return
+        always = False
+        fresh = _fitting(fresh)
+        tried |= {(each.round, each.sequence) for each in fresh}
+        yield fresh
+
+
+def _fitting(messages: list[Outgoing]) -> list[Outgoing]:
+    """As many messages from the first on as one exchange can hold."""
+    found: list[Outgoing] = []
+    size = 0
+    for message in messages[:MOST_AT_ONCE]:
+        size += len(message.raw)
+        if found and size > MOST_PARTS:
+            break
+        found.append(message)
+    return found
+
+
+def exchange(
+    client: Client,
+    waiting: list[Outgoing],
+    *,
+    seen: Mapping[str, int] | None = None,
+    wait: float = 0.0,
+) -> Exchanged:
+    """Send messages with their small attachments, and take what came if ``seen`` is given."""
+    room = MOST_PARTS - sum(len(message.raw) for message in waiting)
+    parcels = []
+    for message in waiting:
+        size = sum(Path(path).stat().st_size for path in message.files.values())
+        small = size <= room
+        room -= size if small else 0
+        chunks = [c for path in message.files.values() for c in pieces(Path(path))] if small else []
+        parcels.append(Parcel(round=message.round, raw=message.raw, chunks=tuple(chunks)))
+    found = client.exchange(Call(parcels=tuple(parcels), seen=seen, wait=wait))
+    if waiting:
+        reach("owner.sent")
+    if any(parcel.chunks for parcel in parcels):
+        reach("owner.uploaded")
+    return found
+
+
+def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> bool:
+    """Send what a message announced, as far as the aggregator lacks it."""
+    if not wanted:
+        return True
+    announced = json.loads(message.raw)["body"]
+    listed = announced.get("files") or {"attachment": announced.get("attachment")}
+    missing = set(wanted)
+    for name, attachment in listed.items():
+        path = Path(message.files[name])
+        for place, sha256 in enumerate(attachment["chunks"]):
+            if sha256 in missing:
+                with path.open("rb") as file:
+                    file.seek(place * CHUNK)
+                    client.put_chunk(message.round, sha256, file.read(CHUNK))
+                reach("owner.uploaded")
+                missing.discard(sha256)
+    return True
+
+
+def objection(home: Home, ledger: Ledger, machine: Owner) -> tuple[Reason, str] | None:
+    """Whether the ledger is the one the aggregator saw last, and has enough left."""
+    plan = machine.data.plan
+    assert plan is not None
+    head, witness = machine.data.head, read_witness(home)
+    population = home.settings.population
+    known = [each for each in (head, witness) if each is not None]
+    account, held = ledger.standing(population, *known)
+    if not held:
+        whose = "a row that was delivered before, or that its witness has"
+        return Reason.ROLLED_BACK, f"the ledger does not hold {whose}"
+    epsilon = plan.share(machine.data.owner).epsilon
+    if epsilon is None:
+        return None
+    limit = apply_lifetime(ledger, account, home.policy)
+    if (account.spent + account.reserved + Amount(epsilon)) > limit:
+        left = limit.less(account.spent + account.reserved)
+        return Reason.BUDGET, f"{left} of epsilon is left of {limit}"
+    return None
+
+
+def apply_lifetime(ledger: Ledger, account: Account, policy: Policy) -> Amount:
+    """The most the population may ever spend: the policy's limit, or a lower one in force."""
+    most = Amount(policy.lifetime_epsilon)
+    limit = account.limit
+    if limit is None or most < limit:
+        ledger.set_limit(account.population, most)
+        return most
+    return limit
+
+
+def read_witness(home: Home) -> str | None:
+    """The ledger head that is kept elsewhere, if one is."""
+    place = home.settings.witness
+    if place is None or not Path(place).exists():
+        return None
+    return Path(place).read_text(encoding="ascii").strip() or None
+
+
+def write_witness(home: Home, head: str) -> None:
+    """Keep the ledger head elsewhere, if the owner wants to."""
+    from sherd.tables.files import write_whole
+
+    if home.settings.witness is not None:
+        write_whole(Path(home.settings.witness), (head + "\n").encode())
+
+
+def fetch_release(home: Home, client: Client, round_id: str, manifest_sha256: str) -> Path:
+    """The joint release, fetched into the owner's folder and checked file by file.
+
+    An owner that keeps manifests alone has what proves the release, and can fetch the data
+    from the aggregator when it wants to.
+    """
+    import hashlib
+    import tempfile
+
+    from sherd.release.bundle import MANIFEST
+    from sherd.release.bundle import digest as file_digest
+
+    target = home.releases / round_id
+    raw = client.release_manifest(round_id)
+    if hashlib.sha256(raw).hexdigest() != manifest_sha256:
+        raise VerificationError("the release's manifest is not the one that was announced")
+    home.releases.mkdir(parents=True, exist_ok=True)
+    staged = Path(tempfile.mkdtemp(dir=home.releases, prefix=f".{round_id}."))
+    try:
+        (staged / MANIFEST).write_bytes(raw)
+        files = json.loads(raw)["files"] if home.settings.keeps == "data" else {}
+        for name, entry in files.items():
+            path = staged / Path(name).name
+            client.download(round_id, path.name, path, size=int(entry["bytes"]))
+            if file_digest(path) != entry["sha256"]:
+                raise VerificationError("a file of the release is not what its manifest says")
+        reach("owner.fetched")
+        staged.rename(target)
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+    return target

@@ -1,0 +1,186 @@
+"""An owner's folder: its keys, settings, policy, ledger, journal and outbox."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import StorageError, UsageError
+from sherd.federation.owner.policy import TEMPLATE, Policy
+from sherd.federation.protocol.joint_plan import check_name
+from sherd.federation.wire import certificates, enrolment
+from sherd.federation.wire.signing_keys import SigningKey, write_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sherd.federation.owner.owner_table import Source
+
+SETTINGS = "owner.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What an owner was set up with; ``source`` is a file or an address of a database.
+
+    ``keeps`` is what it fetches of a joint release: its data, too, or its manifest alone.
+    """
+
+    name: str
+    source: str
+    schema: str
+    query: str | None = None
+    key_column: str | None = None
+    population: str
+    witness: str | None = None
+    keeps: str = "data"
+
+
+class Home:
+    """An owner's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ledger = folder / "ledger.db"
+        self.journal = folder / "journal.db"
+        self.outbox = folder / "outbox"
+        self.bulk = folder / "bulk"
+        self.releases = folder / "releases"
+        self.policy_file = folder / "policy.yaml"
+        self.authority = folder / "authority.pem"
+        self.certificate = folder / "certificate.pem"
+        self.channel_key = folder / "channel-key.pem"
+        self._policy: tuple[bytes, Policy] | None = None
+
+    @classmethod
+    def make(cls, folder: Path, settings: Settings) -> Home:
+        """Set up a new folder: keys, seed, a policy that refuses everything, a request."""
+        check_name(settings.name, "owner")
+        home = cls(folder)
+        if (folder / SETTINGS).exists():
+            raise UsageError(
+                "this folder is an owner's already", got=str(folder), do="choose another"
+            )
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                "the owner's folder cannot be made", got=f"{folder}: {error.strerror}"
+            ) from None
+        key = SigningKey.generate()
+        key.save(folder / "key.pem")
+        write_secret(folder / "seed", secrets.token_bytes(32))
+        write_secret(home.channel_key, certificates.new_key())
+        if not home.policy_file.exists():
+            home.policy_file.write_text(TEMPLATE, encoding="utf-8")
+        csr = certificates.request(settings.name, home.channel_key.read_bytes())
+        request = enrolment.make_request(settings.name, key, csr)
+        (folder / "request.json").write_bytes(request)
+        home.write_settings(settings)
+        return home
+
+    def write_settings(self, settings: Settings) -> None:
+        """Write the settings down, last, so that a folder with settings is complete."""
+        from sherd.tables.files import write_whole
+
+        write_whole(self.folder / SETTINGS, (json.dumps(vars(settings), indent=2) + "\n").encode())
+        (self.folder / SETTINGS).chmod(0o600)  # a source may hold a password
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        path = self.folder / SETTINGS
+        try:
+            data: dict[str, Any] = json.loads(path.read_bytes())
+            return Settings(**data)
+        except OSError:
+            raise UsageError(
+                "this is not an owner's folder",
+                got=str(self.folder),
+                do="set it up with `sherd owner init`",
+            ) from None
+        except (ValueError, TypeError):
+            raise UsageError("the owner's settings cannot be read", got=str(path)) from None
+
+    @property
+    def key(self) -> SigningKey:
+        """The owner's key."""
+        return SigningKey.load(self.folder / "key.pem")
+
+    @property
+    def seed(self) -> bytes:
+        """The seed of the owner's linkage keys."""
+        return (self.folder / "seed").read_bytes()
+
+    @property
+    def shared_key(self) -> bytes | None:
+        """The key all owners share for the linkage by HMAC, if there is one."""
+        path = self.folder / "linkage.key"
+        return path.read_bytes() if path.exists() else None
+
+    @property
+    def policy(self) -> Policy:
+        """The policy as the file has it now; parsed again only where its text has changed."""
+        written = self.policy_file.read_bytes() if self.policy_file.exists() else b""
+        if self._policy is None or self._policy[0] != written:
+            self._policy = (written, Policy.load(self.policy_file))
+        return self._policy[1]
+
+    def join(self, answer: enrolment.Answer) -> None:
+        """Take in the answer of the aggregator's operator."""
+        if answer.owner != self.settings.name or answer.owner_key != self.key.public:
+            raise UsageError("the enrolment is somebody else's", got=repr(answer.owner))
+        self.authority.write_text(answer.authority, encoding="ascii")
+        self.certificate.write_text(answer.certificate, encoding="ascii")
+        (self.folder / "enrolment.json").write_text(
+            json.dumps({"aggregator": answer.aggregator, "key": answer.key, "url": answer.url}),
+            encoding="utf-8",
+        )
+
+    @property
+    def enrolled(self) -> dict[str, str]:
+        """The aggregator's name, key and address."""
+        try:
+            found: dict[str, str] = json.loads((self.folder / "enrolment.json").read_bytes())
+        except (OSError, ValueError):
+            raise UsageError(
+                "the owner is not enrolled",
+                do="send request.json to the aggregator's operator, then run "
+                "`sherd owner init --enrolment FILE`",
+            ) from None
+        return found
+
+    def source(self) -> Source:
+        """The owner's table."""
+        from sherd.federation.owner.owner_table import Source
+        from sherd.tables.read import read
+        from sherd.tables.schema import Schema
+
+        given = self.settings
+        schema = Schema.load(given.schema)
+        return Source(
+            read=lambda: read(given.source, schema=schema, query=given.query),
+            schema=schema,
+            key=given.key_column,
+        )
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make sure that one agent at a time works in this folder."""
+        handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(
+                    "another agent works in this folder", got=str(self.folder), do="stop it first"
+                ) from None
+            yield
+        finally:
+            os.close(handle)

@@ -1,0 +1,169 @@
+"""The owner's part in linking people: blind, raise, unblind; from its table to pseudonyms."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sherd.errors import PeerError, TableError, UsageError
+from sherd.federation.protocol.joint_plan import Linkage
+from sherd.federation.protocol.linkage import Secret, chain, keyed_pseudonyms
+from sherd.federation.protocol.messages import Attachment, Batch, Hop
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import OWNER_ENDS
+from sherd.federation.wire.chunks import check_chunk, describe, gather
+from sherd.federation.wire.envelope import GRACE, open_envelope
+from sherd.federation.wire.failpoints import reach
+from sherd.federation.wire.signing_keys import write_secret
+
+if TYPE_CHECKING:
+    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_journal import Journal
+    from sherd.federation.owner.owner_table import Loaded
+    from sherd.federation.protocol.owner_machine import Owner
+    from sherd.federation.wire.client import Client
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """Bulk that was made and lies in a file, to be sent."""
+
+    path: Path
+    attachment: Attachment
+    count: int
+
+
+def _write(home: Home, data: bytes, count: int) -> Made:
+    attachment = describe(data)
+    path = home.bulk / attachment.sha256
+    if not path.exists():
+        place = home.bulk / f".{attachment.sha256}.{os.getpid()}"
+        place.unlink(missing_ok=True)
+        write_secret(place, data)
+        place.rename(path)
+    reach("owner.bulk")
+    return Made(path=path, attachment=attachment, count=count)
+
+
+def load(home: Home, machine: Owner) -> Loaded:
+    """The owner's table for a linked round; refuses one that changed since the offer."""
+    data = machine.data
+    assert data.plan is not None
+    shared = data.plan.schema(data.owner)
+    linked = data.plan.terms.linkage is not Linkage.NONE
+    loaded = home.source().load(shared, linked=linked)
+    if loaded.rows != data.plan.share(data.owner).rows:
+        raise TableError(
+            "the table has changed since it was offered",
+            must="as many rows as the plan says",
+            do="begin a new round",
+        )
+    return loaded
+
+
+def fetch(client: Client, round_id: str, attachment: Attachment) -> bytes:
+    """Bulk from the aggregator, checked."""
+
+    def chunk(sha256: str) -> bytes:
+        data = client.chunk(round_id, sha256)
+        check_chunk(sha256, data)
+        return data
+
+    return gather(attachment, chunk)
+
+
+def blind(home: Home, machine: Owner) -> Made:
+    """Our own batch, blinded."""
+    assert machine.data.plan is not None
+    loaded = load(home, machine)
+    batch = Secret(home.seed, machine.data.plan.hash).blind(loaded.identifiers)
+    return _write(home, batch, loaded.rows)
+
+
+def raise_batch(home: Home, machine: Owner, client: Client) -> Made:
+    """The first batch that waits, raised by our key, if the hop before really sent it."""
+    hop, plan = machine.data.to_raise[0], machine.data.plan
+    assert plan is not None
+    check_proof(machine, hop)
+    batch = fetch(client, machine.data.round, hop.attachment)
+    if len(batch) != 32 * hop.count:
+        raise PeerError("a batch is not of the size announced", reason=Reason.MALFORMED)
+    return _write(home, Secret(home.seed, plan.hash).raise_batch(batch), hop.count)
+
+
+def check_proof(machine: Owner, hop: Hop) -> None:
+    """Refuse a batch that the hop before did not sign: raising is not for the relay's own use."""
+    data = machine.data
+    assert data.plan is not None
+    order = chain(data.plan.owners, hop.origin)
+    before = order[hop.hop - 1]
+    key = data.plan.share(before).key
+    message = open_envelope(
+        hop.proof.encode(),
+        key_of=lambda sender: key if sender == before else None,
+        recipient=data.aggregator,
+        now=data.plan.terms.deadline - GRACE,  # the hop's age is the relay's business
+    )
+    body = message.body
+    if (
+        message.round != data.round
+        or message.plan != data.plan.hash
+        or not isinstance(body, Batch)
+        or (body.origin, body.hop, body.count) != (hop.origin, hop.hop - 1, hop.count)
+        or body.attachment != hop.attachment
+    ):
+        raise PeerError("a batch is not the one the hop before sent", reason=Reason.SIGNATURE)
+
+
+def finish(home: Home, machine: Owner, client: Client) -> Made:
+    """The pseudonyms of our people, sorted, to be sent; by row they stay in our folder."""
+    data = machine.data
+    assert data.plan is not None
+    loaded = load(home, machine)
+    if data.plan.terms.linkage is Linkage.HMAC:
+        key = home.shared_key
+        if key is None or len(key) < 32:
+            raise UsageError(
+                "the linkage by HMAC needs the key all owners share",
+                must="at least 32 bytes in linkage.key in the owner's folder",
+            )
+        names = keyed_pseudonyms(key, data.plan.hash, loaded.identifiers)
+    else:
+        assert data.returned is not None
+        check_proof(machine, data.returned)
+        batch = fetch(client, data.round, data.returned.attachment)
+        if len(batch) != 32 * loaded.rows:
+            raise PeerError("our batch came back in another size", reason=Reason.MALFORMED)
+        names = Secret(home.seed, data.plan.hash).finish(batch)
+    path = _names_file(home, machine)
+    path.unlink(missing_ok=True)
+    write_secret(path, bytes.fromhex(loaded.identity) + b"".join(names))
+    return _write(home, b"".join(sorted(names)), len(names))
+
+
+def tidy(home: Home, journal: Journal) -> None:
+    """Throw away which pseudonym was whose, and the batches, once their round has ended."""
+    for names in home.bulk.glob("*.pseudonyms"):
+        data = journal.round(names.name.removesuffix(".pseudonyms"))
+        if data is None or data.state not in OWNER_ENDS:
+            continue
+        for path in map(Path, journal.files_of(data.round)):
+            if path.parent == home.bulk:
+                path.unlink(missing_ok=True)
+        names.unlink(missing_ok=True)
+
+
+def _names_file(home: Home, machine: Owner) -> Path:
+    return home.bulk / f"{machine.data.round}.pseudonyms"
+
+
+def pseudonyms(home: Home, machine: Owner, loaded: Loaded) -> bytes:
+    """The pseudonyms by row, if the table is still the one they were made of."""
+    found = _names_file(home, machine).read_bytes()
+    if found[:32].hex() != loaded.identity:
+        raise TableError(
+            "the people in the table have changed since they were linked", do="begin a new round"
+        )
+    return found[32:]

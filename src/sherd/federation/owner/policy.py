@@ -1,0 +1,176 @@
+"""An owner's policy: what it would ever agree to. Whatever is not allowed is refused.
+
+A policy is a YAML file. Every key left out allows nothing:
+
+    aggregators: {registry: 6668-7aad-…}     names and fingerprints
+    kinds: [horizontal, vertical]
+    methods: [idp-ls, dp-um]
+    attributes: [age, education]             or: all
+    linkage: [oprf]
+    least_k: 10
+    least_rows: 100
+    largest_epsilon: 1                        in one round
+    lifetime_epsilon: 5                       in all rounds of this population
+    approve: ask                              or: automatic
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import UsageError, did_you_mean
+from sherd.federation.protocol.joint_plan import LEAST_K, Kind, Linkage
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.wire.signing_keys import same_fingerprint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sherd.federation.protocol.joint_plan import JointPlan, Terms
+
+TEMPLATE = """\
+# What this owner agrees to. Whatever is not listed here is refused.
+aggregators: {}            # NAME: FINGERPRINT of its key, compared over another channel
+kinds: []                  # horizontal, vertical
+methods: []                # as in `sherd methods`
+attributes: []             # names of attributes that may be shared, masked; or: all
+linkage: []                # oprf, hmac (low assurance); none needed if people are not linked
+least_k: 10                # smallest clusters
+least_rows: 100            # do not take part with fewer rows
+largest_epsilon: 0         # most in one round
+lifetime_epsilon: 0        # most in all rounds together, for the people in the table
+approve: ask               # ask a person (`sherd owner approve`), or: automatic
+"""
+
+Objection = tuple[Reason, str]
+
+_KEYS = (
+    "aggregators", "kinds", "methods", "attributes", "linkage", "least_k", "least_rows",
+    "largest_epsilon", "lifetime_epsilon", "approve",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What an owner agrees to; by default, nothing."""
+
+    aggregators: dict[str, str]
+    kinds: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    attributes: tuple[str, ...] | None = ()
+    linkage: tuple[str, ...] = ()
+    least_k: int = LEAST_K
+    least_rows: int = 1
+    largest_epsilon: Fraction = Fraction(0)
+    lifetime_epsilon: Fraction = Fraction(0)
+    automatic: bool = False
+
+    @classmethod
+    def load(cls, path: Path) -> Policy:
+        """The policy in a file."""
+        from sherd.tables.files import read_yaml
+
+        data = read_yaml(path, typed=False)
+        if not isinstance(data, dict):
+            raise _wrong("the policy", "a mapping of settings")
+        for key in data:
+            if key not in _KEYS:
+                raise UsageError(
+                    "the policy has an unknown setting",
+                    must="one of " + ", ".join(_KEYS),
+                    got=repr(key),
+                    do=did_you_mean(str(key), _KEYS) or None,
+                )
+        return cls._read(data)
+
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> Policy:
+        aggregators = data.get("aggregators") or {}
+        if not isinstance(aggregators, dict):
+            raise _wrong("'aggregators'", "a mapping of names to fingerprints")
+        attributes = data.get("attributes")
+        approve = data.get("approve", "ask")
+        if approve not in ("ask", "automatic"):
+            raise _wrong("'approve'", "ask or automatic")
+        return cls(
+            aggregators={str(k): str(v) for k, v in aggregators.items()},
+            kinds=_listed(data, "kinds", [kind.value for kind in Kind]),
+            methods=_listed(data, "methods", None),
+            attributes=None if attributes == "all" else _listed(data, "attributes", None),
+            linkage=_listed(data, "linkage", [mode.value for mode in Linkage]),
+            least_k=_whole(data, "least_k", LEAST_K),
+            least_rows=_whole(data, "least_rows", 1),
+            largest_epsilon=_amount(data, "largest_epsilon"),
+            lifetime_epsilon=_amount(data, "lifetime_epsilon"),
+            automatic=approve == "automatic",
+        )
+
+    def allows(self, attribute: str) -> bool:
+        """Whether an attribute may be shared."""
+        return self.attributes is None or attribute in self.attributes
+
+    def objection(self, terms: Terms, aggregator_key: str) -> Objection | None:
+        """Why an invitation is not allowed: the code to tell, and the detail for the owner."""
+        known = self.aggregators.get(terms.aggregator)
+        sizes = [terms.parameters.get("k"), *dict(terms.parameters.get("k_of") or {}).values()]
+        if known is None or not same_fingerprint(known, aggregator_key):
+            return Reason.UNKNOWN_AGGREGATOR, f"'{terms.aggregator}' with its key"
+        if terms.kind.value not in self.kinds:
+            return Reason.METHOD_NOT_ALLOWED, f"{terms.kind.value} rounds"
+        if terms.method not in self.methods:
+            return Reason.METHOD_NOT_ALLOWED, f"the method '{terms.method}'"
+        if terms.linkage is not Linkage.NONE and terms.linkage.value not in self.linkage:
+            return Reason.LINKAGE_NOT_ALLOWED, f"the linkage '{terms.linkage.value}'"
+        if any(isinstance(k, (int, float)) and k < self.least_k for k in sizes):
+            return Reason.K_TOO_SMALL, f"k below {self.least_k}"
+        if terms.kind is Kind.HORIZONTAL:
+            return self._about_epsilon(terms.epsilon)
+        return None
+
+    def objection_to_plan(self, plan: JointPlan, owner: str) -> Objection | None:
+        """Why a plan is not allowed: the code to tell, and the detail for the owner."""
+        found = self.objection(plan.terms, plan.aggregator_key)
+        share = plan.share(owner)
+        found = found or self._about_epsilon(share.epsilon)
+        if found is not None:
+            return found
+        if share.rows < self.least_rows:
+            return Reason.TOO_FEW_ROWS, f"fewer than {self.least_rows} rows"
+        for name in plan.schema(owner).attributes:
+            if not self.allows(name):
+                return Reason.ATTRIBUTE_NOT_ALLOWED, f"the attribute '{name}'"
+        return None
+
+    def _about_epsilon(self, epsilon: str | None) -> Objection | None:
+        if epsilon is None or Fraction(epsilon) <= self.largest_epsilon:
+            return None
+        most = f"{float(self.largest_epsilon):g}"
+        return Reason.EPSILON_TOO_LARGE, f"epsilon {epsilon} in one round, above {most}"
+
+
+def _wrong(what: str, must: str) -> UsageError:
+    return UsageError(f"the policy's {what} is not valid", must=must)
+
+
+def _listed(data: dict[str, Any], key: str, known: list[str] | None) -> tuple[str, ...]:
+    given = data.get(key) or []
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        raise _wrong(f"'{key}'", "a list")
+    if known is not None and not set(given) <= set(known):
+        raise _wrong(f"'{key}'", "some of " + ", ".join(known))
+    return tuple(given)
+
+
+def _whole(data: dict[str, Any], key: str, least: int) -> int:
+    text = str(data.get(key, least))
+    if not text.isdecimal() or int(text) < least:
+        raise _wrong(f"'{key}'", f"a whole number from {least}")
+    return int(text)
+
+
+def _amount(data: dict[str, Any], key: str) -> Fraction:
+    from sherd.budget.amount import Amount
+
+    return Amount(str(data.get(key, "0"))).epsilon

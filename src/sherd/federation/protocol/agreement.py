@@ -1,0 +1,123 @@
+"""Whether the owners' offers fit together, and if not, every difference by name.
+
+Step 3 of the paper's protocols: horizontal needs A_1 = … = A_m, vertical needs disjoint
+attributes. Attributes are compared with their types, domains, values and order, since masks
+of different domains or orders cannot be put into one column. (The paper writes the vertical
+condition as an empty intersection of all m sets, which two owners of three could still
+violate; what is meant, and checked here, is that no attribute is at two owners.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sherd.federation.protocol.joint_plan import Kind, Linkage, Offer, Terms
+from sherd.federation.protocol.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sherd.tables.schema import Attribute, Schema
+
+
+def disagreements(terms: Terms, offers: Mapping[str, Offer]) -> tuple[Reason, list[str]] | None:
+    """Why no plan can be made of these offers; None where they agree.
+
+    The texts speak of attributes and their metadata, which the offers hold already.
+    """
+    schemas = {owner: offer.parsed() for owner, offer in offers.items()}
+    if terms.kind is Kind.HORIZONTAL:
+        found = horizontal(schemas)
+        if found:
+            return Reason.DIFFERENT_ATTRIBUTES, found
+    else:
+        found = vertical(schemas)
+        if found:
+            return Reason.OVERLAPPING_ATTRIBUTES, found
+    if terms.linkage is not Linkage.NONE:
+        without = [owner for owner, offer in offers.items() if not offer.key]
+        if without:
+            return Reason.NO_LINKAGE_KEY, [f"{owner} has no linkage key" for owner in without]
+    least = _least_rows(terms)
+    few = [owner for owner, offer in offers.items() if offer.rows < least]
+    if few:
+        return Reason.TOO_FEW_ROWS, [
+            f"{owner} has fewer than the {least} rows that one cluster takes" for owner in few
+        ]
+    return None
+
+
+def _least_rows(terms: Terms) -> int:
+    sizes = [terms.parameters.get("k"), *dict(terms.parameters.get("k_of") or {}).values()]
+    return max([1, *(int(k) for k in sizes if isinstance(k, (int, float)))])
+
+
+def horizontal(schemas: Mapping[str, Schema]) -> list[str]:
+    """Every difference between the first owner's attributes and another's."""
+    (first, reference), *others = schemas.items()
+    found: list[str] = []
+    for owner, schema in others:
+        here, there = tuple(reference.attributes), tuple(schema.attributes)
+        found += [f"{owner} lacks the attribute '{n}' of {first}" for n in here if n not in there]
+        found += [f"{first} lacks the attribute '{n}' of {owner}" for n in there if n not in here]
+        shared = [name for name in here if name in there]
+        for name in shared:
+            found += _attribute(first, reference[name], owner, schema[name])
+        for what in ("missing", "outside", "missing_values"):
+            a, b = getattr(reference, what), getattr(schema, what)
+            if a != b:
+                found.append(f"`{what}` is {_shown(a)} at {first} and {_shown(b)} at {owner}")
+    return found
+
+
+def _attribute(first: str, a: Attribute, other: str, b: Attribute) -> list[str]:
+    found = []
+    here, there = a.as_data(), b.as_data()
+    for key in sorted({*here, *there}):
+        one, two = here.get(key), there.get(key)
+        if one == two:
+            continue
+        if key == "values" and one is not None and two is not None:
+            found.append(_values(a.name, first, one, other, two))
+        elif key == "taxonomy":
+            found.append(f"'{a.name}': the taxonomies of {first} and {other} differ")
+        else:
+            found.append(
+                f"'{a.name}': {key} is {_shown(one)} at {first} and {_shown(two)} at {other}"
+            )
+    return found
+
+
+def _values(name: str, first: str, one: list[str], other: str, two: list[str]) -> str:
+    if sorted(one) == sorted(two):
+        return f"'{name}': {first} and {other} list the same values in another order"
+    missing = [value for value in one if value not in two]
+    extra = [value for value in two if value not in one]
+    parts = []
+    if missing:
+        parts.append(f"{other} lacks {_listed(missing)}")
+    if extra:
+        parts.append(f"{first} lacks {_listed(extra)}")
+    return f"'{name}': of the values, " + " and ".join(parts)
+
+
+def _listed(values: list[str], most: int = 5) -> str:
+    shown = ", ".join(repr(value) for value in values[:most])
+    return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None or value == () else str(value)
+
+
+def vertical(schemas: Mapping[str, Schema]) -> list[str]:
+    """Every attribute that two owners offer."""
+    where: dict[str, list[str]] = {}
+    for owner, schema in schemas.items():
+        for name in schema.attributes:
+            where.setdefault(name, []).append(owner)
+    return [
+        f"the attribute '{name}' is offered by {' and '.join(owners)}"
+        for name, owners in where.items()
+        if len(owners) > 1
+    ]

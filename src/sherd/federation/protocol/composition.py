@@ -1,0 +1,164 @@
+"""How epsilon is shared out over the owners, and what the shares add up to.
+
+Horizontal (paper, section 4.2.1): people are disjoint, every owner masks with the same ε,
+and by parallel composition (Theorem 2) the union has ε. Vertical (4.2.2): attributes are
+disjoint, people the same, and by sequential composition (Theorem 1) the joined release has
+the sum Σ ε_j. The paper gives every owner ε/m, which gives an owner with few attributes more
+per attribute than one with many; the default here is proportional to the number of protected
+attributes (to their weights where given), so that every attribute is masked as in the pooled
+table. Shares are whole micro-epsilon and add up to ε exactly.
+
+Everybody recomputes: the aggregator when it makes a plan, every owner before it signs one.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sherd.budget.amount import MICRO, Amount
+from sherd.errors import PlanError
+from sherd.federation.protocol.joint_plan import (
+    JointPlan,
+    Kind,
+    Offer,
+    Share,
+    Sharing,
+    Terms,
+    exact,
+    local_plan,
+)
+from sherd.federation.protocol.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sherd.tables.schema import Schema
+
+PARALLEL = "parallel"
+SEQUENTIAL = "sequential"
+
+
+def shares(terms: Terms, schemas: Mapping[str, Schema]) -> dict[str, str | None]:
+    """Every owner's share of epsilon, as a decimal; None for a method without one."""
+    if terms.epsilon is None:
+        return dict.fromkeys(schemas)
+    total = exact(terms.epsilon)
+    if terms.kind is Kind.HORIZONTAL:
+        return dict.fromkeys(schemas, terms.epsilon)
+    if terms.sharing is Sharing.GIVEN:
+        given = {owner: exact(terms.given[owner]) for owner in schemas}
+        if sum(given.values()) > total:
+            raise PlanError(
+                "the owners' shares exceed epsilon",
+                must=f"at most {terms.epsilon} in all",
+                got=_text(sum(given.values(), Fraction(0))),
+            )
+        return {owner: _text(part) for owner, part in given.items()}
+    if terms.sharing is Sharing.EQUAL:
+        weights = {owner: Fraction(1) for owner in schemas}
+    else:
+        weights = {owner: _weight(terms, schema) for owner, schema in schemas.items()}
+    return _apportioned(total, weights)
+
+
+def _apportioned(total: Fraction, weights: Mapping[str, Fraction]) -> dict[str, str | None]:
+    """Whole micro-epsilon in proportion to the weights, adding up to the total exactly.
+
+    Largest remainders first, as seats in a parliament; ties go by the owners' names.
+    """
+    whole, micros = sum(weights.values()), int(total * MICRO)
+    exact_parts = {owner: micros * weight / whole for owner, weight in weights.items()}
+    found = {owner: int(part) for owner, part in exact_parts.items()}
+    left = micros - sum(found.values())
+    by_remainder = sorted(found, key=lambda owner: (found[owner] - exact_parts[owner], owner))
+    for owner in by_remainder[:left]:
+        found[owner] += 1
+    if min(found.values()) < 1:
+        raise PlanError("an owner's share of epsilon is too small", do="raise epsilon")
+    return {owner: _text(Fraction(micro, MICRO)) for owner, micro in found.items()}
+
+
+def _weight(terms: Terms, schema: Schema) -> Fraction:
+    given = dict(terms.parameters.get("weights") or {})
+    try:
+        return sum((Fraction(repr(given.get(n, 1))) for n in schema.protected), Fraction(0))
+    except ValueError:
+        raise PlanError("a weight is not a number", must="numbers above 0") from None
+
+
+def _text(value: Fraction) -> str:
+    return str(Amount(value))
+
+
+def composed(kind: Kind, epsilons: list[str | None]) -> tuple[str, str | None, str | None]:
+    """The rule, the epsilon of the release, and that of a person whom every owner has.
+
+    >>> composed(Kind.VERTICAL, ["0.3", "0.7"])
+    ('sequential', '1', '1')
+    >>> composed(Kind.HORIZONTAL, ["0.5", "0.5"])
+    ('parallel', '0.5', '1')
+    """
+    rule = PARALLEL if kind is Kind.HORIZONTAL else SEQUENTIAL
+    known = [exact(text) for text in epsilons if text is not None]
+    if not known:
+        return rule, None, None
+    total = _text(sum(known, Fraction(0)))
+    return rule, (_text(max(known)) if kind is Kind.HORIZONTAL else total), total
+
+
+def make_plan(
+    terms: Terms, offers: Mapping[str, Offer], keys: Mapping[str, str], aggregator_key: str
+) -> JointPlan:
+    """The plan the aggregator proposes for these offers."""
+    parsed = {owner: offer.parsed() for owner, offer in offers.items()}
+    parts = shares(terms, parsed)
+    distinct = {(schema.hash, parts[owner]): schema for owner, schema in parsed.items()}
+    for (_, epsilon), schema in distinct.items():
+        local_plan(terms, epsilon, schema).check(schema)
+    rule, total, bound = composed(terms.kind, list(parts.values()))
+    return JointPlan(
+        terms=terms,
+        aggregator_key=aggregator_key,
+        shares=tuple(
+            Share(
+                owner=owner,
+                key=keys[owner],
+                epsilon=parts[owner],
+                rows=offer.rows,
+                schema_hash=parsed[owner].hash,
+            )
+            for owner, offer in offers.items()
+        ),
+        schemas={parsed[owner].hash: offer.schema for owner, offer in offers.items()},
+        composition=rule,
+        composed=total,
+        bound=bound,
+    )
+
+
+def unsound(plan: JointPlan) -> tuple[Reason, str] | None:
+    """What is wrong with a plan when everything in it is computed again; None if nothing."""
+    terms = plan.terms
+    if len(set(plan.owners)) != len(plan.shares) or not set(plan.owners) <= set(terms.owners):
+        return Reason.PLAN_UNSOUND, "the plan's owners are not those of the terms"
+    if len(plan.shares) < terms.least_owners:
+        return Reason.PLAN_UNSOUND, "the plan has fewer owners than the terms ask for"
+    try:
+        schemas = {owner: plan.schema(owner) for owner in plan.owners}
+        expected = shares(terms, schemas)
+        distinct = {(share.schema_hash, share.epsilon): share.owner for share in plan.shares}
+        for (schema_hash, _), owner in distinct.items():
+            if schemas[owner].hash != schema_hash:
+                return Reason.PLAN_UNSOUND, "a schema does not match its hash"
+            plan.local(owner).check(schemas[owner])
+    except (KeyError, ValueError) as error:
+        return Reason.PLAN_UNSOUND, f"the plan cannot be carried out: {error}"
+    given = {share.owner: share.epsilon for share in plan.shares}
+    if given != expected:
+        return Reason.PLAN_UNSOUND, "the shares of epsilon are not those of the sharing rule"
+    if (plan.composition, plan.composed, plan.bound) != composed(terms.kind, list(given.values())):
+        return Reason.PLAN_UNSOUND, "the composed epsilon is not that of the shares"
+    if plan.composed is not None and exact(plan.composed) > exact(terms.epsilon or "0"):
+        return Reason.PLAN_UNSOUND, "the shares compose to more than epsilon"
+    return None

@@ -1,0 +1,283 @@
+"""What a round is about: its terms, the owners' offers, and the joint plan all of them sign."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import PlanError
+from sherd.values import canonical_text
+
+if TYPE_CHECKING:
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+"""What an owner, an aggregator or a round may be called: as a host name's label."""
+
+LEAST_K = 3
+"""The least k of a clustering method in a joint release (both protocols of the paper, step 4)."""
+
+
+class Kind(StrEnum):
+    """How the data is fragmented."""
+
+    HORIZONTAL = "horizontal"
+    VERTICAL = "vertical"
+
+
+class Sharing(StrEnum):
+    """How a vertical round shares out epsilon."""
+
+    ATTRIBUTES = "attributes"
+    EQUAL = "equal"
+    GIVEN = "given"
+
+
+class Linkage(StrEnum):
+    """How people are matched between owners."""
+
+    NONE = "none"
+    OPRF = "oprf"
+    HMAC = "hmac"
+
+
+class Dropout(StrEnum):
+    """What happens when an owner drops out of a horizontal round."""
+
+    ABORT = "abort"
+    CONTINUE = "continue"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What the operator asks the owners for.
+
+    ``parameters`` are the method's, without epsilon; ``epsilon`` is the whole release's, as
+    the decimal a person wrote, None for a method that has none. ``deadline`` is in seconds
+    since 1970.
+    """
+
+    round: str
+    aggregator: str
+    kind: Kind
+    owners: tuple[str, ...]
+    method: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    epsilon: str | None = None
+    sharing: Sharing = Sharing.ATTRIBUTES
+    given: dict[str, str] = field(default_factory=dict)
+    linkage: Linkage = Linkage.NONE
+    dropout: Dropout = Dropout.ABORT
+    least_owners: int = 1
+    deadline: int
+    purpose: str = ""
+
+    def __post_init__(self) -> None:
+        check_name(self.round, "round")
+        check_name(self.aggregator, "aggregator")
+        for name in self.owners:
+            check_name(name, "owner")
+        if not self.owners or len(set(self.owners)) != len(self.owners):
+            raise PlanError("the round's owners are not valid", must="one or more, each once")
+        if not 1 <= self.least_owners <= len(self.owners):
+            raise PlanError("the least number of owners is out of range", must="1 to all of them")
+        self._check_kind()
+        self._check_epsilon()
+        self._check_k()
+
+    def _check_kind(self) -> None:
+        vertical = self.kind is Kind.VERTICAL
+        if vertical and self.linkage is Linkage.NONE:
+            raise PlanError(
+                "a vertical round links people", must="the linkage oprf or hmac", got="none"
+            )
+        if vertical and self.dropout is not Dropout.ABORT:
+            raise PlanError(
+                "a vertical round cannot go on without an owner", must="the dropout rule abort"
+            )
+        if not vertical and self.sharing is Sharing.GIVEN:
+            raise PlanError(
+                "a horizontal round gives every owner the same epsilon",
+                do="leave out the owners' shares",
+            )
+        if (self.sharing is Sharing.GIVEN) != bool(self.given) or (
+            self.given and set(self.given) != set(self.owners)
+        ):
+            raise PlanError(
+                "the owners' shares of epsilon are not valid", must="one for each of the owners"
+            )
+
+    def _check_epsilon(self) -> None:
+        from sherd.release.method import find
+
+        known = {parameter.name for parameter in find(self.method).parameters}
+        if "epsilon" in self.parameters:
+            raise PlanError("epsilon is the round's, not a parameter of the method")
+        if (self.epsilon is None) != ("epsilon" not in known):
+            raise PlanError(
+                f"the method '{self.method}' "
+                + ("needs an epsilon" if "epsilon" in known else "has no epsilon")
+            )
+        for text in (self.epsilon, *self.given.values()):
+            if text is not None:
+                exact(text)
+
+    def _check_k(self) -> None:
+        sizes = [self.parameters.get("k"), *dict(self.parameters.get("k_of") or {}).values()]
+        if any(isinstance(k, (int, float)) and k < LEAST_K for k in sizes):
+            raise PlanError(
+                "the 'k' parameter is too small for a joint release",
+                must=f"at least {LEAST_K}",
+                got=str(min(k for k in sizes if isinstance(k, (int, float)))),
+                do="raise k",
+            )
+
+
+def check_name(name: str, what: str) -> str:
+    """The name, or PlanError where nobody can be called so."""
+    if not NAME.fullmatch(name):
+        raise PlanError(
+            f"the name of the {what} is not valid",
+            must="1 to 63 of a-z, 0-9 and hyphens, beginning and ending with a letter or digit",
+            got=repr(name[:80]),
+        )
+    return name
+
+
+@functools.lru_cache(maxsize=1024)
+def exact(text: str) -> Fraction:
+    """An amount of epsilon as the fraction it was written as.
+
+    >>> exact("0.1")
+    Fraction(1, 10)
+    """
+    from sherd.budget.amount import MICRO, Amount
+
+    amount = Amount(text)
+    if amount.micro <= 0 or Fraction(amount.micro, MICRO) != Fraction(text):
+        raise PlanError(
+            "an epsilon is out of range", must="above 0, with at most six decimals", got=repr(text)
+        )
+    return Fraction(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """What an owner would share: the metadata of its attributes, no data.
+
+    ``schema`` is that of the attributes offered (no identifiers), as JSON text, since the
+    order of attributes matters to people and not to canonical JSON; ``rows`` is how many
+    records it has, ``key`` whether its people can be linked.
+    """
+
+    schema: str
+    rows: int
+    key: bool = False
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise PlanError("an offer has no rows", must="at least one")
+        self.parsed()
+
+    def parsed(self) -> Schema:
+        """The schema offered."""
+        schema = read_schema(self.schema)
+        if schema.released != tuple(schema.attributes) or schema.unit or schema.population:
+            raise PlanError(
+                "an offer speaks of what is not released",
+                must="attributes only, no identifiers, unit or population",
+            )
+        return schema
+
+
+def write_schema(schema: Schema) -> str:
+    """A schema as the text that travels."""
+    return json.dumps(schema.as_data(), ensure_ascii=True)
+
+
+@functools.lru_cache(maxsize=256)
+def read_schema(text: str) -> Schema:
+    """The schema in a text that travelled; many owners of a round have the same."""
+    from sherd.tables.schema import Schema
+
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise PlanError("a schema cannot be read", must="JSON") from None
+    return Schema.from_data(data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """One owner's part of a joint plan."""
+
+    owner: str
+    key: str
+    epsilon: str | None
+    rows: int
+    schema_hash: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointPlan:
+    """What every owner signs: the terms, who takes part with which key, and the shares.
+
+    ``schemas`` holds every schema by its hash. ``composed`` is the epsilon of the release for
+    a person as the kind of fragmentation has it; ``bound`` that of a person whom every owner
+    has, which is the same in a vertical round.
+    """
+
+    terms: Terms
+    aggregator_key: str
+    shares: tuple[Share, ...]
+    schemas: dict[str, str]
+    composition: str
+    composed: str | None
+    bound: str | None
+
+    @functools.cached_property
+    def hash(self) -> str:
+        """The sha256 of the plan's canonical form."""
+        return hashlib.sha256(canonical_text(self).encode("ascii")).hexdigest()
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The owners that take part, in the plan's order."""
+        return tuple(share.owner for share in self.shares)
+
+    def share(self, owner: str) -> Share:
+        """An owner's share."""
+        for share in self.shares:
+            if share.owner == owner:
+                return share
+        raise PlanError("the plan has no such owner", got=repr(owner))
+
+    def schema(self, owner: str) -> Schema:
+        """The schema of an owner's delivery."""
+        return read_schema(self.schemas[self.share(owner).schema_hash])
+
+    def local(self, owner: str) -> Plan:
+        """The plan an owner protects its own table by: everyone's, with its share of epsilon."""
+        return local_plan(self.terms, self.share(owner).epsilon, self.schema(owner))
+
+
+def local_plan(terms: Terms, epsilon: str | None, schema: Schema) -> Plan:
+    """The terms as a plan for one owner; settings of others' attributes are left out."""
+    from sherd.release.plan import Plan
+
+    parameters = dict(terms.parameters)
+    for name in ("weights", "k_of"):
+        given = parameters.get(name)
+        if isinstance(given, dict):
+            own = {key: value for key, value in given.items() if key in schema.attributes}
+            parameters[name] = own or None
+    if epsilon is not None:
+        parameters["epsilon"] = float(epsilon)
+    return Plan(method=terms.method, **parameters)

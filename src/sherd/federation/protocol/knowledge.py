@@ -1,0 +1,83 @@
+"""What each side knows of a round: plain values that are written down between two calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sherd.federation.protocol.joint_plan import JointPlan, Offer, Terms
+from sherd.federation.protocol.messages import Attachment, Batch, Delivery, Hop, Pseudonyms
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import OwnerState, RoundState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """A message whose attachment has not arrived yet: exactly one of the bodies is there."""
+
+    raw: str
+    batch: Batch | None = None
+    pseudonyms: Pseudonyms | None = None
+    delivery: Delivery | None = None
+
+    @property
+    def body(self) -> Any:
+        """The message's body."""
+        return self.batch or self.pseudonyms or self.delivery
+
+
+@dataclass(kw_only=True)
+class RoundData:
+    """Everything the aggregator knows of a round."""
+
+    terms: Terms
+    aggregator_key: str
+    keys: dict[str, str]
+    heads: dict[str, str] = field(default_factory=dict)
+    state: RoundState = RoundState.DRAFT
+    offers: dict[str, Offer] = field(default_factory=dict)
+    plan: JointPlan | None = None
+    signatures: dict[str, str] = field(default_factory=dict)
+    received: dict[str, int] = field(default_factory=dict)
+    sent: dict[str, int] = field(default_factory=dict)
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+    hops: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    pseudonyms: dict[str, Attachment] = field(default_factory=dict)
+    common: Attachment | None = None
+    common_count: int | None = None
+    deliveries: dict[str, Delivery] = field(default_factory=dict)
+    dropped: dict[str, Reason] = field(default_factory=dict)
+    reason: Reason | None = None
+    details: tuple[str, ...] = ()
+    manifest: str | None = None
+
+
+@dataclass(kw_only=True)
+class OwnerData:
+    """Everything an owner knows of a round, but for its table and its secrets."""
+
+    round: str
+    owner: str
+    key: str
+    aggregator: str
+    aggregator_key: str
+    state: OwnerState = OwnerState.INVITED
+    terms: Terms | None = None
+    offer: Offer | None = None
+    plan: JointPlan | None = None
+    head: str | None = None
+    received: int = 0
+    sent: int = 0
+    signed: bool = False
+    blinded: bool = False
+    to_raise: tuple[Hop, ...] = ()
+    returned: Hop | None = None
+    named: bool = False
+    cleared: bool = False
+    common: Attachment | None = None
+    artefact: str | None = None
+    manifest: str | None = None
+    reason: Reason | None = None
+    details: tuple[str, ...] = ()
+    raised: tuple[str, ...] = ()

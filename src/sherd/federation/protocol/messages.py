@@ -1,0 +1,255 @@
+"""Every message of the protocols, as frozen values.
+
+A message's small part is signed and kept; bulk (a batch of points, a protected table) is an
+attachment: announced by its hashes in the message, and then sent in chunks that are found by
+their own hash. Announcing first means that nobody can store what nobody announced, and that
+an owner is bound to one artefact before its first byte leaves.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sherd.errors import PlanError
+from sherd.federation.protocol.joint_plan import JointPlan, Offer, Terms
+from sherd.federation.protocol.reasons import Reason
+
+CHUNK = 1 << 20
+"""The most bytes of a chunk; every chunk but the last has as many."""
+
+MOST_CHUNKS = 1 << 16
+"""The most chunks of an attachment: 64 GiB."""
+
+_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def check_hash(text: str) -> None:
+    """PlanError where a text is no sha256."""
+    if not _HASH.fullmatch(text):
+        raise PlanError("a hash is not valid", must="64 hexadecimal digits")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """Bulk that belongs to a message: its hash, its size and the hashes of its chunks."""
+
+    sha256: str
+    size: int
+    chunks: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for text in (self.sha256, *self.chunks):
+            check_hash(text)
+        if self.size < 0 or len(self.chunks) != -(-self.size // CHUNK):
+            raise PlanError("an attachment's chunks do not fit its size")
+        if len(self.chunks) > MOST_CHUNKS:
+            raise PlanError("an attachment is too large", must=f"at most {MOST_CHUNKS} chunks")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invite:
+    """Aggregator to owner, step 1: the invitation to take part."""
+
+    terms: Terms
+    aggregator_key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """Aggregator to owner, step 4: the plan, and the last ledger head seen from this owner."""
+
+    plan: JointPlan
+    head: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """Owner to aggregator: the owner's signature of the plan's hash."""
+
+    signature: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signed:
+    """Aggregator to owner: every owner's signature; the plan may be carried out."""
+
+    signatures: dict[str, str]
+    head: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Owner to aggregator: a batch of blinded points after so many hops."""
+
+    origin: str
+    hop: int
+    count: int
+    attachment: Attachment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hop:
+    """Aggregator to owner: raise this batch, or (last hop) unblind it.
+
+    ``proof`` is the signed envelope in which the hop before sent it.
+    """
+
+    origin: str
+    hop: int
+    count: int
+    attachment: Attachment
+    proof: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pseudonyms:
+    """Owner to aggregator: the pseudonyms of its people, sorted."""
+
+    count: int
+    attachment: Attachment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """Aggregator to owner: linking is done; the common people's pseudonyms if vertical."""
+
+    count: int | None
+    attachment: Attachment | None
+    head: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """Owner to aggregator, step 7: the protected tables.
+
+    ``artefact`` is the hash the owner's ledger was charged with, ``head`` the ledger's last
+    row after that.
+    """
+
+    artefact: str
+    files: dict[str, Attachment]
+    rows: int
+    facts: dict[str, Any] = field(default_factory=dict)
+    head: str
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_hash(self.artefact)
+        check_hash(self.head)
+        for name in self.files:
+            if not re.fullmatch(r"[a-z][a-z0-9_-]{0,40}\.arrows", name):
+                raise PlanError("a delivered file's name is not valid")
+        if not self.files:
+            raise PlanError("a delivery has no files")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """Aggregator to owner: the delivery has arrived whole."""
+
+    artefact: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Released:
+    """Aggregator to owner, step 8: the release is out; the hash of its manifest."""
+
+    manifest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """Owner to aggregator: no, and the code why; the detail stays at the owner."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class Abort:
+    """Aggregator to owner: the round has ended without a release."""
+
+    reason: Reason
+    details: tuple[str, ...] = ()
+
+
+class Type(StrEnum):
+    """The name of each kind of message."""
+
+    INVITE = "invite"
+    OFFER = "offer"
+    PROPOSAL = "proposal"
+    SIGNATURE = "signature"
+    SIGNED = "signed"
+    BATCH = "batch"
+    HOP = "hop"
+    PSEUDONYMS = "pseudonyms"
+    COMMON = "common"
+    DELIVERY = "delivery"
+    RECEIPT = "receipt"
+    RELEASED = "released"
+    REFUSAL = "refusal"
+    ABORT = "abort"
+
+
+Body = (
+    Invite | Offer | Proposal | Signature | Signed | Batch | Hop | Pseudonyms | Common
+    | Delivery | Receipt | Released | Refusal | Abort
+)  # fmt: skip
+
+BODIES: dict[Type, type[Any]] = {
+    Type.INVITE: Invite,
+    Type.OFFER: Offer,
+    Type.PROPOSAL: Proposal,
+    Type.SIGNATURE: Signature,
+    Type.SIGNED: Signed,
+    Type.BATCH: Batch,
+    Type.HOP: Hop,
+    Type.PSEUDONYMS: Pseudonyms,
+    Type.COMMON: Common,
+    Type.DELIVERY: Delivery,
+    Type.RECEIPT: Receipt,
+    Type.RELEASED: Released,
+    Type.REFUSAL: Refusal,
+    Type.ABORT: Abort,
+}
+
+FROM_OWNERS = frozenset(
+    {Type.OFFER, Type.SIGNATURE, Type.BATCH, Type.PSEUDONYMS, Type.DELIVERY, Type.REFUSAL}
+)
+"""What owners send; everything else is the aggregator's."""
+
+_TYPES = {body: kind for kind, body in BODIES.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """One message from one peer to another in one round.
+
+    ``plan`` is the hash of the plan the sender goes by, empty before there is one;
+    ``sequence`` counts the messages of this sender to this recipient in this round from 1;
+    ``raw`` is the signed envelope it came in.
+    """
+
+    round: str
+    plan: str
+    sender: str
+    recipient: str
+    sequence: int
+    body: Any
+    raw: str = ""
+
+    @property
+    def type(self) -> Type:
+        """The kind of message."""
+        return _TYPES[type(self.body)]
+
+
+def attachments(body: Any) -> dict[str, Attachment]:
+    """The bulk that belongs to a message, by name."""
+    if isinstance(body, Delivery):
+        return dict(body.files)
+    found = getattr(body, "attachment", None)
+    return {} if found is None else {"attachment": found}

@@ -1,0 +1,321 @@
+"""One owner's side of a round, without I/O.
+
+``Owner`` takes the aggregator's messages and says in ``task`` what the owner must do next:
+check, ask a person, compute, protect. The result of a task comes back through a method of
+its own, which gives the message to send. Everything it knows is in ``OwnerData``, a plain
+value that can be written down between any two calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import PeerError
+from sherd.federation.protocol.composition import unsound
+from sherd.federation.protocol.joint_plan import Linkage, Offer
+from sherd.federation.protocol.linkage import chain
+from sherd.federation.protocol.messages import (
+    FROM_OWNERS,
+    Abort,
+    Attachment,
+    Batch,
+    Common,
+    Delivery,
+    Hop,
+    Invite,
+    Message,
+    Proposal,
+    Pseudonyms,
+    Receipt,
+    Refusal,
+    Released,
+    Signature,
+    Signed,
+)
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import OWNER, OWNER_ENDS, OwnerEvent, OwnerState, step
+from sherd.values import to_data
+
+if TYPE_CHECKING:
+    from sherd.federation.protocol.knowledge import OwnerData
+
+Verify = Callable[[str, str, str], bool]
+
+
+class OwnerTask(StrEnum):
+    """What the owner must do for the round to go on."""
+
+    OFFER = "offer"
+    CHECK_PLAN = "check the plan"
+    APPROVE = "approve"
+    BLIND = "blind"
+    RAISE = "raise"
+    FINISH = "finish"
+    PROTECT = "protect"
+
+
+def _refuse(reason: Reason, what: str | None = None) -> PeerError:
+    return PeerError(what or reason.words, reason=reason)
+
+
+class Owner:
+    """A round as one owner takes part in it."""
+
+    def __init__(self, data: OwnerData, *, verify: Verify) -> None:
+        self.data = data
+        self._verify = verify
+
+    @property
+    def state(self) -> OwnerState:
+        """Where the round stands."""
+        return self.data.state
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing can happen any more."""
+        return self.data.state in OWNER_ENDS
+
+    @property
+    def task(self) -> OwnerTask | None:
+        """What the owner must do next; None while it waits for the aggregator."""
+        data = self.data
+        if self.state is OwnerState.INVITED:
+            if data.terms is not None and data.offer is None:
+                return OwnerTask.OFFER
+            return None if data.plan is None else OwnerTask.CHECK_PLAN
+        if self.state is OwnerState.AWAITING_APPROVAL:
+            return OwnerTask.APPROVE
+        if self.state is OwnerState.APPROVED and data.signed:
+            return self._after_signing()
+        return None
+
+    def _after_signing(self) -> OwnerTask | None:
+        data = self.data
+        assert data.terms is not None
+        if data.cleared or data.terms.linkage is Linkage.NONE:
+            return OwnerTask.PROTECT
+        if data.terms.linkage is Linkage.HMAC:
+            return None if data.named else OwnerTask.FINISH
+        if not data.blinded:
+            return OwnerTask.BLIND
+        if data.to_raise:
+            return OwnerTask.RAISE
+        return OwnerTask.FINISH if data.returned is not None and not data.named else None
+
+    # the aggregator's messages
+
+    def receive(self, message: Message) -> bool:
+        """Take a message of the aggregator; False where it was seen before."""
+        data = self.data
+        if message.round != data.round:
+            raise _refuse(Reason.WRONG_ROUND)
+        if message.recipient != data.owner:
+            raise _refuse(Reason.WRONG_RECIPIENT)
+        if message.sender != data.aggregator or message.type in FROM_OWNERS:
+            raise _refuse(Reason.UNKNOWN_SENDER)
+        if message.sequence <= data.received:
+            return False
+        if message.sequence != data.received + 1:
+            raise _refuse(Reason.SEQUENCE_GAP)
+        if not self.ended:
+            if isinstance(message.body, Abort):
+                self._abort(message.body)
+            else:
+                self._handle(message)
+        data.received = message.sequence
+        return True
+
+    def _handle(self, message: Message) -> None:
+        data, body = self.data, message.body
+        known = "" if data.plan is None else data.plan.hash
+        if isinstance(body, Invite):
+            if data.terms is not None:
+                raise _refuse(Reason.UNEXPECTED)
+            self._invited(body)
+            return
+        if isinstance(body, Proposal):
+            if data.plan is not None or data.offer is None:
+                raise _refuse(Reason.PLAN_CHANGED if data.plan else Reason.UNEXPECTED)
+            if message.plan != body.plan.hash:
+                raise _refuse(Reason.PLAN_CHANGED)
+            data.plan, data.head = body.plan, body.head
+            return
+        if not known or message.plan != known:
+            raise _refuse(Reason.PLAN_CHANGED)
+        handlers: dict[type, Callable[[Any], None]] = {
+            Signed: self._all_signed,
+            Hop: self._hop,
+            Common: self._cleared,
+            Receipt: self._receipt,
+            Released: self._released,
+        }
+        handlers[type(body)](body)
+
+    def _invited(self, body: Invite) -> None:
+        data, terms = self.data, body.terms
+        if terms.round != data.round or terms.aggregator != data.aggregator:
+            raise _refuse(Reason.WRONG_ROUND)
+        if data.owner not in terms.owners or body.aggregator_key != data.aggregator_key:
+            raise _refuse(Reason.UNKNOWN_AGGREGATOR)
+        data.terms = terms
+
+    def _all_signed(self, body: Signed) -> None:
+        data = self.data
+        assert data.plan is not None
+        if self.state is not OwnerState.APPROVED or data.signed:
+            raise _refuse(Reason.UNEXPECTED)
+        for share in data.plan.shares:
+            given = body.signatures.get(share.owner, "")
+            if not self._verify(share.key, data.plan.hash, given):
+                raise _refuse(Reason.PLAN_UNSIGNED)
+        data.signed, data.head = True, body.head
+
+    def _hop(self, body: Hop) -> None:
+        data = self.data
+        assert data.plan is not None
+        if self.state is not OwnerState.APPROVED or not data.signed or data.cleared:
+            raise _refuse(Reason.UNEXPECTED)
+        if body.origin not in data.plan.owners:
+            raise _refuse(Reason.UNEXPECTED)
+        order = chain(data.plan.owners, body.origin)
+        if body.count > data.plan.share(body.origin).rows:
+            raise _refuse(Reason.TOO_LARGE)
+        if body.origin == data.owner:
+            if body.hop != len(order) or data.returned is not None:
+                raise _refuse(Reason.UNEXPECTED)
+            data.returned = body
+            return
+        # One batch of each other owner and no more: raising is the oracle that could be misused.
+        before = any(hop.origin == body.origin for hop in data.to_raise)
+        done = body.origin in data.raised
+        if body.hop >= len(order) or order[body.hop] != data.owner or before or done:
+            raise _refuse(Reason.UNEXPECTED)
+        data.to_raise = (*data.to_raise, body)
+
+    def _cleared(self, body: Common) -> None:
+        data = self.data
+        if self.state is not OwnerState.APPROVED or not data.named or data.cleared:
+            raise _refuse(Reason.UNEXPECTED)
+        data.cleared, data.common, data.head = True, body.attachment, body.head
+
+    def _receipt(self, body: Receipt) -> None:
+        if self.state is not OwnerState.PROTECTED or body.artefact != self.data.artefact:
+            raise _refuse(Reason.UNEXPECTED)
+        self._move(OwnerEvent.RECEIPT)
+
+    def _released(self, body: Released) -> None:
+        if self.state is not OwnerState.DELIVERED:
+            raise _refuse(Reason.UNEXPECTED)
+        self.data.manifest = body.manifest
+        self._move(OwnerEvent.ENDED)
+
+    def _abort(self, body: Abort) -> None:
+        self.data.reason, self.data.details = body.reason, body.details
+        if self.state is OwnerState.DELIVERED:
+            self._move(OwnerEvent.ENDED)
+        else:
+            late = body.reason is Reason.LATE
+            self._move(OwnerEvent.DEADLINE if late else OwnerEvent.ABORTED)
+
+    # the owner's own doing
+
+    def offer(self, offer: Offer) -> Message:
+        """Offer attributes (step 2)."""
+        assert self.task is OwnerTask.OFFER
+        self.data.offer = offer
+        return self._send(offer)
+
+    def recompute(self) -> tuple[Reason, str] | None:
+        """What is wrong with the proposed plan, by its own numbers and by what we offered."""
+        data = self.data
+        plan = data.plan
+        assert plan is not None
+        assert data.offer is not None
+        if to_data(plan.terms) != to_data(data.terms) or plan.aggregator_key != data.aggregator_key:
+            return Reason.PLAN_CHANGED, "the plan's terms are not those of the invitation"
+        if data.owner not in plan.owners:
+            return Reason.PLAN_CHANGED, "the plan leaves us out"
+        own = plan.share(data.owner)
+        if own.key != data.key:
+            return Reason.PLAN_CHANGED, "the plan names another key for us"
+        if own.rows != data.offer.rows or own.schema_hash != data.offer.parsed().hash:
+            return Reason.PLAN_CHANGED, "the plan does not say of us what we offered"
+        return unsound(plan)
+
+    def plan_passed(self) -> None:
+        """The plan passed policy, ledger and recomputation: ask for approval."""
+        assert self.task is OwnerTask.CHECK_PLAN
+        self._move(OwnerEvent.PLAN_PASSED)
+        self._move(OwnerEvent.ASKED)
+
+    def approve(self, signature: str) -> Message:
+        """Approve and sign the plan."""
+        assert self.task is OwnerTask.APPROVE
+        self._move(OwnerEvent.APPROVED)
+        return self._send(Signature(signature=signature))
+
+    def refuse(self, reason: Reason) -> Message:
+        """Refuse: the code goes to the aggregator."""
+        self._move(OwnerEvent.REFUSED)
+        self.data.reason = reason
+        return self._send(Refusal(reason=reason))
+
+    def blinded(self, *, count: int, attachment: Attachment) -> Message:
+        """Send our own batch on its way."""
+        assert self.task is OwnerTask.BLIND
+        self.data.blinded = True
+        return self._send(Batch(origin=self.data.owner, hop=0, count=count, attachment=attachment))
+
+    def raised(self, attachment: Attachment) -> Message:
+        """Send on the first batch that waited, raised by our key."""
+        assert self.task is OwnerTask.RAISE
+        hop, *rest = self.data.to_raise
+        self.data.to_raise = tuple(rest)
+        self.data.raised = (*self.data.raised, hop.origin)
+        return self._send(
+            Batch(origin=hop.origin, hop=hop.hop, count=hop.count, attachment=attachment)
+        )
+
+    def named(self, *, count: int, attachment: Attachment) -> Message:
+        """Send the pseudonyms of our people."""
+        assert self.task is OwnerTask.FINISH
+        self.data.named = True
+        return self._send(Pseudonyms(count=count, attachment=attachment))
+
+    def protected(self, delivery: Delivery) -> Message:
+        """Deliver what was protected and charged (steps 5 to 7)."""
+        assert self.task is OwnerTask.PROTECT
+        self._move(OwnerEvent.CHARGED)
+        self.data.artefact = delivery.artefact
+        return self._send(delivery)
+
+    def tick(self, now: int) -> None:
+        """Let time pass: what is not charged yet is given up at the deadline."""
+        terms = self.data.terms
+        spent = self.state in (OwnerState.PROTECTED, OwnerState.DELIVERED)
+        if terms is None or self.ended or spent or now <= terms.deadline:
+            return
+        self._move(OwnerEvent.DEADLINE)
+        self.data.reason = Reason.LATE
+
+    def expire(self, reason: Reason) -> None:
+        """The aggregator says that the round is over for us."""
+        if not self.ended:
+            self._abort(Abort(reason=reason))
+
+    def _move(self, event: OwnerEvent) -> None:
+        self.data.state = step(OWNER, self.data.state, event)
+
+    def _send(self, body: Any) -> Message:
+        data = self.data
+        data.sent += 1
+        return Message(
+            round=data.round,
+            plan="" if data.plan is None else data.plan.hash,
+            sender=data.owner,
+            recipient=data.aggregator,
+            sequence=data.sent,
+            body=body,
+        )

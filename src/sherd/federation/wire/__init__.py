@@ -1,0 +1,1 @@
+"""What crosses between owners and aggregator: envelopes, chunks, certificates, HTTPS."""

@@ -1,0 +1,141 @@
+"""Reading an Arrow stream that somebody else made.
+
+Arrow's own reader checks the structure of what it reads, but it would also decompress: a few
+bytes could ask for gigabytes. Deliveries are therefore uncompressed, and a look at every
+message of the stream, before Arrow sees any, makes sure of it. Lengths are bounded by the
+bytes that are there.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from sherd.errors import PeerError
+from sherd.federation.protocol.reasons import Reason
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_COLUMNS = 10_000
+MOST_MESSAGES = 100_000
+
+_CONTINUATION = 0xFFFFFFFF
+_SCHEMA, _DICTIONARY, _RECORDS = 1, 2, 3
+
+
+def _wrong(what: str) -> PeerError:
+    return PeerError(
+        f"a delivered table cannot be read: {what}",
+        must="an uncompressed Arrow stream",
+        reason=Reason.VERIFICATION,
+    )
+
+
+def read_table(data: bytes) -> pa.Table:
+    """The table in a stream, or PeerError; nothing is decompressed and no code is run."""
+    import pyarrow as pa
+
+    _inspect(data)
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
+            if len(stream.schema) > MOST_COLUMNS:
+                raise _wrong("too many columns")
+            _check_types(stream.schema)
+            table = stream.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, PeerError):
+            raise
+        raise _wrong("it is damaged") from None
+    names = table.column_names
+    if len(set(names)) != len(names):
+        raise _wrong("two columns have one name")
+    return table.replace_schema_metadata(None)
+
+
+def _check_types(schema: pa.Schema) -> None:
+    """Only plain columns: a nested or extension type has no place in a released table."""
+    import pyarrow as pa
+
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        plain = (
+            pa.types.is_integer(kind)
+            or pa.types.is_floating(kind)
+            or pa.types.is_decimal(kind)
+            or pa.types.is_boolean(kind)
+            or pa.types.is_date(kind)
+            or pa.types.is_timestamp(kind)
+            or pa.types.is_string(kind)
+            or pa.types.is_large_string(kind)
+        )
+        if not plain:
+            raise _wrong("a column is of a type that no release has")
+
+
+def _inspect(data: bytes) -> None:
+    """Walk over the stream's messages: whole, known, bounded, uncompressed."""
+    place, count = 0, 0
+    while True:
+        if place + 8 > len(data):
+            raise _wrong("it is cut off")
+        marker, length = struct.unpack_from("<Ii", data, place)
+        if marker != _CONTINUATION or length < 0:
+            raise _wrong("it is not a stream")
+        if length == 0:
+            if place + 8 != len(data):
+                raise _wrong("something follows its end")
+            return
+        count += 1
+        start = place + 8
+        if count > MOST_MESSAGES or start + length > len(data):
+            raise _wrong("it is cut off")
+        try:
+            kind, body, packed = _message(data[start : start + length])
+        except (struct.error, IndexError):
+            raise _wrong("it is damaged") from None
+        if packed:
+            raise _wrong("it is compressed")
+        if kind not in (_SCHEMA, _DICTIONARY, _RECORDS) or (kind == _SCHEMA) != (count == 1):
+            raise _wrong("it holds what no stream of a table holds")
+        if body < 0 or start + length + body > len(data):
+            raise _wrong("it is cut off")
+        place = start + length + body
+
+
+# The little of FlatBuffers that is needed: tables find their fields through a vtable.
+
+
+def _message(meta: bytes) -> tuple[int, int, bool]:
+    """A message's kind, the length of its body, and whether the body is compressed."""
+    table = _follow(meta, 0)
+    kind_at, header_at, body_at = (_field(meta, table, slot) for slot in (1, 2, 3))
+    kind = 0 if kind_at is None else meta[kind_at]
+    body = 0 if body_at is None else struct.unpack_from("<q", meta, body_at)[0]
+    if header_at is None:
+        raise _wrong("it is damaged")
+    header = _follow(meta, header_at)
+    if kind == _DICTIONARY:
+        batch_at = _field(meta, header, 1)
+        if batch_at is None:
+            raise _wrong("it is damaged")
+        header = _follow(meta, batch_at)
+    packed = kind in (_DICTIONARY, _RECORDS) and _field(meta, header, 3) is not None
+    return kind, body, packed
+
+
+def _follow(meta: bytes, place: int) -> int:
+    return place + int(struct.unpack_from("<I", meta, place)[0])
+
+
+def _field(meta: bytes, table: int, slot: int) -> int | None:
+    vtable = table - struct.unpack_from("<i", meta, table)[0]
+    if vtable < 0:
+        raise _wrong("it is damaged")
+    size = struct.unpack_from("<H", meta, vtable)[0]
+    offset = 4 + 2 * slot
+    if offset + 2 > size:
+        return None
+    relative = struct.unpack_from("<H", meta, vtable + offset)[0]
+    return table + relative if relative else None

@@ -1,0 +1,61 @@
+"""Bulk in chunks that are found by their hash."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from sherd.errors import PeerError
+from sherd.federation.protocol.messages import CHUNK, Attachment
+from sherd.federation.protocol.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+def describe(data: bytes) -> Attachment:
+    """The announcement of bulk in memory.
+
+    >>> len(describe(b"x" * (CHUNK + 1)).chunks)
+    2
+    """
+    chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
+    return Attachment(
+        sha256=hashlib.sha256(data).hexdigest(),
+        size=len(data),
+        chunks=tuple(hashlib.sha256(chunk).hexdigest() for chunk in chunks),
+    )
+
+
+def describe_file(path: Path) -> Attachment:
+    """The announcement of a file, read a chunk at a time."""
+    whole, size, chunks = hashlib.sha256(), 0, []
+    for chunk in pieces(path):
+        whole.update(chunk)
+        size += len(chunk)
+        chunks.append(hashlib.sha256(chunk).hexdigest())
+    return Attachment(sha256=whole.hexdigest(), size=size, chunks=tuple(chunks))
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """A file's chunks."""
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def check_chunk(sha256: str, data: bytes) -> None:
+    """Refuse a chunk that is too large or not what its name says."""
+    if len(data) > CHUNK:
+        raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise PeerError("a chunk is not what its hash says", reason=Reason.MALFORMED)
+
+
+def gather(attachment: Attachment, chunk: Callable[[str], bytes]) -> bytes:
+    """Bulk put together from its chunks, checked."""
+    data = b"".join(chunk(sha256) for sha256 in attachment.chunks)
+    if len(data) != attachment.size or hashlib.sha256(data).hexdigest() != attachment.sha256:
+        raise PeerError("an attachment is not what was announced", reason=Reason.MALFORMED)
+    return data

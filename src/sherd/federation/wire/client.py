@@ -1,0 +1,257 @@
+"""The owner's line to the aggregator: HTTPS, outgoing only.
+
+A request that gets no answer raises ConnectionFailedError and may be repeated; an answer that
+refuses raises PeerError with its code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import ssl
+import urllib.parse
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from sherd.errors import ConnectionFailedError, PeerError, UsageError
+from sherd.federation.protocol.messages import CHUNK
+from sherd.federation.protocol.reasons import Reason, reason_of
+from sherd.federation.wire.exchange import Call, Exchanged, read_response, write_request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sherd.federation.wire.signing_keys import SigningKey
+
+TIMEOUT = 30.0
+MOST_ANSWER = 64 << 20
+_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def session_text(aggregator: str, name: str, nonce: str) -> bytes:
+    """What an owner signs to open a session: the aggregator's own fresh number."""
+    return f"sherd-session-1\0{aggregator}\0{name}\0{nonce}".encode()
+
+
+def tls_context(authority: Path | None, certificate: tuple[Path, Path] | None) -> ssl.SSLContext:
+    """A context that trusts one authority and shows our certificate."""
+    try:
+        context = ssl.create_default_context(cafile=None if authority is None else str(authority))
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if certificate is not None:
+            context.load_cert_chain(*(str(path) for path in certificate))
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(
+            "the certificates cannot be used", got=str(error.strerror or error)
+        ) from None
+    return context
+
+
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for an address, if it names one."""
+    parts = urllib.parse.urlsplit(url)
+    if urllib.request.proxy_bypass(parts.hostname or ""):
+        return None
+    named = urllib.request.getproxies()
+    found = named.get(parts.scheme) or named.get("all")
+    return found if found is None or "://" in found else f"http://{found}"
+
+
+class Client:
+    """A line to one aggregator, for one owner."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        name: str,
+        aggregator: str,
+        key: SigningKey,
+        context: ssl.SSLContext | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._name = name
+        self._aggregator = aggregator
+        self._key = key
+        self._token: str | None = None
+        self.answered = 0
+        """How many calls were answered and not refused."""
+        self._url = url.rstrip("/")
+        # The transport itself: what a full client adds (cookies, redirects, authentication)
+        # is of no use here and takes longer than the rest of the call.
+        self._transport = transport or httpx.HTTPTransport(
+            verify=True if context is None else context,
+            proxy=proxy_for(url),
+            # An owner masks for a while between two calls; the service hangs up after 75 s.
+            limits=httpx.Limits(max_keepalive_connections=4, keepalive_expiry=60.0),
+        )
+
+    def close(self) -> None:
+        """Hang up."""
+        self._transport.close()
+
+    def _request(self, method: str, path: str, timeout: float, **options: Any) -> httpx.Response:
+        """One request whose answer has begun; the caller reads and closes it."""
+        request = httpx.Request(
+            method,
+            self._url + path,
+            extensions={"timeout": httpx.Timeout(timeout).as_dict()},
+            **options,
+        )
+        answer = self._transport.handle_request(request)
+        answer.request = request
+        return answer
+
+    def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """One request with a session, opened anew where the old one has run out."""
+        for last in (False, True):
+            if self._token is None:
+                self._token = self._log_in()
+            headers = {"Authorization": f"Bearer {self._token}"}
+            answer = self._raw(method, path, headers=headers, **options)
+            if answer.status_code == httpx.codes.UNAUTHORIZED and not last:
+                self._token = None
+                continue
+            self.answered += answer.is_success
+            return _checked(answer)
+        raise AssertionError
+
+    def _raw(
+        self, method: str, path: str, *, timeout: float = TIMEOUT, **options: Any
+    ) -> httpx.Response:
+        try:
+            answer = self._request(method, path, timeout, **options)
+            try:
+                answer.read()
+            finally:
+                answer.close()
+        except httpx.TransportError as error:
+            raise ConnectionFailedError(
+                "the aggregator cannot be reached",
+                got=f"{type(error).__name__}: {error}",
+                do="it will be tried again; check the address, the certificates and the network",
+            ) from None
+        if len(answer.content) > MOST_ANSWER:
+            raise PeerError("the aggregator's answer is too large", reason=Reason.TOO_LARGE)
+        return answer
+
+    def _log_in(self) -> str:
+        call = _checked(self._raw("POST", "/v1/challenge", json={"name": self._name}))
+        nonce = _field(call, "nonce")
+        signature = self._key.sign(session_text(self._aggregator, self._name, nonce))
+        body = {"name": self._name, "nonce": nonce, "signature": signature}
+        try:
+            answer = _checked(self._raw("POST", "/v1/session", json=body))
+        except PeerError as error:
+            raise ConnectionFailedError(
+                "the aggregator does not let this owner in",
+                got=error.what,
+                do="it will be tried again; ask the operator whether the owner is enrolled with "
+                "this key and certificate",
+            ) from None
+        return _field(answer, "token")
+
+    def exchange(self, call: Call) -> Exchanged:
+        """Send messages and take those that came, waiting for the first as long as call."""
+        answer = self._call(
+            "POST", "/v1/exchange", content=write_request(call), timeout=TIMEOUT + call.wait
+        )
+        return read_response(answer.content, len(call.parcels))
+
+    def inbox(self, seen: Mapping[str, int], *, wait: float = 0.0) -> list[bytes]:
+        """Envelopes we have not seen; waits up to so many seconds for the first."""
+        answer = self._call(
+            "POST",
+            "/v1/inbox",
+            json={"seen": dict(seen), "wait": wait},
+            timeout=TIMEOUT + wait,
+        )
+        found = _json(answer).get("messages")
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise PeerError("the aggregator's answer cannot be understood")
+        return [each.encode() for each in found]
+
+    def send(self, round_id: str, raw: bytes) -> list[str]:
+        """Send an envelope; the chunks that the aggregator does not have yet."""
+        answer = self._call("POST", f"/v1/rounds/{round_id}/messages", content=raw)
+        found = _json(answer).get("wanted")
+        if not isinstance(found, list) or not all(
+            isinstance(each, str) and _HASH.fullmatch(each) for each in found
+        ):
+            raise PeerError("the aggregator's answer cannot be understood")
+        return found
+
+    def put_chunk(self, round_id: str, sha256: str, data: bytes) -> None:
+        """Send a chunk."""
+        self._call("PUT", f"/v1/rounds/{round_id}/chunks/{sha256}", content=data)
+
+    def chunk(self, round_id: str, sha256: str) -> bytes:
+        """Fetch a chunk; the caller checks its hash."""
+        answer = self._call("GET", f"/v1/rounds/{round_id}/chunks/{sha256}")
+        if len(answer.content) > CHUNK:
+            raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+        return answer.content
+
+    def release_manifest(self, round_id: str) -> bytes:
+        """The manifest of a release, as bytes."""
+        return self._call("GET", f"/v1/rounds/{round_id}/release/manifest.json").content
+
+    def download(self, round_id: str, name: str, path: Path, *, size: int) -> None:
+        """A file of a release, written a piece at a time and no longer than announced."""
+        if self._token is None:
+            self._token = self._log_in()
+        headers = {"Authorization": f"Bearer {self._token}"}
+        place = f"/v1/rounds/{round_id}/release/{name}"
+        try:
+            with (
+                contextlib.closing(self._request("GET", place, TIMEOUT, headers=headers)) as answer,
+                path.open("wb") as file,
+            ):
+                if not answer.is_success:
+                    answer.read()
+                    _checked(answer)
+                for piece in answer.iter_bytes():
+                    size -= len(piece)
+                    if size < 0:
+                        raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+                    file.write(piece)
+        except httpx.TransportError as error:
+            raise ConnectionFailedError(
+                "the release could not be fetched", got=type(error).__name__
+            ) from None
+
+
+def _json(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        data = answer.json()
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise PeerError("the aggregator's answer cannot be understood")
+    return data
+
+
+def _field(answer: httpx.Response, name: str) -> str:
+    found = _json(answer).get(name)
+    if not isinstance(found, str):
+        raise PeerError("the aggregator's answer cannot be understood")
+    return found
+
+
+def _checked(answer: httpx.Response) -> httpx.Response:
+    if answer.is_success:
+        return answer
+    if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
+        raise ConnectionFailedError(
+            "the aggregator has a problem", got=f"status {answer.status_code}", do="try again later"
+        )
+    error = _json(answer).get("error")
+    reason = error.get("reason") if isinstance(error, dict) else None
+    code = reason_of(reason)
+    raise PeerError(
+        "the aggregator refuses: " + (code.words if code else f"status {answer.status_code}"),
+        reason=code or Reason.UNEXPECTED,
+    )

@@ -1,0 +1,146 @@
+"""Enrolment: an owner asks with a file, the operator answers with one, people compare fingerprints.
+
+The request holds the owner's name, its public key and a request for a certificate, signed by
+the key. The answer holds the aggregator's name, address and key, and the certificates, signed
+by the aggregator's key. Neither is secret. What makes them trustworthy is that both sides
+compare fingerprints over another channel (a telephone call, a meeting).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sherd.errors import FormatError, PeerError, UsageError, VerificationError
+from sherd.federation.protocol.joint_plan import check_name
+from sherd.federation.wire.signing_keys import SigningKey, fingerprint, same_fingerprint, verify
+from sherd.values import canonical, from_data, to_data
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MOST = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What an owner asks to be enrolled with."""
+
+    format: str = "sherd-enrolment-request-1"
+    name: str
+    key: str
+    csr: str
+    signature: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What an owner gets back."""
+
+    format: str = "sherd-enrolment-1"
+    owner: str
+    owner_key: str
+    aggregator: str
+    key: str
+    url: str
+    authority: str
+    certificate: str
+    signature: str = ""
+
+
+def _text(value: Request | Answer) -> bytes:
+    data = to_data(value)
+    return b"sherd-enrolment-1\0" + canonical({**data, "signature": ""})
+
+
+def make_request(name: str, key: SigningKey, csr: bytes) -> bytes:
+    """A request as the bytes of its file."""
+    check_name(name, "owner")
+    blank = Request(name=name, key=key.public, csr=csr.decode())
+    return _file({**to_data(blank), "signature": key.sign(_text(blank))})
+
+
+def make_answer(
+    request: Request,
+    key: SigningKey,
+    *,
+    aggregator: str,
+    url: str,
+    authority: bytes,
+    certificate: bytes,
+) -> bytes:
+    """An answer as the bytes of its file."""
+    blank = Answer(
+        owner=request.name,
+        owner_key=request.key,
+        aggregator=aggregator,
+        key=key.public,
+        url=url,
+        authority=authority.decode(),
+        certificate=certificate.decode(),
+    )
+    return _file({**to_data(blank), "signature": key.sign(_text(blank))})
+
+
+def _file(data: object) -> bytes:
+    return (json.dumps(data, indent=2) + "\n").encode()
+
+
+def read_request(path: Path) -> Request:
+    """The request in a file, its signature checked."""
+    found = _read(path, Request)
+    assert isinstance(found, Request)
+    check_name(found.name, "owner")
+    return found
+
+
+def read_answer(path: Path) -> Answer:
+    """The answer in a file, its signature checked."""
+    found = _read(path, Answer)
+    assert isinstance(found, Answer)
+    check_name(found.aggregator, "aggregator")
+    return found
+
+
+def _read(path: Path, kind: type[Request] | type[Answer]) -> Request | Answer:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UsageError("the file cannot be read", got=f"{path}: {error.strerror}") from None
+    try:
+        if len(raw) > _MOST:
+            raise ValueError
+        found = from_data(kind, json.loads(raw))
+        expected = kind.__dataclass_fields__["format"].default
+        if found.format != expected:
+            raise ValueError
+    except (ValueError, RecursionError, PeerError):
+        raise FormatError(
+            "the file is no enrolment file",
+            must="as `sherd owner init` or `enrol` wrote it",
+            got=str(path),
+        ) from None
+    if not verify(found.key, _text(found), found.signature):
+        raise VerificationError(
+            "the enrolment file was changed", got=str(path), do="ask for it again"
+        )
+    return found
+
+
+def compare(given: str | None, public: str, whose: str) -> None:
+    """Refuse a key whose fingerprint is not the one that a person compared."""
+    if given is None:
+        raise UsageError(
+            f"the fingerprint of the {whose}'s key was not compared",
+            must="given with --fingerprint",
+            got=f"the file says {fingerprint(public)}",
+            do="ask for it over another channel, not the one the file came by",
+        )
+    if not same_fingerprint(given, public):
+        raise VerificationError(
+            f"the key is not the {whose}'s",
+            must="of the fingerprint that was given",
+            got=fingerprint(public),
+            do="somebody may have changed the file on its way",
+        )

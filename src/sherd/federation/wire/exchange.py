@@ -1,0 +1,174 @@
+"""One exchange between an owner and the aggregator: messages there, answers and messages back.
+
+A request holds envelopes, the small attachments they announce, and how far the owner has
+read; the answer says of every envelope whether it was taken and what it still lacks, and
+brings the messages that came. So an owner sends and waits for the next word in one request.
+
+On the wire: the length of a header, the header as canonical JSON, and the parts it counts,
+one after the other, as they are.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import PeerError
+from sherd.federation.protocol.messages import CHUNK, check_hash
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.wire.envelope import MOST_BYTES, parse
+from sherd.values import canonical_text, from_data
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MOST_AT_ONCE = 16
+"""The most messages of one exchange."""
+
+MOST_PARTS = MOST_BYTES
+"""The most bytes of messages and attachments together; larger attachments come in chunks."""
+
+MOST_WAIT = 30.0
+MOST_REQUEST = MOST_PARTS + (900 << 10)
+"""With the header, which says how far the owner has read: below 5 MB in all."""
+MOST_SEEN = 10_000
+_LENGTH = struct.Struct(">I")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parcel:
+    """An envelope and the chunks that travel with it: all that it announces, or none."""
+
+    round: str
+    raw: bytes
+    chunks: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """What an owner sends, the last message it saw in each round, and how long it would wait.
+
+    Without ``seen`` it wants no messages.
+    """
+
+    parcels: tuple[Parcel, ...]
+    seen: Mapping[str, int] | None
+    wait: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What became of a message that was sent: why it was refused, or what it still lacks."""
+
+    reason: Reason | None = None
+    wanted: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for sha256 in self.wanted:
+            check_hash(sha256)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchanged:
+    """The answers to what was sent, in order, and the messages that came."""
+
+    answers: tuple[Answer, ...]
+    messages: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Listed:
+    round: str
+    size: int
+    chunks: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    messages: tuple[_Listed, ...]
+    seen: dict[str, int] | None
+    milliseconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Response:
+    answers: tuple[Answer, ...]
+    sizes: tuple[int, ...]
+
+
+def _wrong(what: str) -> PeerError:
+    return PeerError(f"an exchange is not valid: {what}", reason=Reason.MALFORMED)
+
+
+def _join(header: Any, parts: Sequence[bytes]) -> bytes:
+    written = canonical_text(header).encode("ascii")
+    return b"".join([_LENGTH.pack(len(written)), written, *parts])
+
+
+def _split(raw: bytes, kind: type[Any]) -> tuple[Any, memoryview]:
+    if len(raw) < _LENGTH.size:
+        raise _wrong("it is cut off")
+    end = _LENGTH.size + _LENGTH.unpack_from(raw)[0]
+    if end > len(raw):
+        raise _wrong("it is cut off")
+    header = from_data(kind, parse(raw[_LENGTH.size : end], most=MOST_BYTES))
+    return header, memoryview(raw)[end:]
+
+
+def _cut(parts: memoryview, sizes: Sequence[int]) -> list[bytes]:
+    if any(size < 0 for size in sizes) or sum(sizes) != len(parts):
+        raise _wrong("its parts are not of the sizes announced")
+    found, place = [], 0
+    for size in sizes:
+        found.append(bytes(parts[place : place + size]))
+        place += size
+    return found
+
+
+def write_request(call: Call) -> bytes:
+    """A request as it travels."""
+    header = _Request(
+        messages=tuple(
+            _Listed(round=p.round, size=len(p.raw), chunks=tuple(len(c) for c in p.chunks))
+            for p in call.parcels
+        ),
+        seen=None if call.seen is None else dict(call.seen),
+        milliseconds=int(call.wait * 1000),
+    )
+    return _join(header, [part for p in call.parcels for part in (p.raw, *p.chunks)])
+
+
+def read_request(raw: bytes) -> Call:
+    """A request that travelled; PeerError where it is anything else."""
+    header, rest = _split(raw, _Request)
+    listed: tuple[_Listed, ...] = header.messages
+    seen = header.seen or {}
+    if len(listed) > MOST_AT_ONCE or len(seen) > MOST_SEEN:
+        raise _wrong("it is too long")
+    if any(not 0 <= number < 2**31 for number in seen.values()):
+        raise _wrong("a message's number is out of range")
+    if not 0 <= header.milliseconds <= MOST_WAIT * 1000:
+        raise _wrong("it would wait too long")
+    if any(size > CHUNK for each in listed for size in each.chunks):
+        raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+    parts = iter(_cut(rest, [size for each in listed for size in (each.size, *each.chunks)]))
+    parcels = tuple(
+        Parcel(round=each.round, raw=next(parts), chunks=tuple(next(parts) for _ in each.chunks))
+        for each in listed
+    )
+    return Call(parcels=parcels, seen=header.seen, wait=header.milliseconds / 1000)
+
+
+def write_response(exchanged: Exchanged) -> bytes:
+    """An answer as it travels."""
+    sizes = tuple(len(message) for message in exchanged.messages)
+    return _join(_Response(answers=exchanged.answers, sizes=sizes), exchanged.messages)
+
+
+def read_response(raw: bytes, sent: int) -> Exchanged:
+    """The answer to so many messages; PeerError where it is anything else."""
+    header, rest = _split(raw, _Response)
+    if len(header.answers) != sent:
+        raise _wrong("it does not answer every message")
+    return Exchanged(answers=header.answers, messages=tuple(_cut(rest, header.sizes)))

@@ -1,0 +1,384 @@
+"""``fragment``: true values in fragments, with a k-loose association between them.
+
+Implements Definition 4.3 and Theorem 4.7 of De Capitani di Vimercati et al. (2015): for
+every confidentiality constraint covered by the fragments, a part of it that lies in one
+fragment corresponds to at least k different values of the rest, equally likely from the
+release. See ``association`` for where the construction departs from the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import InfeasibleError, PlanError, SchemaError
+from sherd.guarantees import Adversary, Assumption, Guarantee, KLooseness, Proposition, Unit
+from sherd.methods.fragmenting.association import STRATEGIES, Search, associate
+from sherd.methods.fragmenting.constraints import Constraints
+from sherd.methods.fragmenting.feasibility import (
+    check_feasible,
+    check_sizes,
+    excesses,
+    group_sizes,
+    relevant,
+)
+from sherd.methods.fragmenting.fragmentation import (
+    OBJECTIVES,
+    Fragmentation,
+    check_given,
+    find_minimal,
+)
+from sherd.methods.fragmenting.next_release import WITHDRAWALS, first_release
+from sherd.methods.fragmenting.next_release_plan import (
+    assumptions,
+    check_following,
+    check_run,
+    findings,
+    next_groups,
+    signed,
+)
+from sherd.methods.fragmenting.released_tables import GROUP, first_groups, released_tables
+from sherd.release.method import Described, Finding, Outcome, Parameter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sherd.methods.fragmenting.association import Association
+    from sherd.methods.fragmenting.feasibility import Excess
+    from sherd.release.method import Run
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+NOT_COVERED = (
+    "that somebody is in the table, and every single released value",
+    "combinations of attributes that lie in one fragment, which are released as they are",
+    "combinations that no constraint names",
+    "how many tuples were left out",
+)
+"""What fragments give away all the same."""
+
+SEEN_TOGETHER = "which values are gone and which are new since the release it follows"
+"""What a release that follows another gives away besides."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragment:
+    """The method behind ``sherd fragment``."""
+
+    name: str = "fragment"
+    title: str = "Fragments with a loose association"
+    summary: str = (
+        "Splits the attributes into fragments that keep true values, so that no sensitive "
+        "combination lies in one of them, and says which groups of tuples belong together, "
+        "but not which tuples."
+    )
+    parameters: tuple[Parameter, ...] = (
+        Parameter(
+            name="constraints",
+            kind=dict,
+            required=True,
+            help="attributes that may not be seen together, dependencies and a workload",
+        ),
+        Parameter(
+            name="looseness",
+            kind=int,
+            required=True,
+            least=1,
+            help="k: how many associations each sensitive one is hidden among",
+        ),
+        Parameter(name="sizes", kind=list, help="least group size of each fragment"),
+        Parameter(name="fragments", kind=list, help="a fragmentation, as lists of attributes"),
+        Parameter(
+            name="similar", kind=list, help="attributes whose values are kept alike in groups"
+        ),
+        Parameter(
+            name="objective",
+            kind=str,
+            default="fewest",
+            choices=OBJECTIVES,
+            help="what the fragmentation is chosen for",
+        ),
+        Parameter(
+            name="projections",
+            kind=list,
+            help="release the association between these fragments only, as lists of numbers",
+        ),
+        Parameter(
+            name="suppress",
+            kind=float,
+            default=0.05,
+            least=0,
+            help="the largest share of tuples that may be left out",
+        ),
+        Parameter(
+            name="strategy",
+            kind=str,
+            default="cells",
+            choices=STRATEGIES,
+            help="how tuples are placed: cells, or the published nearest-group search",
+        ),
+        Parameter(name="window", kind=int, least=0, help="nearest groups tried for a tuple"),
+        Parameter(
+            name="probes", kind=int, default=160, least=0, help="random groups tried after that"
+        ),
+        Parameter(
+            name="budget", kind=int, default=2048, least=1, help="tries for one tuple in all"
+        ),
+        Parameter(
+            name="block",
+            kind=int,
+            least=2,
+            help="associate tuples in blocks of this size, so that later deletions withdraw "
+            "one block only",
+        ),
+        Parameter(
+            name="time_limit",
+            kind=float,
+            default=10.0,
+            above=0,
+            help="seconds for improving a fragmentation",
+        ),
+        Parameter(name="after", kind=dict, help="the release that this one follows"),
+        Parameter(
+            name="withdraw",
+            kind=str,
+            choices=WITHDRAWALS,
+            help="what goes with a deleted tuple: all its groups are associated with, or its "
+            "groups only",
+        ),
+        Parameter(
+            name="most_withdrawn",
+            kind=float,
+            least=0,
+            help="the largest share of released parts that may be withdrawn with deleted tuples "
+            "(0.05 if not given)",
+        ),
+    )
+
+    def describe(self) -> tuple[Described, ...]:
+        """What the method promises in general."""
+        return (
+            Described(
+                name=None,
+                promise=KLooseness.definition(),
+                covers="the associations between values that the given constraints name",
+                not_covered=NOT_COVERED,
+                source="decapitani2015, Def. 4.3, Theorem 4.7",
+            ),
+        )
+
+    def check(self, plan: Plan, schema: Schema) -> None:
+        """Raise PlanError or SchemaError where plan and schema do not fit the method."""
+        layout(plan, schema)
+
+    def guarantee(self, plan: Plan, schema: Schema) -> Guarantee:
+        """What a release will promise; computed without seeing the table."""
+        found = layout(plan, schema)
+        constraints = Constraints.from_data(_plain(plan["constraints"]))
+        covered = relevant(constraints, found.fragments)
+        words = "; ".join("{" + ", ".join(sorted(c)) + "}" for c in covered)
+        covers = "no association: no constraint has all its attributes released"
+        if covered:
+            covers = f"the associations between values of the constraints {words}"
+        not_covered = NOT_COVERED
+        if plan["after"] is not None:
+            covers += (
+                "; also for somebody who holds the release it follows "
+                f"(sha256 of its manifest: {plan['after']['release']}) and those before that one"
+            )
+            not_covered = (*NOT_COVERED[:-1], SEEN_TOGETHER)
+        return Guarantee(
+            notion=KLooseness(k=plan["looseness"]),
+            unit=Unit.ASSOCIATION,
+            covers=covers,
+            adversary=Adversary.SEES_FRAGMENTS,
+            assumes=(
+                Assumption.CONSTRAINTS_COMPLETE,
+                Assumption.NO_CORRELATED_KNOWLEDGE,
+                *assumptions(plan),
+                Assumption.PARAMETERS_PUBLIC,
+            ),
+            source=Proposition(work="decapitani2015", place="Def. 4.3, Theorem 4.7"),
+            not_covered=not_covered,
+        )
+
+    def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
+        """Fragment a prepared table."""
+        constraints = Constraints.from_data(_plain(plan["constraints"]))
+        found = layout(plan, schema)
+        sizes = _sizes(plan, len(found.fragments))
+        facts: dict[str, object] = {
+            "fragments": [list(f) for f in found.fragments],
+            "sizes": list(sizes),
+            "withheld": list(found.withheld),
+            "constraints": [sorted(c) for c in relevant(constraints, found.fragments)],
+            "fragmentation_proved_best": found.proved,
+            "fragmentation_minimal": found.minimal,
+        }
+        search = Search(
+            strategy=plan["strategy"],
+            window=plan["window"],
+            probes=plan["probes"],
+            budget=plan["budget"],
+        )
+        past = check_run(plan, schema, run)
+        if past is not None:
+            change = next_groups(
+                past,
+                table,
+                schema,
+                plan,
+                run,
+                constraints=constraints,
+                fragments=found.fragments,
+                sizes=sizes,
+                search=search,
+            )
+            return Outcome(
+                tables=released_tables(
+                    change.kept.groups, table, found.fragments, run.randomness, shuffle=run.shuffle
+                ),
+                facts={**facts, "after": plan["after"]["release"]},
+                findings=findings(change),
+                record=signed(change.kept, schema, run),
+            )
+        forced = excesses(table, constraints, found.fragments, sizes)
+        check_feasible(forced, table.num_rows, plan["suppress"])
+        made = associate(
+            table,
+            schema,
+            constraints,
+            found.fragments,
+            sizes,
+            similar=plan["similar"] or (),
+            search=search,
+            block=plan["block"],
+            randomness=run.randomness,
+            progress=run.progress,
+        )
+        left_out = made.suppressed
+        if left_out > plan["suppress"] * table.num_rows or left_out == table.num_rows:
+            raise InfeasibleError(
+                "too many tuples would have to be left out",
+                must=f"at most {100 * plan['suppress']:g} % ('suppress')",
+                got=f"{100 * left_out / table.num_rows:.3g} %",
+                do="lower the looseness, raise 'suppress' or 'budget', or coarsen attributes",
+            )
+        groups = first_groups(made, run.randomness)
+        record = None
+        if run.keys is not None:
+            record = first_release(groups, table, run.keys.values, found.fragments)
+            record = signed(record, schema, run)
+        return Outcome(
+            tables=released_tables(
+                groups,
+                table,
+                found.fragments,
+                run.randomness,
+                shuffle=run.shuffle,
+                projections=plan["projections"],
+            ),
+            facts={**facts, "suppressed": left_out},
+            findings=_findings(made, forced, table.num_rows),
+            record=record,
+        )
+
+
+def layout(plan: Plan, schema: Schema) -> Fragmentation:
+    """The fragmentation a plan leads to under a schema, checked."""
+    constraints = Constraints.from_data(_plain(plan["constraints"]))
+    constraints.check(schema.attributes)
+    check_following(plan)
+    released = schema.released
+    for name in plan["similar"] or ():
+        schema[name]  # raises where the schema lacks it
+    if plan["suppress"] > 1:
+        raise PlanError(
+            "the 'suppress' parameter is not valid",
+            must="a share from 0 to 1",
+            got=repr(plan["suppress"]),
+        )
+    for name in released:
+        if name.startswith(GROUP) and name[len(GROUP) :].isdigit():
+            raise SchemaError(
+                f"the attribute '{name}' is called like a column of group identifiers",
+                do="rename it",
+            )
+    if plan["fragments"] is not None:
+        given = _lists(plan["fragments"], "fragments", str)
+        found = check_given(constraints, given, released)
+    else:
+        found = find_minimal(
+            constraints, released, objective=plan["objective"], time_limit=plan["time_limit"]
+        )
+    if len(found.fragments) < 2:
+        raise PlanError(
+            "the constraints need no fragmentation: one fragment fulfils them",
+            do="release the table without the withheld attributes, or add constraints",
+        )
+    check_sizes(_sizes(plan, len(found.fragments)), plan["looseness"], len(found.fragments))
+    for chosen in _lists(plan["projections"] or (), "projections", int):
+        if len(set(chosen)) < 2 or not set(chosen) <= set(range(1, len(found.fragments) + 1)):
+            raise PlanError(
+                "a projection is not valid",
+                must=f"two or more of the fragments 1 to {len(found.fragments)}",
+                got=repr(list(chosen)),
+            )
+    return found
+
+
+def _sizes(plan: Plan, fragments: int) -> tuple[int, ...]:
+    if plan["sizes"] is None:
+        return group_sizes(plan["looseness"], fragments)
+    return tuple(plan["sizes"])
+
+
+def _lists(given: Any, name: str, kind: type) -> list[tuple[Any, ...]]:
+    if not all(isinstance(f, tuple) and all(isinstance(a, kind) for a in f) for f in given):
+        what = "attributes" if kind is str else "numbers"
+        raise PlanError(f"the '{name}' parameter is not valid", must=f"lists of {what}")
+    return list(given)
+
+
+def _plain(value: Any) -> Any:
+    from collections.abc import Mapping
+
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _findings(made: Association, forced: tuple[Excess, ...], rows: int) -> tuple[Finding, ...]:
+    found = [
+        Finding(
+            name="suppressed",
+            value=made.suppressed,
+            meaning=f"tuples left out of {rows}, since no group could take them",
+        ),
+        Finding(
+            name="first unplaced",
+            value=made.unplaced,
+            meaning="tuples no group would take in the first two passes",
+        ),
+        Finding(
+            name="dissolved",
+            value=made.dissolved,
+            meaning="tuples taken out of groups that stayed too small",
+        ),
+    ]
+    found += [
+        Finding(
+            name="too frequent",
+            value=excess.forced,
+            attribute=", ".join(excess.attributes),
+            meaning=f"tuples that had to be left out: a combination occurs {excess.largest} "
+            f"times, more than 1/{excess.limit} of the tuples",
+        )
+        for excess in forced
+    ]
+    return tuple(found)
+
+
+METHOD = Fragment()

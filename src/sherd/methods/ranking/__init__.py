@@ -1,0 +1,1 @@
+"""Masking by individual ranking: cluster means with noise, or noise on every value."""

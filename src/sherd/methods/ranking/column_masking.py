@@ -1,0 +1,128 @@
+"""Masking one column: rank, reduce, add noise, put back; or value by value for k = 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sherd.methods.ranking.individual_ranking import Clusters, put_back, rank, reduce
+from sherd.methods.ranking.noise_scales import Scales
+from sherd.methods.ranking.sensitivity import loss
+from sherd.release.method import Finding
+from sherd.tables.coding import encode, storage, wrap
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sherd.methods.ranking.masking import Masking
+    from sherd.randomness import Randomness
+    from sherd.tables.axis import Axis
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnJob:
+    """One attribute to mask, with everything that takes part in it.
+
+    ``floor`` is the least scale of the noise on a centroid, in steps; ``enlarge`` asks for
+    scales that cover clusters made anew.
+    """
+
+    column: pa.ChunkedArray
+    axis: Axis
+    epsilon: Fraction
+    k: int
+    masking: Masking
+    enlarge: bool
+    floor: Fraction
+    missing_values: tuple[str, ...]
+    randomness: Randomness
+
+
+def scales_of(job: ColumnJob, clusters: Clusters) -> Scales:
+    """The scale of the noise on every cluster's sum."""
+    sensitivity = job.masking.sensitivity(clusters, job.axis.steps)
+    scales = Scales.laplace(sensitivity, job.epsilon)
+    if job.floor:
+        scales = scales.at_least(job.floor, clusters.sizes)
+    if job.enlarge and job.masking.shifts is not None:
+        scales = scales.covering(job.masking.shifts(clusters, job.axis.steps), job.epsilon)
+    return scales
+
+
+def mask_column(
+    job: ColumnJob, places: NDArray[np.uint32], words: NDArray[np.uint64] | None = None
+) -> tuple[pa.Array, list[Finding]]:
+    """The masked column with each row at its place, and what the owner should know of it.
+
+    ``words`` is memory to sort in, a word a row, free again afterwards.
+    """
+    if not job.masking.least_k:
+        return _each_value(job, places)
+    ranking = rank(job.column, job.axis, job.k, places, job.missing_values, words)
+    kind = job.column.type
+    out = np.zeros(len(places), storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)
+    found: list[Finding] = []
+    if ranking.clusters:
+        clusters = reduce(ranking, job.masking.depth)
+        scales = scales_of(job, clusters)
+        found = _accounts(job, clusters, scales)
+        noisy = job.masking.sums(clusters) + scales.draw(job.randomness)
+        put_back(ranking, storage(job.axis, noisy, clusters.sizes, kind), out)
+    missing = None
+    if ranking.missing.size:
+        missing = np.zeros(len(places), np.bool_)
+        missing[ranking.missing] = True
+    return wrap(job.axis, out, missing, kind), found
+
+
+def _each_value(job: ColumnJob, places: NDArray[np.uint32]) -> tuple[pa.Array, list[Finding]]:
+    """Every value is a cluster of its own: no ranking, noise block by block."""
+    kind = job.column.type
+    out = np.zeros(len(places), storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)
+    gone: NDArray[np.bool_] | None = None
+    for start, positions, missing in encode(job.column, job.axis, job.missing_values):
+        values = Clusters(
+            sizes=np.ones(len(positions), np.int64),
+            sums=positions,
+            low=(positions,),
+            high=(positions,),
+        )
+        noisy = positions + scales_of(job, values).draw(job.randomness)
+        place = places[start : start + len(positions)]
+        out[place] = storage(job.axis, noisy, 1, kind)
+        if missing is not None:
+            gone = np.zeros(len(places), np.bool_) if gone is None else gone
+            gone[place] = missing
+    return wrap(job.axis, out, gone, kind), []
+
+
+def _accounts(job: ColumnJob, clusters: Clusters, scales: Scales) -> list[Finding]:
+    """What this attribute really costs, for the owner alone."""
+    found = []
+    values = scales.values()
+    if job.masking.shifts is not None:
+        spent = loss(job.masking.shifts(clusters, job.axis.steps), values)
+        found.append(
+            Finding(
+                name="loss factor",
+                attribute=job.axis.name,
+                value=spent / float(job.epsilon),
+                meaning="exact privacy loss of this attribute's ordered centroids, clusters made "
+                "anew, as a multiple of its share of epsilon",
+            )
+        )
+    still = clusters.sizes[values == 0].sum() / clusters.sizes.sum()
+    found.append(
+        Finding(
+            name="share without noise",
+            attribute=job.axis.name,
+            value=float(still),
+            meaning="share of this attribute's cells that were published without any noise",
+        )
+    )
+    return found

@@ -1,0 +1,198 @@
+# ruff: noqa: E741 - l is the field's own name for it
+"""``anatomy``: bucketisation; quasi-identifiers in one table, sensitive values in another.
+
+The baseline of paper 003 (section 3), by the algorithm of xiao2006: groups of l records
+with l different sensitive values, taken from the most frequent ones first; one table says
+which group a record is in, the other how often each sensitive value occurs in a group.
+With several sensitive attributes, groups are joined until each of them is diverse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sherd.guarantees import Adversary, Guarantee, LDiversity, Proposition
+from sherd.methods.slicing.column_layout import BUCKET
+from sherd.methods.slicing.sensitive_values import sensitive_names, stated_bins
+from sherd.methods.slicing.slicing_promise import (
+    ARRANGED,
+    BINS,
+    SENSITIVE,
+    SUPPRESS,
+    UNIT,
+    L,
+    assumptions,
+    check_attributes,
+    left_aside,
+)
+from sherd.release.method import Described, Finding, Outcome, Parameter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sherd.release.method import Run
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+QUASI = "quasi-identifiers"
+"""The released table of quasi-identifiers, a row a record."""
+
+SENSITIVE_TABLE = "sensitive"
+"""The released table of sensitive values, a row a bucket and value."""
+
+COUNT = "count"
+"""How many records of a bucket have a sensitive value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anatomy:
+    """Bucketisation for l-diversity."""
+
+    name: str = "anatomy"
+    title: str = "Bucketisation with l-diversity"
+    summary: str = (
+        "Releases quasi-identifiers as they are and sensitive values in a table of their own; "
+        "records and values are linked by buckets of about l records only."
+    )
+    parameters: tuple[Parameter, ...] = (L, SENSITIVE, SUPPRESS, BINS)
+
+    def describe(self) -> tuple[Described, ...]:
+        """What the method promises in general."""
+        return (
+            Described(
+                name=None,
+                promise=LDiversity.definition(),
+                covers="the link between a person's quasi-identifiers and the sensitive values",
+                not_covered=(
+                    "whether somebody is in the table: quasi-identifiers are released as they are, "
+                    "record by record",
+                    ARRANGED,
+                ),
+                source="xiao2006, section 3; arul2019, section 3",
+            ),
+        )
+
+    def check(self, plan: Plan, schema: Schema) -> None:
+        """Raise PlanError or SchemaError where plan and schema do not fit the method."""
+        check_attributes(plan, schema)
+        if COUNT in sensitive_names(plan, schema):
+            from sherd.errors import SchemaError
+
+            raise SchemaError(
+                f"a sensitive attribute is called '{COUNT}', the name of the released counts",
+                do="rename it",
+            )
+
+    def guarantee(self, plan: Plan, schema: Schema) -> Guarantee:
+        """What a release will promise; computed without seeing the table."""
+        names = ", ".join(sensitive_names(plan, schema))
+        return Guarantee(
+            notion=LDiversity(l=plan["l"]),
+            unit=UNIT,
+            covers=f"the link between a person's quasi-identifiers and {names}",
+            adversary=Adversary.KNOWS_QUASI_IDENTIFIERS,
+            assumes=assumptions(plan, schema),
+            source=Proposition(work="xiao2006", place="section 3; arul2019, section 3"),
+            not_covered=(
+                "whether somebody is in the table: quasi-identifiers are released as they are, "
+                "record by record",
+                *left_aside(plan, schema),
+            ),
+        )
+
+    def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
+        """Bucketise a prepared table."""
+        return _run(table, schema, plan, run)
+
+
+METHOD = Anatomy()
+
+
+def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
+    import numpy as np
+    import pyarrow as pa
+
+    from sherd.methods.slicing.bucket_pipeline import check_buckets
+    from sherd.methods.slicing.clamping import within
+    from sherd.methods.slicing.permutation import renamed
+    from sherd.methods.slicing.sensitive_values import feasible, sensitive_codes
+
+    table = within(table, schema)
+    n, l = table.num_rows, plan["l"]
+    sensitive = sensitive_codes(table, schema, plan)
+    nothing = np.zeros(n, dtype=np.int32)
+    kept = feasible(
+        sensitive,
+        nothing,
+        1,
+        l,
+        suppress=plan["suppress"],
+        randomness=run.randomness,
+    )
+    if len(kept) < n:
+        sensitive, table = sensitive.kept(kept), table.take(pa.array(kept))
+    m = len(kept)
+    run.progress("grouping", 0, 1)
+    buckets = _grouped(sensitive, l, run.randomness.permutation(m))
+    check_buckets(buckets, np.zeros(m, dtype=np.int32), 1, sensitive, l)
+    names = renamed(buckets, run.randomness)
+    rows = run.randomness.permutation(m) if run.shuffle else np.arange(m)
+    place = pa.array(rows)
+    known = {name: table[name].take(place) for name in table.column_names}
+    quasi = {name: known[name] for name in known if name not in sensitive.names}
+    tables = {
+        QUASI: pa.table({BUCKET: pa.array(names[rows]), **quasi}),
+        SENSITIVE_TABLE: _counted(table, sensitive.names, names, run),
+    }
+    run.progress("done", 1, 1)
+    return Outcome(
+        tables=tables,
+        facts={
+            "sensitive": list(sensitive.names),
+            "bucket": BUCKET,
+            "count": COUNT,
+            "bins": stated_bins(plan, schema),
+        },
+        findings=_findings(n, m, int(buckets.max()) + 1, l),
+    )
+
+
+def _grouped(sensitive: Any, l: int, order: Any) -> Any:
+    import numpy as np
+
+    from sherd.methods.slicing.regroup import grouped, merged
+
+    codes = np.ascontiguousarray(sensitive.codes[order])
+    group = grouped(codes[:, 0].copy(), sensitive.sizes[0], l)
+    if codes.shape[1] > 1:
+        group = merged(group, codes, np.array(sensitive.sizes, dtype=np.int64), l)
+    buckets = np.empty(len(order), dtype=np.int64)
+    buckets[order] = group
+    return buckets
+
+
+def _counted(table: pa.Table, names: tuple[str, ...], buckets: Any, run: Run) -> pa.Table:
+    """Every bucket's sensitive values with their counts, in random order."""
+    import pyarrow as pa
+
+    listed = pa.table({BUCKET: pa.array(buckets), **{name: table[name] for name in names}})
+    counted = listed.group_by([BUCKET, *names]).aggregate([([], "count_all")])
+    counted = counted.rename_columns(
+        [COUNT if name == "count_all" else name for name in counted.column_names]
+    )
+    counted = counted.select([BUCKET, *names, COUNT])
+    return counted.take(pa.array(run.randomness.permutation(counted.num_rows)))
+
+
+def _findings(n: int, kept: int, n_buckets: int, l: int) -> tuple[Finding, ...]:
+    found = [Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")]
+    if kept < n:
+        found.append(
+            Finding(
+                name="suppressed records",
+                value=n - kept,
+                meaning=f"left out of {n} so that l = {l} is feasible",
+            )
+        )
+    return tuple(found)

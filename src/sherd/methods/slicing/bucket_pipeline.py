@@ -1,0 +1,231 @@
+# ruff: noqa: E741 - l is the field's own name for it
+"""From coded attributes to buckets: generalise columns, partition tuples, regroup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sherd.errors import InfeasibleError, InternalError
+from sherd.methods.slicing.attribute_codes import Coded, combined
+from sherd.methods.slicing.attribute_grouping import discretised, phi_squared
+from sherd.methods.slicing.generalise import Cells, into_cells
+from sherd.methods.slicing.record_signatures import Codes, signatures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sherd.methods.slicing.column_layout import Layout
+    from sherd.methods.slicing.sensitive_values import Sensitive
+    from sherd.randomness import Randomness
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How tuples are partitioned; the names are the plan's."""
+
+    l: int
+    min_frequency: int | None = None
+    regroup: bool = False
+    scope: str = "any"
+    beta: float = 1.0
+    tries: int = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coarse:
+    """The columns as they are released: codes of their values, cells where generalised.
+
+    ``columns`` has one entry for every column of the layout without the sensitive one;
+    ``q`` codes the quasi-identifiers in the sensitive column. ``cells`` is in the same
+    order, q's last, None where nothing is generalised.
+    """
+
+    columns: tuple[Codes, ...]
+    q: Codes
+    cells: tuple[Cells | None, ...]
+
+
+def coarse(
+    coded: Mapping[str, Coded],
+    layout: Layout,
+    n: int,
+    min_frequency: int | None,
+    randomness: Randomness,
+    *,
+    need_columns: bool,
+) -> Coarse:
+    """Column generalisation, where a least frequency is asked for.
+
+    Without it, columns are coded only if ``need_columns``: the check of buckets alone does
+    not look at them.
+    """
+    found: list[Codes] = []
+    cells: list[Cells | None] = []
+    for names in (*layout.columns[:-1], layout.beside):
+        nothing = np.zeros(0 if names and not need_columns else n, dtype=np.int32), 1
+        if not names:
+            found.append(nothing)
+            cells.append(None)
+        elif min_frequency is not None:
+            if min_frequency > n:
+                raise InfeasibleError(
+                    "the least frequency is above the number of records",
+                    must=f"at most {n}",
+                    got=str(min_frequency),
+                )
+            mine = into_cells(
+                [coded[name] for name in names],
+                k=min_frequency,
+                tight=False,
+                order=randomness.permutation(n),
+            )
+            found.append((mine.of_row, mine.count))
+            cells.append(mine)
+        elif need_columns or names == layout.beside:
+            parts = [coded[name] for name in names]
+            found.append(combined([c.codes for c in parts], [c.size for c in parts]))
+            cells.append(None)
+        else:
+            found.append(nothing)
+            cells.append(None)
+    return Coarse(columns=tuple(found[:-1]), q=found[-1], cells=tuple(cells))
+
+
+def bucketed(
+    coded: Mapping[str, Coded],
+    layout: Layout,
+    parts: Coarse,
+    sensitive: Sensitive,
+    settings: Settings,
+    randomness: Randomness,
+) -> NDArray[np.int64]:
+    """The bucket of every row, from 0. Every row takes part; l must be feasible."""
+    from sherd.methods.slicing.regroup import regrouped
+    from sherd.methods.slicing.tuple_partitioning import finest, partition
+
+    n = len(sensitive.codes)
+    names = list(dict.fromkeys(name for column in layout.columns for name in column))
+    names = [name for name in names if name not in layout.sensitive]
+    # Equal spans are split in the order of the dimensions: let chance decide it.
+    dims = [coded[names[place]] for place in randomness.permutation(len(names))]
+    sizes = np.array([dim.size for dim in dims], dtype=np.int32)
+    scales = 1.0 / np.maximum(sizes - 1, 1)
+    if settings.regroup:
+        # Rows that end up in one group should agree in what the sensitive values depend on.
+        scales *= [relevance(dim, sensitive) + 1e-9 for dim in dims]
+    q, n_q = parts.q
+    pairs, n_pairs = sensitive.pairs(q, n_q)
+    ids = randomness.permutation(n)
+    rows = np.empty((n, len(dims) + 1 + len(pairs)), dtype=np.int32)
+    for place, column in enumerate([*(dim.codes for dim in dims), q, *pairs]):
+        rows[:, place] = column[ids]
+    if settings.scope == "records":
+        starts = _by_records(
+            rows, ids, sizes, scales, coded, layout, parts, sensitive, pairs, n_pairs, settings
+        )
+    else:
+        starts = partition(
+            rows, ids, len(dims), sizes, scales, n_q, n_pairs, settings.l, settings.tries
+        )
+    if settings.regroup:
+        finest(rows, ids, len(dims), sizes, scales, starts)
+        group, _ = regrouped(
+            rows,
+            len(dims),
+            starts,
+            np.array(sensitive.sizes, dtype=np.int64),
+            np.ascontiguousarray(sensitive.codes[ids]),
+            settings.l,
+        )
+    else:
+        lengths = np.diff(np.append(starts, n))
+        group = np.repeat(np.arange(len(starts), dtype=np.int64), lengths)
+    buckets = np.empty(n, dtype=np.int64)
+    buckets[ids] = group
+    if settings.scope == "any":
+        check_buckets(buckets, q, n_q, sensitive, settings.l)
+    return buckets
+
+
+def relevance(dim: Coded, sensitive: Sensitive) -> float:
+    """The largest φ² of a dimension with a sensitive attribute, from a hundred thousand rows."""
+    some = slice(None, None, max(len(dim.codes) // 100_000, 1))
+    codes, size = discretised(dim, "width")
+    return max(
+        phi_squared(codes[some], size, sensitive.codes[some, place], n_values)
+        for place, n_values in enumerate(sensitive.sizes)
+    )
+
+
+def _by_records(
+    rows: NDArray[np.int32],
+    ids: NDArray[np.int64],
+    sizes: NDArray[np.int32],
+    scales: NDArray[np.float64],
+    coded: Mapping[str, Coded],
+    layout: Layout,
+    parts: Coarse,
+    sensitive: Sensitive,
+    pairs: list[NDArray[np.int32]],
+    n_pairs: int,
+    settings: Settings,
+) -> NDArray[np.int64]:
+    """Tuple partitioning with the incremental check on the records' own tuples."""
+    from sherd.methods.slicing.incremental_diversity import from_scratch, partition_records
+
+    shared: list[Codes | None] = []
+    for names in layout.separators:
+        mine = [coded[name] for name in names]
+        shared.append(combined([c.codes for c in mine], [c.size for c in mine]) if mine else None)
+    found = signatures(
+        parts.columns, shared, parts.q, sensitive, pairs, n_pairs, beta=settings.beta
+    )
+    n_dims = len(sizes)
+    rows[:, n_dims] = found.of_row[ids]
+    state = from_scratch(
+        rows, n_dims, np.zeros(1, dtype=np.int64), found.parts, found.n_plus, found.n_values,
+        found.heads, found.members, found.pair_of, n_pairs, int(found.blocks[-1]), found.power,
+    )  # fmt: skip
+    # That the root itself is diverse, ``sensitive.feasible`` has said: with one bucket p(t, s)
+    # is the share of s among the records with the same q.
+    starts = partition_records(
+        rows, ids, n_dims, sizes, scales, found.parts, found.n_plus, found.n_values, found.heads,
+        found.members, found.pair_of, n_pairs, found.blocks, found.power, settings.l,
+        settings.tries, state,
+    )  # fmt: skip
+    rows[:, n_dims] = parts.q[0][ids]
+    return starts
+
+
+def check_buckets(
+    buckets: NDArray[np.int64],
+    q: NDArray[np.int32],
+    n_q: int,
+    sensitive: Sensitive,
+    l: int,
+) -> None:
+    """Count again what was made: every sensitive value at most 1/l of its bucket and q."""
+    place, n_places = combined(
+        [buckets.astype(np.int32), q], [int(buckets.max()) + 1 if len(buckets) else 1, n_q]
+    )
+    base = np.bincount(place, minlength=n_places)
+    for column, size in zip(sensitive.codes.T, sensitive.sizes, strict=True):
+        both = place.astype(np.int64) * size + column
+        pair, count = (
+            (np.flatnonzero(found := np.bincount(both)), None)
+            if n_places * size <= 8 * len(both) + 4096
+            else np.unique(both, return_counts=True)
+        )
+        count = found[pair] if count is None else count
+        if (count * l > base[pair // size]).any():
+            raise InternalError("a bucket was made that is not diverse enough")
+
+
+def subset(coded: Mapping[str, Coded], rows: NDArray[np.int64]) -> dict[str, Coded]:
+    """The same attributes for some of the rows."""
+    return {name: replace(one, codes=one.codes[rows]) for name, one in coded.items()}

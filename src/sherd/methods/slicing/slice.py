@@ -1,0 +1,191 @@
+"""``slice``: the table cut into columns and buckets, the columns of a bucket permuted.
+
+Implements fragmentation of arul2019 (paper 003), that is slicing of li2012: attribute
+grouping by φ² and k-medoids, tuple partitioning by Mondrian's splits with a diversity check,
+column generalisation to a least frequency, and the paper's tuple grouping.
+
+Notation: C_1 … C_c the columns, the last with the sensitive attributes S and α − 1
+quasi-identifiers q; B a bucket; p(t, s) the probability that a person with the
+quasi-identifiers t has the sensitive value s (see ``slicing.incremental``).
+
+Departs from the paper: the whole table is checked before it is split (the paper never
+does); the check holds for every tuple the release could match, not the records' own only
+(``scope``), and weighs buckets by their size, β = 1 (with the paper's β = 0 equal
+quasi-identifiers in a small and a large bucket hide a share of ½ behind ⅓); a split that
+fails is tried along further dimensions; generalisation comes before the check.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sherd.errors import PlanError
+from sherd.guarantees import Adversary, Guarantee, LDiversity, NoGuarantee, Proposition
+from sherd.methods.slicing.attribute_grouping import check_numbers
+from sherd.methods.slicing.column_layout import given_layout
+from sherd.methods.slicing.sensitive_values import quasi_identifiers, sensitive_names
+from sherd.methods.slicing.slicing_promise import (
+    ARRANGED,
+    BINS,
+    SENSITIVE,
+    SUPPRESS,
+    UNIT,
+    L,
+    assumptions,
+    check_attributes,
+    left_aside,
+)
+from sherd.release.method import Described, Outcome, Parameter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sherd.release.method import Run
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """The method behind ``sherd slice``."""
+
+    name: str = "slice"
+    title: str = "Slicing with l-diversity"
+    summary: str = (
+        "Cuts the table into columns of dependent attributes and buckets of similar records, "
+        "and permutes every column inside its bucket. Values stay as they are; which belong "
+        "together is hidden."
+    )
+    parameters: tuple[Parameter, ...] = (
+        L,
+        SENSITIVE,
+        Parameter(name="columns", kind=int, least=2, help="how many columns to make (5)"),
+        Parameter(
+            name="alpha",
+            kind=int,
+            least=1,
+            default=1,
+            help="attributes in the sensitive column, counting the sensitive ones as one",
+        ),
+        Parameter(name="groups", kind=list, help="the columns, as lists of attribute names"),
+        Parameter(
+            name="min_frequency",
+            kind=int,
+            least=2,
+            help="generalise until every value of a column occurs so often; needed against "
+            "membership disclosure",
+        ),
+        Parameter(
+            name="regroup",
+            kind=bool,
+            default=False,
+            help="regroup the records of a bucket into groups of about l",
+        ),
+        SUPPRESS,
+        BINS,
+        Parameter(
+            name="scope",
+            kind=str,
+            default="any",
+            choices=("any", "records"),
+            help="whether the bound holds for any tuple, or for the records' own only",
+        ),
+        Parameter(
+            name="beta",
+            kind=int,
+            default=1,
+            choices=None,
+            least=0,
+            help="1: buckets weigh by their size; 0: as in the paper, for comparison",
+        ),
+        Parameter(
+            name="discretise",
+            kind=str,
+            default="width",
+            choices=("width", "frequency"),
+            help="bins of measured attributes when correlations are measured",
+        ),
+        Parameter(
+            name="clustering",
+            kind=str,
+            default="auto",
+            choices=("auto", "pam", "clara"),
+            help="how attributes are clustered; auto is CLARA above 100 attributes",
+        ),
+        Parameter(name="tries", kind=int, default=50, least=1, help="dimensions tried for a split"),
+    )
+
+    def describe(self) -> tuple[Described, ...]:
+        """What the method promises in general."""
+        return (
+            Described(
+                name=None,
+                promise=LDiversity.definition(),
+                covers="the link between a person's quasi-identifiers and the sensitive values",
+                not_covered=(
+                    ARRANGED,
+                    "whether somebody is in the table: values of columns are released whole",
+                ),
+                source="arul2019, section 4; li2012, section 3",
+            ),
+        )
+
+    def check(self, plan: Plan, schema: Schema) -> None:
+        """Raise PlanError or SchemaError where plan and schema do not fit the method."""
+        check_attributes(plan, schema)
+        quasi, sensitive = quasi_identifiers(plan, schema), sensitive_names(plan, schema)
+        if plan["beta"] not in (0, 1):
+            raise PlanError("the 'beta' parameter is not valid", must="0 or 1", got=plan["beta"])
+        if plan["beta"] == 0 and plan["scope"] == "any":
+            raise PlanError(
+                "the bound for any tuple holds whatever the buckets weigh",
+                do="leave 'beta' out, or set scope to 'records'",
+            )
+        if plan["regroup"] and plan["scope"] == "records":
+            raise PlanError(
+                "regrouping needs buckets that are diverse by themselves",
+                must="scope 'any'",
+                got="scope 'records'",
+            )
+        if plan["groups"] is None:
+            check_numbers(plan["columns"] or 2, plan["alpha"], len(quasi))
+            return
+        layout = given_layout(plan["groups"], quasi, sensitive)
+        if layout.duplicated and plan["min_frequency"] is not None:
+            raise PlanError(
+                "an attribute in several columns cannot be generalised in each by itself",
+                must="every attribute in one column where 'min_frequency' is given",
+                got=", ".join(layout.duplicated),
+            )
+
+    def guarantee(self, plan: Plan, schema: Schema) -> Guarantee:
+        """What a release will promise; computed without seeing the table."""
+        words = [*left_aside(plan, schema)]
+        if plan["min_frequency"] is None:
+            words.append("whether somebody is in the table: values of columns are released whole")
+        else:
+            words.append("whether somebody is in the table, beyond what min_frequency hinders")
+        if plan["scope"] == "records":
+            words.append("tuples of column values that no record has; the bound skips them")
+        reason = "buckets weigh equally (beta = 0), which can hide a larger probability"
+        notion = LDiversity(l=plan["l"]) if plan["beta"] == 1 else NoGuarantee(reason=reason)
+        names = ", ".join(sensitive_names(plan, schema))
+        return Guarantee(
+            notion=notion,
+            unit=UNIT,
+            covers=f"the link between a person's quasi-identifiers and {names}",
+            adversary=Adversary.KNOWS_QUASI_IDENTIFIERS,
+            assumes=assumptions(plan, schema),
+            source=Proposition(work="arul2019", place="section 4; li2012, section 3"),
+            not_covered=tuple(words),
+        )
+
+    def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
+        """Slice a prepared table."""
+        from sherd.methods.slicing.slice_run import run_slicing
+
+        return run_slicing(table, schema, plan, run)
+
+
+METHOD = Slice()

@@ -1,0 +1,208 @@
+"""A run of ``slice``: code, group, generalise, partition, permute, measure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sherd.errors import InfeasibleError
+from sherd.methods.slicing.attribute_codes import Coded, encode
+from sherd.methods.slicing.attribute_grouping import grouped_layout
+from sherd.methods.slicing.bucket_pipeline import Coarse, Settings, bucketed, coarse, subset
+from sherd.methods.slicing.clamping import within
+from sherd.methods.slicing.column_layout import BUCKET, Layout, given_layout
+from sherd.methods.slicing.generalise import described
+from sherd.methods.slicing.membership_advantage import WORRYING, Membership, measure
+from sherd.methods.slicing.permutation import sliced
+from sherd.methods.slicing.sensitive_values import (
+    Sensitive,
+    feasible,
+    quasi_identifiers,
+    sensitive_codes,
+    stated_bins,
+)
+from sherd.release.method import Finding, Outcome
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sherd.release.method import Run
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+COLUMNS = 5
+"""Columns made where the plan does not say how many, if there are attributes for them."""
+
+ROUNDS = 20
+"""How often records are suppressed and columns generalised anew before giving up."""
+
+
+def settings(plan: Plan) -> Settings:
+    """The plan's part that says how tuples are partitioned."""
+    return Settings(
+        l=plan["l"],
+        min_frequency=plan["min_frequency"],
+        regroup=plan["regroup"],
+        scope=plan["scope"],
+        beta=float(plan["beta"]),
+        tries=plan["tries"],
+    )
+
+
+def run_slicing(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
+    """Slice a prepared table."""
+    table = within(table, schema)
+    run.progress("coding", 0, 4)
+    sensitive = sensitive_codes(table, schema, plan)
+    quasi = quasi_identifiers(plan, schema)
+    _require_feasible(sensitive, plan, run)
+    coded = {name: encode(table[name], schema[name], schema.missing_values) for name in quasi}
+    layout = _layout(coded, sensitive, plan, schema, run)
+    run.progress("partitioning", 1, 4)
+    how = settings(plan)
+    n = table.num_rows
+    need = how.scope == "records"
+    for _ in range(ROUNDS):
+        parts = coarse(
+            coded, layout, table.num_rows, how.min_frequency, run.randomness, need_columns=need
+        )
+        kept = feasible(
+            sensitive,
+            *parts.q,
+            how.l,
+            suppress=plan["suppress"],
+            randomness=run.randomness,
+            beside=layout.beside,
+        )
+        if len(kept) == table.num_rows:
+            break
+        # Fewer records are generalised differently: what q shares is counted anew.
+        table = table.take(pa.array(kept))
+        coded, sensitive = subset(coded, kept), sensitive.kept(kept)
+    else:
+        raise InfeasibleError(
+            "suppression and generalisation of the sensitive column's quasi-identifiers do not "
+            "settle",
+            do="lower alpha, or leave min_frequency out",
+        )
+    buckets = bucketed(coded, layout, parts, sensitive, how, run.randomness)
+    run.progress("permuting", 2, 4)
+    outcome = _released(table, coded, layout, parts, buckets, schema, plan, run)
+    run.progress("measuring", 3, 4)
+    membership = measure(coded, layout, sensitive, how, run.randomness)
+    findings = _findings(n, table.num_rows, int(buckets.max()) + 1, membership, plan)
+    run.progress("done", 4, 4)
+    return Outcome(tables=outcome.tables, facts=outcome.facts, findings=findings)
+
+
+def _require_feasible(sensitive: Sensitive, plan: Plan, run: Run) -> None:
+    """Raise before anything else where this l cannot be reached at all."""
+    n = len(sensitive.codes)
+    feasible(
+        sensitive,
+        np.zeros(n, dtype=np.int32),
+        1,
+        plan["l"],
+        suppress=plan["suppress"],
+        randomness=run.randomness,
+    )
+
+
+def _layout(
+    coded: dict[str, Coded], sensitive: Sensitive, plan: Plan, schema: Schema, run: Run
+) -> Layout:
+
+    quasi = quasi_identifiers(plan, schema)
+    if plan["groups"] is not None:
+        return given_layout(plan["groups"], quasi, sensitive.names)
+    room = len(quasi) - (plan["alpha"] - 1) + 1
+    return grouped_layout(
+        coded,
+        quasi,
+        sensitive.names,
+        list(zip(sensitive.codes.T, sensitive.sizes, strict=True)),
+        n_columns=plan["columns"] or min(COLUMNS, room),
+        alpha=plan["alpha"],
+        discretise=plan["discretise"],
+        clustering=plan["clustering"],
+        randomness=run.randomness,
+    )
+
+
+def _released(
+    table: pa.Table,
+    coded: dict[str, Coded],
+    layout: Layout,
+    parts: Coarse,
+    buckets: NDArray[np.int64],
+    schema: Schema,
+    plan: Plan,
+    run: Run,
+) -> Outcome:
+
+    labels: dict[str, Any] = {}
+    books: dict[str, Any] = {}
+    for names, cells in zip((*layout.columns[:-1], layout.beside), parts.cells, strict=True):
+        if cells is not None:
+            arrays, found = described([coded[name] for name in names], cells)
+            labels |= arrays
+            books |= found
+    fields = layout.fields()
+    columns: list[dict[str, Any]] = [
+        {field: labels.get(name, table[name]) for field, name in zip(mine, names, strict=True)}
+        for mine, names in zip(fields, layout.columns, strict=True)
+    ]
+    untouched = [name for name in table.column_names if name in schema.untouched]
+    if untouched:
+        columns.append({name: table[name] for name in untouched})
+    facts = {
+        "columns": [list(mine) for mine in fields] + ([untouched] if untouched else []),
+        "attributes": {
+            field: name
+            for mine, names in zip(fields, layout.columns, strict=True)
+            for field, name in zip(mine, names, strict=True)
+        },
+        "sensitive": list(layout.sensitive),
+        "bucket": BUCKET,
+        "labels": books,
+        "bins": stated_bins(plan, schema),
+    }
+    data = sliced(columns, buckets, run.randomness, shuffle=run.shuffle)
+    return Outcome(tables={"data": data}, facts=facts)
+
+
+def _findings(
+    n: int, kept: int, n_buckets: int, membership: Membership | None, plan: Plan
+) -> tuple[Finding, ...]:
+
+    found = [
+        Finding(
+            name="tuple-partition rate",
+            value=n_buckets / kept,
+            meaning="buckets per record; the higher, the finer the release",
+        )
+    ]
+    if kept < n:
+        found.append(
+            Finding(
+                name="suppressed records",
+                value=n - kept,
+                meaning=f"left out of {n} so that l = {plan['l']} is feasible",
+            )
+        )
+    if membership is not None:
+        meaning = (
+            f"how much better than guessing one can tell {membership.members} records that were "
+            "sliced from as many real ones that were not"
+        )
+        if membership.advantage > WORRYING:
+            meaning = (
+                "WARNING: whoever knows somebody's quasi-identifiers can tell whether they are in "
+                f"the table; {meaning}; raise min_frequency (20 is usual) and use fewer columns"
+            )
+        found.append(
+            Finding(name="membership advantage", value=membership.advantage, meaning=meaning)
+        )
+    return tuple(found)

@@ -1,0 +1,111 @@
+"""What the methods of this family share: parameters, and the frame of their promise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sherd.errors import PlanError, SchemaError
+from sherd.guarantees import Assumption, Unit
+from sherd.methods.slicing.column_layout import BUCKET
+from sherd.methods.slicing.sensitive_values import (
+    demoted,
+    edges,
+    quasi_identifiers,
+    sensitive_names,
+)
+from sherd.release.method import Parameter
+from sherd.tables.schema import Missing, Outside
+
+if TYPE_CHECKING:
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+SENSITIVE = Parameter(
+    name="sensitive",
+    kind=list,
+    help="the sensitive attributes; without it those of that role in the schema",
+)
+BINS = Parameter(
+    name="bins",
+    kind=dict,
+    help="for a measured sensitive attribute the edges of its bins, or how many equal ones",
+)
+SUPPRESS = Parameter(
+    name="suppress",
+    kind=bool,
+    default=False,
+    help="leave out the fewest records that make l feasible",
+)
+L = Parameter(
+    name="l",
+    kind=int,
+    required=True,
+    least=2,
+    help="no sensitive value can be held with more confidence than 1/l",
+)
+
+ARRANGED = (
+    "how the method arranged the records follows from the data; somebody who knows it can "
+    "learn more than the bound says (a minimality attack)"
+)
+
+
+def check_attributes(plan: Plan, schema: Schema, *, needs_sensitive: bool = True) -> None:
+    """Raise where the schema lacks a sensitive attribute, a quasi-identifier or bins."""
+    sensitive = sensitive_names(plan, schema)
+    if needs_sensitive and not sensitive:
+        raise SchemaError(
+            f"the method '{plan.method}' needs a sensitive attribute",
+            must="an attribute of the role 'sensitive'",
+            got="none",
+            do="name one with the parameter 'sensitive', or give it that role",
+        )
+    if not quasi_identifiers(plan, schema):
+        raise SchemaError(
+            f"the method '{plan.method}' needs a quasi-identifier",
+            must="a protected attribute that is not sensitive",
+        )
+    for name in sensitive if needs_sensitive else ():
+        edges(plan, schema[name])
+    for name in plan["bins"] or {}:
+        if name not in sensitive:
+            raise PlanError("bins are given for an attribute that is not sensitive", got=repr(name))
+    if BUCKET in schema.attributes:
+        raise SchemaError(
+            f"an attribute is called '{BUCKET}', the name of the released bucket column",
+            do="rename it",
+        )
+
+
+def assumptions(plan: Plan, schema: Schema) -> tuple[Assumption, ...]:
+    """What every guarantee of this family takes for granted."""
+    found = [Assumption.NO_OTHER_SENSITIVE_VALUES, Assumption.NO_CORRELATED_KNOWLEDGE]
+    found.append(Assumption.NO_OTHER_RELEASE)
+    if schema.unit is None or schema.rows_per_unit > 1:
+        found.append(Assumption.ONE_ROW_PER_PERSON)
+    if schema.untouched:
+        found.append(Assumption.INSENSITIVE_RELEASED)
+    policies = {schema.missing_policy(name) for name in schema.protected}
+    dropped = any(schema.outside_policy(name) is Outside.DROP for name in schema.protected)
+    if Missing.DROP in policies or dropped or plan["suppress"]:
+        found.append(Assumption.RECORDS_DROPPED)
+    return tuple(found)
+
+
+def left_aside(plan: Plan, schema: Schema) -> tuple[str, ...]:
+    """What no guarantee of this family covers, in words."""
+    said = [ARRANGED]
+    names = demoted(plan, schema)
+    if names:
+        said.append(
+            f"{', '.join(names)}: sensitive in the schema, treated as quasi-identifying here"
+        )
+    said += [
+        f"{name} is told apart by the declared bins, not by its exact values"
+        for name in sensitive_names(plan, schema)
+        if schema[name].type.measured and plan["l"] > 1
+    ]
+    return tuple(said)
+
+
+UNIT = Unit.RECORD

@@ -1,0 +1,1 @@
+"""Top-down specialisation under differential privacy, by one owner or by several jointly."""

@@ -1,8 +1,0 @@
-"""One party of a joint release: its settings, its fragment, and the run from start to end."""
-
-from __future__ import annotations
-
-from sherd.party.run import run
-from sherd.party.settings import Linkage, PartySettings, init
-
-__all__ = ["Linkage", "PartySettings", "init", "run"]

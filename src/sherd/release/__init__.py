@@ -1,0 +1,1 @@
+"""Plans, the contract of methods, and releases: made, charged for and written."""

@@ -1,0 +1,360 @@
+"""A release: the protected tables, the manifest that describes them, and the bundle on disk.
+
+A bundle is written whole or not at all: every file is written and synced into a hidden
+folder beside the target, and one rename publishes it. The manifest holds the hashes of all
+other files and nothing computed from raw data that the guarantee does not cover.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
+from sherd.tables.files import sync_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+
+    from sherd.release.method import Finding
+    from sherd.tables.schema import Schema
+
+MANIFEST = "manifest.json"
+PACKAGE = "datapackage.json"
+ORDER_KEPT = "order of rows kept: not for publication"
+"""The stamp of a release whose rows are in the order of the table it was made from."""
+FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What ``protect`` gives back.
+
+    ``findings``, ``order`` (the input row behind each released row) and ``record`` (what a
+    release that follows this one is made from) are for the owner's eyes only and are never
+    saved with the bundle.
+    """
+
+    tables: Mapping[str, pa.Table]
+    manifest: Mapping[str, Any]
+    findings: tuple[Finding, ...] = ()
+    order_of: Callable[[], Any] | None = field(default=None, repr=False)
+    record: Any = field(default=None, repr=False)
+    original: Any = field(default=None, repr=False)
+
+    @cached_property
+    def order(self) -> Any:
+        """The input row behind each released row, or None where these are not records."""
+        return None if self.order_of is None else self.order_of()
+
+    @property
+    def table(self) -> Any:
+        """The released table, of the same kind as the one that came in."""
+        from sherd.tables.frames import like
+
+        if "data" not in self.tables:
+            raise UsageError(
+                "this release is made of several tables",
+                do="take them from `.tables`: " + ", ".join(self.tables),
+            )
+        data = self.tables["data"]
+        return data if self.original is None else like(self.original, data)
+
+    def query(self, sql: str, **own: Any) -> Any:
+        """The answer to SQL over a release made of fragments, as a dataframe.
+
+        One view is called ``release``; keyword arguments are your own tables to join. The
+        dataframe is of the same kind as the table that came in, or pandas; ``answer`` of
+        ``sherd.methods.fragmenting.query`` says besides what it is worth.
+        """
+        import importlib
+
+        from sherd.tables.frames import like
+
+        # found by name: queries lie above releases
+        answer = importlib.import_module("sherd.methods.fragmenting.query").answer
+        found = answer(self.tables, self.manifest, sql, own=own).table
+        return found.to_pandas() if self.original is None else like(self.original, found)
+
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        format: str = "parquet",  # noqa: A002 - what everybody calls it
+        force: bool = False,
+        spreadsheet_safe: bool = False,
+    ) -> Path:
+        """Write the bundle: data, manifest and Frictionless data package."""
+        staged = self.stage(folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe)
+        return staged.publish()
+
+    def stage(
+        self,
+        folder: str | Path,
+        *,
+        format: str = "parquet",  # noqa: A002 - what everybody calls it
+        force: bool = False,
+        spreadsheet_safe: bool = False,
+    ) -> Staged:
+        """Write and sync the bundle beside its target; ``publish`` then renames it."""
+        from sherd.tables.write import write
+
+        check_format(format, spreadsheet_safe=spreadsheet_safe)
+        folder = Path(folder)
+        check_target(folder, force=force)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            hidden = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.staged-"))
+        except OSError as error:
+            raise StorageError(
+                "the output folder cannot be made", got=f"{folder}: {error.strerror}"
+            ) from None
+        try:
+            files = {}
+            for name, table in self.tables.items():
+                path = hidden / f"{name}.{format}"
+                write(table, path, spreadsheet_safe=spreadsheet_safe)
+                files[path.name] = {
+                    "sha256": digest(path),
+                    "bytes": path.stat().st_size,
+                    "rows": table.num_rows,
+                    "columns": table.num_columns,
+                    **({"spreadsheet_safe": True} if spreadsheet_safe else {}),
+                }
+            package = _data_package(self.tables, files, format, self.manifest)
+            _write(hidden / PACKAGE, package)
+            files[PACKAGE] = {
+                "sha256": digest(hidden / PACKAGE),
+                "bytes": (hidden / PACKAGE).stat().st_size,
+            }
+            _write(hidden / MANIFEST, {**self.manifest, "files": files})
+            hidden.chmod(0o755)
+            for path in hidden.iterdir():
+                _sync(path)
+            sync_folder(hidden)
+            return Staged(
+                path=hidden, final=folder, artefact=digest(hidden / MANIFEST), force=force
+            )
+        except BaseException as error:
+            shutil.rmtree(hidden, ignore_errors=True)
+            if isinstance(error, OSError) and not isinstance(error, SherdError):
+                raise StorageError(
+                    "the release cannot be written",
+                    got=f"{folder}: {error.strerror}",
+                    do="nothing was written; make room or choose another folder",
+                ) from None
+            raise
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Release:
+        """Read a bundle; hashes are checked by ``sherd verify``, not here."""
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        tables = {}
+        for name, facts in manifest["files"].items():
+            if not is_plain_name(name):
+                raise FormatError("the manifest lists a file outside its folder", got=str(folder))
+            if name not in (PACKAGE, MANIFEST):
+                tables[name.split(".", 1)[0]] = read_data(folder / name, facts)
+        return cls(tables=tables, manifest=manifest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staged:
+    """A bundle that is complete on disk but not yet in its place."""
+
+    path: Path
+    final: Path
+    artefact: str
+    force: bool
+
+    def publish(self) -> Path:
+        """Move the bundle into its place, in one step."""
+        try:
+            if self.force and self.final.exists():
+                self._replace()
+            else:
+                self.path.rename(self.final)
+            sync_folder(self.final.parent)
+        except OSError as error:
+            raise StorageError(
+                "the finished release could not be moved into its place",
+                got=f"{self.final}: {error.strerror}",
+                do=f"it is complete in {self.path}" if self.path.exists() else None,
+            ) from None
+        return self.final
+
+    def _replace(self) -> None:
+        """Put the bundle where an old one is; the old one comes back where that fails."""
+        aside = Path(tempfile.mkdtemp(dir=self.final.parent, prefix=f".{self.final.name}.old-"))
+        self.final.rename(aside / "old")
+        try:
+            self.path.rename(self.final)
+        except BaseException:
+            (aside / "old").rename(self.final)
+            aside.rmdir()
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def discard(self) -> None:
+        """Remove what was staged."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def check_format(format: str, *, spreadsheet_safe: bool) -> None:  # noqa: A002 - as above
+    """Refuse a format that there is not, and escaping where nothing would be escaped."""
+    if format not in FORMATS:
+        raise UsageError(
+            "the output format is unknown",
+            must="one of " + ", ".join(FORMATS),
+            got=repr(format),
+        )
+    if spreadsheet_safe and not format.startswith("csv"):
+        raise UsageError(
+            "only CSV is made safe for spreadsheets",
+            must="the format csv, csv.gz or csv.zst",
+            got=format,
+            do="choose such a format, or leave out --spreadsheet-safe: in the others a cell's "
+            "type is stored, and text is never run",
+        )
+
+
+def read_data(path: Path, facts: Mapping[str, Any], schema: Schema | None = None) -> pa.Table:
+    """The table in a bundle's file, without the apostrophes that its facts tell of."""
+    from sherd.tables.read import read
+
+    if facts.get("spreadsheet_safe") is not True:
+        return read(path, schema=schema)
+    from sherd.tables.spreadsheet import escaped_schema, unescaped
+
+    return unescaped(read(path, schema=None if schema is None else escaped_schema(schema)))
+
+
+def check_target(folder: Path, *, force: bool) -> None:
+    """Refuse a target that exists, unless it may be overwritten and is a release."""
+    if not folder.exists():
+        return
+    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST).exists()):
+        raise OutputExistsError(
+            "the output is there already and is not a release",
+            got=str(folder),
+            do="choose another: only releases are ever overwritten",
+        )
+    if not force:
+        raise OutputExistsError(
+            "the output folder is there already",
+            got=str(folder),
+            do="choose another, or overwrite it with --force (in Python: force=True)",
+        )
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a bundle."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise UsageError(
+            "this is not a release", must=f"a folder with a {MANIFEST}", got=str(folder)
+        )
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StorageError("the manifest cannot be read", got=f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise FormatError("the manifest cannot be read", must="JSON", got=str(path)) from None
+    listed = data.get("files") if isinstance(data, dict) else None
+    if not isinstance(listed, dict) or not all(isinstance(f, dict) for f in listed.values()):
+        raise FormatError(
+            "the manifest is not one of ours",
+            must="a mapping whose key 'files' holds, for each file's name, a mapping of its facts",
+            got=str(path),
+        )
+    return dict(data)
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a listed file lies in the bundle's own folder.
+
+    >>> is_plain_name("data.csv"), is_plain_name("../data.csv"), is_plain_name("..")
+    (True, False, False)
+    """
+    return name not in ("", ".", "..") and not {"/", "\\", "\0"} & set(name)
+
+
+def digest(path: Path) -> str:
+    """The sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write(path: Path, data: Mapping[str, Any]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        json.dump(data, file, indent=2, ensure_ascii=False)
+        file.write("\n")
+
+
+def _sync(path: Path) -> None:
+    """Force a file to disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+_FRICTIONLESS = (
+    ("int", "integer"),
+    ("uint", "integer"),
+    ("float", "number"),
+    ("double", "number"),
+    ("decimal", "number"),
+    ("halffloat", "number"),
+    ("bool", "boolean"),
+    ("date", "date"),
+    ("timestamp", "datetime"),
+)
+
+
+def _data_package(
+    tables: Mapping[str, pa.Table],
+    files: Mapping[str, Mapping[str, Any]],
+    format: str,  # noqa: A002 - what everybody calls it
+    manifest: Mapping[str, Any],
+) -> dict[str, Any]:
+    """A Frictionless data package, so that other tools can open the bundle."""
+    import pyarrow as pa
+
+    from sherd.tables.spreadsheet import escaped
+
+    resources = []
+    for name, table in tables.items():
+        path = f"{name}.{format}"
+        fields = []
+        for column in table.schema:
+            text = str(column.type)
+            kind = next((k for start, k in _FRICTIONLESS if text.startswith(start)), "string")
+            fields.append({"name": column.name, "type": kind})
+        if files[path].get("spreadsheet_safe"):
+            names = escaped(pa.array(table.column_names, pa.string())).to_pylist()
+            fields = [{**field, "name": name} for field, name in zip(fields, names, strict=True)]
+        resources.append(
+            {
+                "name": name,
+                "path": path,
+                "format": format.split(".", maxsplit=1)[0],
+                "bytes": files[path]["bytes"],
+                "hash": f"sha256:{files[path]['sha256']}",
+                "schema": {"fields": fields},
+            }
+        )
+    return {
+        "name": "sherd-release",
+        "created": manifest.get("created"),
+        "description": str(manifest.get("guarantee", {}).get("words", "")),
+        "resources": resources,
+    }

@@ -1,0 +1,176 @@
+"""A plan: which method with which parameters, checked when made.
+
+>>> plan = Plan(method="dp", epsilon=0.5)
+>>> plan["epsilon"]
+0.5
+>>> Plan.from_data(plan.as_data()) == plan
+True
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import FormatError, PlanError, did_you_mean
+from sherd.release.method import Method, find
+from sherd.tables.schema import Role
+
+if TYPE_CHECKING:
+    from sherd.guarantees import Guarantee
+    from sherd.tables.schema import Schema
+
+
+class Plan:
+    """A frozen choice of method and parameters that can be written to a file.
+
+    Parameters are those of the method; leaving one out takes its default. A plan says
+    what it will promise (``guarantee``) from a schema alone, before any data is read.
+    """
+
+    __slots__ = ("_method", "_parameters", "_spec")
+
+    def __init__(self, /, *, method: str, **parameters: Any) -> None:
+        spec = find(method)
+        known = {parameter.name: parameter for parameter in spec.parameters}
+        for given in parameters:
+            if given not in known:
+                raise PlanError(
+                    f"the method '{method}' has no parameter '{given}'",
+                    must="one of " + ", ".join(known),
+                    do=did_you_mean(given, known) or None,
+                )
+        checked: dict[str, Any] = {}
+        for name, parameter in known.items():
+            value = parameters.get(name)
+            if value is None:
+                if parameter.required:
+                    raise PlanError(
+                        f"the method '{method}' needs the parameter '{name}'",
+                        must=parameter.must(),
+                        got="nothing",
+                        do=parameter.help,
+                    )
+                value = parameter.default
+            checked[name] = None if value is None else _frozen(parameter.check(value))
+        self._method = method
+        self._parameters: Mapping[str, Any] = MappingProxyType(checked)
+        self._spec = spec
+
+    @property
+    def method(self) -> str:
+        """The method's public name."""
+        return self._method
+
+    @property
+    def spec(self) -> Method:
+        """The method itself."""
+        return self._spec
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Every parameter with its value, defaults filled in."""
+        return self._parameters
+
+    def __getitem__(self, name: str) -> Any:
+        return self._parameters[name]
+
+    def exact(self, name: str) -> Fraction:
+        """A parameter as the decimal fraction the user wrote.
+
+        >>> Plan(method="dp", epsilon=0.1).exact("epsilon")
+        Fraction(1, 10)
+        """
+        return Fraction(repr(self._parameters[name]))
+
+    def check(self, schema: Schema) -> None:
+        """Raise where the plan does not fit the schema."""
+        self._spec.check(self, schema)
+
+    def guarantee(self, schema: Schema) -> Guarantee:
+        """What a release by this plan will promise, before any data is read."""
+        self.check(schema)
+        return self._spec.guarantee(self, schema)
+
+    def explain(self, schema: Schema) -> str:
+        """The plan in words: what will be done and what it will promise.
+
+        >>> schema = __import__("sherd").datasets.schema("nursery")
+        >>> print(Plan(method="dp", epsilon=1).explain(schema).splitlines()[0])
+        Method: dp, Differential privacy by noise on every value.
+        """
+        given = {k: v for k, v in self.as_data().items() if k != "method"}
+        settings = ", ".join(f"{name} = {value}" for name, value in given.items())
+        return "\n".join(
+            [
+                f"Method: {self._method}, {self._spec.title}.",
+                self._spec.summary,
+                f"Parameters: {settings or 'none'}.",
+                f"Masks: {', '.join(schema.protected)}.",
+                f"Leaves out: {', '.join(schema.named(Role.IDENTIFIER)) or 'nothing'}.",
+                self.guarantee(schema).words(),
+            ]
+        )
+
+    def as_data(self) -> dict[str, Any]:
+        """The plan as plain data, without parameters that were not given."""
+        given = {k: _thawed(v) for k, v in self._parameters.items() if v is not None}
+        return {"method": self._method, **given}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Plan:
+        """The plan that ``as_data`` wrote."""
+        if not isinstance(data, Mapping) or not isinstance(data.get("method"), str):
+            raise FormatError("this is not a plan", must="a mapping with the key 'method'")
+        return cls(**{str(key): value for key, value in data.items()})
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a YAML or JSON file."""
+        from sherd.tables.files import write_whole
+
+        text = json.dumps(self.as_data(), indent=2, ensure_ascii=False) + "\n"
+        write_whole(Path(path), text.encode())  # JSON is YAML
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Read a plan from a YAML or JSON file."""
+        from sherd.tables.files import read_yaml
+
+        return cls.from_data(read_yaml(Path(path)))
+
+    @property
+    def hash(self) -> str:
+        """The sha256 of the plan's canonical form."""
+        text = json.dumps(self.as_data(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self.as_data() == other.as_data()
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{k}={v!r}" for k, v in self.as_data().items())
+        return f"Plan({given})"
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return MappingProxyType({str(k): _frozen(v) for k, v in value.items()})
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    return value
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _thawed(v) for k, v in value.items()}
+    if isinstance(value, tuple):
+        return [_thawed(item) for item in value]
+    return value

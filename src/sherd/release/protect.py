@@ -1,0 +1,311 @@
+"""Protect: plan, ledger, table and method composed into a release. Everybody calls this.
+
+The order of events is fixed: the guarantee is computed from plan and schema; the ledger
+reserves the amount; only then is data read; the method runs; the bundle is staged and synced;
+one transaction turns the reservation into a charge with the artefact's hash; a rename
+publishes. A run that fails before the charge frees the reservation and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import PlanError, UsageError
+from sherd.release.bundle import ORDER_KEPT, Release, Staged, check_format, check_target
+from sherd.release.method import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from sherd.budget.entries import Reservation
+    from sherd.budget.ledger import Ledger
+    from sherd.guarantees import Guarantee
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+Progress = Callable[[str, int, int], None]
+
+PAID = "the release was paid for already; the next run with the same ledger puts it into its place"
+"""What an error is told that comes between the charge and the end."""
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a run is carried out; none of it changes what is promised, but for the stamps.
+
+    ``seed`` makes a release reproducible and takes its guarantee away; ``keep_order`` keeps
+    the rows in the order they came and makes it unfit for publication. ``key`` is the
+    attribute that names tuples over time: with it, the release has a private ``record``, and
+    ``past`` is the record of the release that this one follows.
+    """
+
+    seed: int | None = None
+    keep_order: bool = False
+    threads: int | None = None
+    progress: Progress | None = None
+    key: str | None = None
+    past: Any = field(default=None, repr=False)
+
+    def run(self) -> Run:
+        """What the method is given."""
+        from sherd.randomness import Randomness
+
+        source = Randomness.from_system() if self.seed is None else Randomness.seeded(self.seed)
+        extra: dict[str, Any] = {} if self.progress is None else {"progress": self.progress}
+        return Run(
+            randomness=source,
+            threads=self.threads or cores(),
+            shuffle=not self.keep_order,
+            past=self.past,
+            **extra,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Occasion:
+    """What a release is made for when that is more than its plan: a joint plan, for instance.
+
+    The ledger notes ``hash`` in the place of the plan's and charges it once at most, so that
+    an occasion never has two artefacts.
+    """
+
+    hash: str
+    note: str = ""
+
+
+def protect(
+    table: Any,
+    schema: Schema,
+    plan: Plan,
+    *,
+    ledger: Ledger | None = None,
+    population: str | None = None,
+    settings: Settings | None = None,
+) -> Release:
+    """Protect a table (pandas, polars or pyarrow); the release's ``table`` is of the same kind.
+
+    With a ledger, the plan's epsilon is charged to the population once the release is made.
+    """
+    from sherd.tables.frames import to_arrow
+
+    settings = settings or Settings()
+    promised = _promise(plan, schema, settings)
+    with _reserved(ledger, plan, schema, population) as reservation:
+        release = _make(to_arrow(table), schema, plan, promised, settings, reservation)
+        if ledger is not None and reservation is not None:
+            ledger.charge(reservation, artefact_sha256=_fingerprint(release.tables))
+    return replace(release, original=table)
+
+
+def protect_to(
+    folder: str | Path,
+    read: Callable[[], pa.Table],
+    schema: Schema,
+    plan: Plan,
+    *,
+    ledger: Ledger | None = None,
+    population: str | None = None,
+    settings: Settings | None = None,
+    format: str = "parquet",  # noqa: A002 - what everybody calls it
+    force: bool = False,
+    spreadsheet_safe: bool = False,
+    before_publishing: Callable[[Release], None] = lambda _release: None,
+    occasion: Occasion | None = None,
+) -> Release:
+    """Protect what ``read`` returns and write the bundle, whole or not at all."""
+    settings = settings or Settings()
+    check_format(format, spreadsheet_safe=spreadsheet_safe)
+    check_target(Path(folder), force=force)
+    promised = _promise(plan, schema, settings)
+    with _reserved(ledger, plan, schema, population, occasion) as reservation:
+        release = _make(read(), schema, plan, promised, settings, reservation)
+        staged = release.stage(
+            folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
+        )
+        if release.record is not None:
+            named = replace(release.record, release=staged.artefact)
+            release = replace(release, record=named)
+        try:
+            before_publishing(release)
+            _publish(staged, ledger, reservation, once=occasion is not None)
+        except BaseException as error:
+            # After the charge the staged bundle is what was paid for: it stays, and the
+            # ledger knows where it is.
+            if ledger is None or reservation is None or not ledger.is_charged(reservation):
+                staged.discard()
+            else:
+                error.add_note(PAID)
+            raise
+    return release
+
+
+def _publish(
+    staged: Staged, ledger: Ledger | None, reservation: Reservation | None, *, once: bool
+) -> None:
+    if ledger is None or reservation is None:
+        staged.publish()
+        return
+    ledger.charge(
+        reservation,
+        artefact_sha256=staged.artefact,
+        staged=staged.path,
+        final=staged.final,
+        finish=staged.publish,
+        once=once,
+    )
+
+
+def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+    kinds = ((schema, Schema, "sherd.Schema.load(path)"), (plan, Plan, "sherd.Plan(method=…)"))
+    for given, kind, how in kinds:
+        if not isinstance(given, kind):
+            raise UsageError(
+                f"the {kind.__name__.lower()} is not one",
+                must=f"a sherd.{kind.__name__}",
+                got=f"a {type(given).__name__}",
+                do=f"make one with {how}",
+            )
+    guarantee = plan.guarantee(schema)
+    return guarantee if settings.seed is None else guarantee.seeded()
+
+
+def population_of(schema: Schema, population: str | None) -> str:
+    """The account a release is charged to: as named, as the schema says, or the schema's own."""
+    if population is not None and not population.strip():
+        raise UsageError("the population has no name", must="a name, or none given at all")
+    return population or schema.population or f"unnamed-{schema.hash[:12]}"
+
+
+@contextlib.contextmanager
+def _reserved(
+    ledger: Ledger | None,
+    plan: Plan,
+    schema: Schema,
+    population: str | None,
+    occasion: Occasion | None = None,
+) -> Iterator[Reservation | None]:
+    """Hold the plan's epsilon while the run lasts; nothing for a plan without one."""
+    if ledger is None or plan.parameters.get("epsilon") is None:
+        yield None
+        return
+    from sherd.budget.amount import Amount
+
+    # A person with several rows is charged for each of them.
+    amount = Amount(plan.exact("epsilon") * schema.rows_per_unit)
+    with ledger.reserving(
+        population=population_of(schema, population),
+        amount=amount,
+        plan_hash=plan.hash if occasion is None else occasion.hash,
+        schema_hash=schema.hash,
+        method=plan.method,
+        note="" if occasion is None else occasion.note,
+    ) as reservation:
+        yield reservation
+
+
+def _make(
+    table: pa.Table,
+    schema: Schema,
+    plan: Plan,
+    guarantee: Guarantee,
+    settings: Settings,
+    reservation: Reservation | None,
+) -> Release:
+    from sherd.tables.prepare import prepare
+    from sherd.tables.row_keys import keys_of
+
+    prepared = prepare(table, schema)
+    run = settings.run()
+    if settings.key is not None:
+        run = replace(run, keys=keys_of(table, schema, settings.key, prepared.kept))
+    outcome = plan.spec.run(prepared.table, schema, plan, run)
+    if settings.key is not None and outcome.record is None:
+        raise PlanError(
+            f"the method '{plan.method}' keeps no record of who is where",
+            do="leave out the key, or choose the method fragment",
+        )
+    order_of, kept = outcome.order_of, prepared.kept
+    if order_of is not None and kept is not None:
+        order_of = lambda: kept[outcome.order]  # noqa: E731 - worked out when asked for
+    manifest = manifest_of(schema, plan, guarantee, settings, reservation)
+    return Release(
+        tables=outcome.tables,
+        manifest={**manifest, "facts": dict(outcome.facts)},
+        findings=outcome.findings,
+        order_of=order_of,
+        record=outcome.record,
+    )
+
+
+def manifest_of(
+    schema: Schema,
+    plan: Plan,
+    guarantee: Guarantee,
+    settings: Settings,
+    reservation: Reservation | None,
+) -> dict[str, Any]:
+    """What a release says of itself; nothing computed from raw data."""
+    import numpy as np
+    import pyarrow as pa
+
+    from sherd import __version__
+
+    stamps = []
+    if settings.seed is not None:
+        stamps.append("reproducible: carries no guarantee")
+    if settings.keep_order:
+        stamps.append(ORDER_KEPT)
+    budget: dict[str, Any] = {"recorded": reservation is not None}
+    if reservation is not None:
+        budget |= {"population": reservation.population, "spent": str(reservation.amount)}
+    return {
+        "format": 1,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "stamps": stamps,
+        "guarantee": guarantee.as_data(),
+        "plan": plan.as_data(),
+        "plan_hash": plan.hash,
+        "schema": schema.as_data(),
+        "schema_hash": schema.hash,
+        "budget": budget,
+        "versions": {
+            "sherd": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "pyarrow": pa.__version__,
+        },
+    }
+
+
+def _fingerprint(tables: Any) -> str:
+    """The sha256 of the released tables as Arrow streams, for releases kept in memory."""
+    import pyarrow as pa
+
+    whole = hashlib.sha256()
+    for name, table in sorted(tables.items()):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        whole.update(name.encode() + b"\0")
+        whole.update(sink.getvalue())
+    return whole.hexdigest()

@@ -1,0 +1,1 @@
+"""Secure computation among parties that trust nobody in the middle."""

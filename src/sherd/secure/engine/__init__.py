@@ -1,0 +1,1 @@
+"""Secure computation behind one interface: shares in, opened numbers out."""

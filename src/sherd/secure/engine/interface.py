@@ -1,0 +1,236 @@
+"""``JointEngine``: what the joint release asks of secure computation, and nothing more.
+
+Values are whole numbers modulo 2^64, read as signed, that nobody knows: ``Secret`` stands for
+one array of them. Every party runs the same program; a party's own numbers come from a callable
+that is called at that party only. ``open`` is the one way out, and says what it opens.
+
+``PlainEngine`` plays all parties in one process and keeps its values as additive shares, so
+that what a party would see can be looked at. It protects nothing: it is the oracle of tests,
+and the simulation by which utility is compared.
+
+Owners that do not compute share their numbers out to the parties that do (``guests``).
+
+Notation: P the number of parties that compute, the owners 0 … P − 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from sherd.errors import PolicyError
+from sherd.secure.engine.sharing import split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sherd.randomness import Randomness
+
+    Numbers = NDArray[np.int64]
+    Tables = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+WORD_BITS = 62
+"""Random words have this many bits: the sum of two of them is still not negative."""
+
+
+class Secret(Protocol):
+    """An array of numbers that nobody knows."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape, which is public."""
+
+
+class JointEngine(Protocol):
+    """Secure computation on whole numbers by the parties that call it together."""
+
+    @property
+    def parties(self) -> int:
+        """How many owners give input."""
+
+    def share(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Any:
+        """The owner's numbers as a secret; ``own`` is called at the owner only."""
+
+    def random(self, n: int, bits: int = WORD_BITS) -> Any:
+        """Numbers uniform below 2^bits, n of them, that no set of parties but all knows."""
+
+    def add(self, a: Any, b: Any) -> Any:
+        """The sum of two secrets, or of a secret and public numbers."""
+
+    def scale(self, a: Any, factor: Numbers | int) -> Any:
+        """A secret times public numbers."""
+
+    def reshape(self, a: Any, shape: tuple[int, ...]) -> Any:
+        """The same numbers in another shape."""
+
+    def take(self, a: Any, start: int, stop: int) -> Any:
+        """Some neighbouring numbers of a flat secret."""
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        """Flat secrets one behind the other."""
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        """Flat secrets of equal length side by side, as columns."""
+
+    def sum(self, a: Any) -> Any:
+        """Sums over the last axis."""
+
+    def less(self, a: Any, bound: Numbers | int) -> Any:
+        """1 where a secret is below a public bound, 0 elsewhere; neither may be below 0."""
+
+    def maximum(self, a: Any) -> Any:
+        """The largest over the last axis."""
+
+    def largest(self, a: Any) -> Any:
+        """The place of the largest over the last axis, the first of equal ones."""
+
+    def inner(self, own: Callable[[int], Tables], rows: int, left: int, right: int) -> Any:
+        """For each left and right column, in how many rows all owners have a 1 in both.
+
+        ``own`` gives an owner's two 0/1 matrices and is called at that owner only. The result
+        is flat, right columns fastest.
+        """
+
+    def open(self, a: Any, what: str) -> Numbers:
+        """Tell everybody the numbers; ``what`` names them in the transcript."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """One entry of the transcript of what was opened: a name and how many numbers."""
+
+    what: str
+    count: int
+
+
+class PlainEngine:
+    """All parties in one process, on additive shares modulo 2^64; it protects nothing."""
+
+    def __init__(self, sources: Sequence[Randomness], guests: Sequence[Randomness] = ()) -> None:
+        if len(sources) < 2:
+            raise PolicyError(
+                "a joint computation needs more parties",
+                must="at least two",
+                got=str(len(sources)),
+                do="one owner alone uses diffgen",
+            )
+        self._sources, self._guests = sources, guests
+        self.transcript: list[Opened] = []
+
+    @property
+    def parties(self) -> int:
+        """How many owners give input."""
+        return len(self._sources) + len(self._guests)
+
+    def share(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Shares:
+        """The owner's numbers, split into uniform shares."""
+        values = np.asarray(own(), np.int64).reshape(shape)
+        return self._split(values, (*self._sources, *self._guests)[owner])
+
+    def _split(self, values: Numbers, source: Randomness) -> Shares:
+        return Shares(parts=split(values, len(self._sources), source))
+
+    def random(self, n: int, bits: int = WORD_BITS) -> Shares:
+        """Each party's word added up, a carry taken off after each."""
+        keep = np.uint64(2**bits - 1)
+        total: Shares | None = None
+        for party, source in enumerate(self._sources):
+            words = (source.words(n) & keep).view(np.int64)
+            mine = self.share(party, lambda words=words: words, (n,))  # type: ignore[misc]
+            if total is None:
+                total = mine
+                continue
+            total = self.add(total, mine)
+            below = self.less(total, 2**bits)
+            carry = self.add(self.scale(below, -1), np.ones(n, np.int64))
+            total = self.add(total, self.scale(carry, -(2**bits)))
+        assert total is not None
+        return total
+
+    def add(self, a: Shares, b: Shares | Numbers) -> Shares:
+        """Share by share; public numbers go to the first."""
+        if isinstance(b, Shares):
+            return Shares(parts=tuple(x + y for x, y in zip(a.parts, b.parts, strict=True)))
+        first = a.parts[0] + np.asarray(b, np.int64).view(np.uint64)
+        return Shares(parts=(first, *(x + np.zeros_like(first) for x in a.parts[1:])))
+
+    def scale(self, a: Shares, factor: Numbers | int) -> Shares:
+        """Share by share."""
+        by = np.asarray(factor, np.int64).view(np.uint64)
+        return Shares(parts=tuple(x * by for x in a.parts))
+
+    def reshape(self, a: Shares, shape: tuple[int, ...]) -> Shares:
+        """Share by share."""
+        return Shares(parts=tuple(x.reshape(shape) for x in a.parts))
+
+    def take(self, a: Shares, start: int, stop: int) -> Shares:
+        """Share by share."""
+        return Shares(parts=tuple(x[start:stop] for x in a.parts))
+
+    def join(self, parts: Sequence[Shares]) -> Shares:
+        """Share by share."""
+        every = zip(*(one.parts for one in parts), strict=True)
+        return Shares(parts=tuple(np.concatenate(column) for column in every))
+
+    def stack(self, parts: Sequence[Shares]) -> Shares:
+        """Share by share."""
+        every = zip(*(one.parts for one in parts), strict=True)
+        return Shares(parts=tuple(np.stack(column, axis=-1) for column in every))
+
+    def sum(self, a: Shares) -> Shares:
+        """Share by share."""
+        return Shares(parts=tuple(x.sum(axis=-1, dtype=np.uint64) for x in a.parts))
+
+    def less(self, a: Shares, bound: Numbers | int) -> Shares:
+        """In the clear, and shared anew."""
+        return self._again((a.value < np.asarray(bound)).astype(np.int64))
+
+    def maximum(self, a: Shares) -> Shares:
+        """In the clear, and shared anew."""
+        return self._again(a.value.max(axis=-1))
+
+    def largest(self, a: Shares) -> Shares:
+        """In the clear, and shared anew."""
+        return self._again(np.argmax(a.value, axis=-1))
+
+    def inner(self, own: Callable[[int], Tables], rows: int, left: int, right: int) -> Shares:
+        """In the clear, and shared anew."""
+        first, second = np.ones((rows, left), np.uint8), np.ones((rows, right), np.uint8)
+        for party in range(self.parties):
+            mine = own(party)
+            first &= mine[0]
+            second &= mine[1]
+        # Floats are exact up to 2^53, and multiply faster than whole numbers.
+        found = first.T.astype(np.float64) @ second.astype(np.float64)
+        return self._again(found.astype(np.int64).ravel())
+
+    def _again(self, values: Numbers) -> Shares:
+        # Fresh masks from a source of their own: parties' words must not shift with them.
+        return self._split(values, self._sources[0].spawn(1)[0])
+
+    def open(self, a: Shares, what: str) -> Numbers:
+        """Add up the shares."""
+        self.transcript.append(Opened(what=what, count=a.value.size))
+        return a.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """An array as one share for each party; their sum modulo 2^64 is the value."""
+
+    parts: tuple[NDArray[np.uint64], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The array's shape."""
+        return self.parts[0].shape
+
+    @property
+    def value(self) -> Numbers:
+        """What the shares hide."""
+        total = sum(self.parts[1:], self.parts[0])
+        return np.asarray(total, np.uint64).view(np.int64)

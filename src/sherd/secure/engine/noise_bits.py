@@ -1,0 +1,101 @@
+"""Geometric and discrete Laplace noise from uniform words, bit by bit.
+
+A geometric variable, P(x) ∝ exp(−λx) on 0 … 2^B − 1, has independent bits: bit b is 1 with
+probability 1/(1 + exp(λ·2^b)). So noise that nobody knows needs jointly random words and
+comparisons with public thresholds only. Discrete Laplace noise is the difference of two.
+
+Distance from the ideal: what lies beyond 2^B has mass exp(−λ·2^B) < exp(−``REACH``), and each
+threshold is rounded to 2^−62; so one draw is within exp(−REACH) + B·2^−62 of the ideal in total
+variation, and m draws within m times that, η. A mechanism that is epsilon-differentially private
+with ideal noise is (epsilon, (1 + e^epsilon)·η)-differentially private with this.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sherd.secure.engine.interface import WORD_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+
+REACH = 45
+"""Noise reaches to this many times its scale: what is cut off has mass below 3·10^−20."""
+
+TIE_BITS = 18
+"""Random bits that break ties; two candidates out of m agree in them with chance m²/2^19."""
+
+
+def bits_needed(rate: Fraction) -> int:
+    """The number B of bits of geometric noise of a rate.
+
+    >>> from fractions import Fraction
+    >>> bits_needed(Fraction(1, 4)), bits_needed(Fraction(100))
+    (8, 1)
+    """
+    return max(1, math.ceil(math.log2(REACH / float(rate))))
+
+
+@cache
+def thresholds(rate: Fraction) -> tuple[int, ...]:
+    """floor(2^62 / (1 + exp(rate·2^b))) for b = 0 … B − 1."""
+    with localcontext() as context:
+        context.prec = 60
+        exact = Decimal(rate.numerator) / Decimal(rate.denominator)
+        return tuple(
+            int(Decimal(2**WORD_BITS) / (1 + (exact * 2**b).exp()))
+            for b in range(bits_needed(rate))
+        )
+
+
+def distance(draws: int, rate: Fraction) -> float:
+    """How far that many geometric draws are from ideal ones, in total variation, at most."""
+    return draws * (math.exp(-REACH) + bits_needed(rate) * 2.0**-WORD_BITS)
+
+
+def delta(epsilon: float, distance: float) -> float:
+    """The δ that noise at a distance from the ideal costs."""
+    # Beyond 700 it is out of the range of floats, and long out of that of promises.
+    return (1 + math.exp(min(epsilon, 700.0))) * distance
+
+
+class WordNoise:
+    """The same noise in the clear, from a source of uniform words below 2^62.
+
+    Given the words that a joint computation drew, it draws what that drew: the oracle of tests.
+    """
+
+    def __init__(self, words: Callable[[int, int], Numbers]) -> None:
+        self._words = words
+
+    def geometric(self, n: int, rate: Fraction) -> Numbers:
+        """Geometric noise of a rate, n draws."""
+        limits = np.array(thresholds(rate), np.int64)
+        words = self._words(n * limits.size, WORD_BITS).reshape(n, limits.size)
+        weights = np.int64(1) << np.arange(limits.size)
+        found: Numbers = ((words < limits) * weights).sum(axis=1)
+        return found
+
+    def largest(self, groups: Sequence[Numbers], rate: Fraction) -> list[int]:
+        """The place of the largest in each group after noise, ties by random bits."""
+        n = sum(len(group) for group in groups)
+        noise = self.geometric(n, rate)
+        ties = self._words(n, TIE_BITS)
+        keys = (np.concatenate(groups) + noise << TIE_BITS) + ties
+        ends = np.cumsum([len(group) for group in groups])
+        return [int(np.argmax(part)) for part in np.split(keys, ends[:-1])]
+
+    def laplace(self, n: int, rate: Fraction) -> Numbers:
+        """Discrete Laplace noise of a rate, n draws."""
+        both = self.geometric(2 * n, rate)
+        return both[:n] - both[n:]

@@ -1,0 +1,8 @@
+"""One party of a joint release: its settings, its fragment, and the run from start to end."""
+
+from __future__ import annotations
+
+from sherd.secure.party.party_run import run
+from sherd.secure.party.party_settings import Linkage, PartySettings, init
+
+__all__ = ["Linkage", "PartySettings", "init", "run"]

@@ -1,0 +1,85 @@
+"""A party's rows: its cells, the class, and whom they belong to."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sherd.errors import TableError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sherd.methods.specialising.shared_oracle import Fragment
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """A party's fragment in the order of the identifiers, and what it knows of all cells."""
+
+    fragment: Fragment
+    classes: NDArray[np.int64]
+    identifiers: tuple[bytes, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows the party has."""
+        return len(self.identifiers)
+
+    @property
+    def ids_hash(self) -> str:
+        """A hash of all identifiers."""
+        return hashlib.sha256(b"\n".join(self.identifiers)).hexdigest()
+
+    @property
+    def classes_hash(self) -> str:
+        """A hash of all classes, in the order of the rows."""
+        return hashlib.sha256(self.classes.tobytes()).hexdigest()
+
+    def take(self, places: NDArray[np.int64]) -> Input:
+        """Some of the rows, in the order given."""
+        from sherd.methods.specialising.shared_oracle import Fragment
+
+        return Input(
+            fragment=Fragment(codes=tuple(codes[places] for codes in self.fragment.codes)),
+            classes=self.classes[places],
+            identifiers=tuple(self.identifiers[place] for place in places.tolist()),
+        )
+
+
+def read_input(table: pa.Table, schema: Schema, plan: Plan, id_name: str) -> Input:
+    """A fragment from a table whose empty cells are held by others."""
+    import numpy as np
+
+    from sherd.federation.protocol.linkage import canonical_identifier
+    from sherd.methods.specialising.diffgen import encode, settings
+    from sherd.methods.specialising.shared_oracle import Fragment
+    from sherd.tables.coding import nulls
+
+    chosen = settings(plan, schema)
+    target = plan["class_attribute"]
+    wanted = [id_name, *(one.name for one in chosen.hierarchies), *([target] if target else [])]
+    absent = [name for name in wanted if name not in table.column_names]
+    if absent:
+        raise TableError("columns are missing: " + ", ".join(absent), must="those of the schema")
+    given = table.column(id_name)
+    ids = [canonical_identifier(one) for one in given.to_pylist()]
+    if given.null_count or b"" in ids or len(set(ids)) != len(ids):
+        raise TableError(f"the ids in '{id_name}' are empty or not unique", must="one for each row")
+    if target and table.column(target).null_count:
+        raise TableError(f"the class '{target}' has empty cells", must="known to every party")
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    table = table.take(order)
+    codes, classes = encode(table, schema, chosen)
+    held = [~nulls(table.column(one.name).combine_chunks()) for one in chosen.hierarchies]
+    mine = tuple(np.where(own, code, -1) for own, code in zip(held, codes, strict=True))
+    return Input(
+        fragment=Fragment(codes=mine),
+        classes=classes,
+        identifiers=tuple(ids[place] for place in order),
+    )

@@ -1,0 +1,299 @@
+"""A joint run at one party, from start to end.
+
+Order of events: the ledger reserves; the fragment is read; the parties connect and compare what
+they were set up for, then whom they have and the classes; each charges its ledger; only then does
+the first share leave. The release appears whole or not at all.
+
+A run that breaks off is started again at all parties with the same settings: what was opened
+comes from the journals, and nothing is charged twice. A party that knows all results finishes
+alone. One that has finished tells the others, when it is started again, what was opened; so one
+that lost the last result needs any one of them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import ConnectionFailedError, PolicyError
+from sherd.secure.party import frames
+from sherd.secure.party.account import Account
+from sherd.secure.party.meeting import (
+    Hello,
+    State,
+    another_run,
+    compare,
+    hashed,
+    open_run,
+    terms,
+    told_journals,
+)
+from sherd.secure.party.party_publishing import partition_of, publish, replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sherd.budget.ledger import Ledger
+    from sherd.methods.specialising.partition import Partition
+    from sherd.release.bundle import Release
+    from sherd.secure.engine.cost_meter import Meter
+    from sherd.secure.party.channel import Channel
+    from sherd.secure.party.party_rows import Input
+    from sherd.secure.party.party_settings import PartySettings
+    from sherd.secure.party.run_journal import Journal
+
+    Progress = Callable[[str, int, int], None]
+
+
+def run(
+    settings: PartySettings,
+    *,
+    ledger: Ledger | None,
+    progress: Progress = lambda _step, _done, _total: None,
+    meter: Meter | None = None,
+) -> Release:
+    """Take part in the joint release, and write it; a ``meter`` is told what it costs."""
+    from sherd.release.bundle import Release
+    from sherd.secure.party.channel import Channel
+    from sherd.secure.party.party_rows import read_input
+    from sherd.tables.read import read
+
+    plan, schema = settings.plan, settings.schema
+    plan.guarantee(schema)
+    if settings.most_epsilon is not None and plan["epsilon"] > settings.most_epsilon:
+        raise PolicyError(
+            "the plan asks for more than this party's policy allows",
+            must=f"an epsilon of at most {settings.most_epsilon:g}",
+            got=f"{plan['epsilon']:g}",
+        )
+    state = State.of(settings)
+    if settings.computes:
+        from sherd.secure.engine.spu_engine import load_spu
+
+        load_spu()
+    known = state.open or (state.finished if state.published else None)
+    with Account(settings, ledger, None if known is None else known.run) as account:
+        if state.open is not None and not state.published:
+            state = _finish_alone(settings, state.open, account)
+        given = None
+        if not state.published:
+            given = read_input(read(settings.table), schema, plan, settings.id)
+        with Channel(
+            settings.peers, settings.rank, settings.key, timeout=settings.timeout
+        ) as channel:
+            here = channel.connect(all_needed=known is None)
+            party = _Party(settings, channel, here, account, state, progress, meter)
+            release = party.take_part(given) or Release.load(settings.output)
+            channel.part()
+            return release
+
+
+def _finish_alone(settings: PartySettings, journal: Journal, account: Account) -> State:
+    """Publish what the journal has, if that is all of it; how far the party then is."""
+    if all(journal.statement.get(key) == value for key, value in terms(settings).items()):
+        partition = replay(settings, journal)
+        if partition is not None:
+            account.pay(journal.run)
+            publish(settings, journal, partition, account)
+    return State.of(settings)
+
+
+@dataclass(kw_only=True)
+class _Ready:
+    """What a party says when it has paid: nobody starts before everybody has."""
+
+    run: str
+    compute: str | None
+
+    @classmethod
+    def from_data(cls, data: Any, run: str) -> _Ready:
+        if not isinstance(data, dict) or set(data) != {"run", "compute"} or data["run"] != run:
+            raise frames.malformed("that a party has charged its ledger for this run")
+        return cls(**data)
+
+
+class _Party:
+    """This party among those that are connected."""
+
+    def __init__(
+        self,
+        settings: PartySettings,
+        channel: Channel,
+        here: list[int],
+        account: Account,
+        state: State,
+        progress: Progress,
+        meter: Meter | None,
+    ) -> None:
+        self._settings, self._channel, self._here = settings, channel, here
+        self._account, self._state, self._progress = account, state, progress
+        self._meter = meter
+        self._terms = terms(settings)
+        self._link: Any = None
+
+    def take_part(self, given: Input | None) -> Release | None:
+        """The release, or None where this party has it already and helped the others."""
+        if not self._here and self._state.published:
+            return None
+        hellos = self._meet(0 if given is None else given.rows)
+        run = open_run(hellos, self._settings.names)
+        if run is None and given is None:
+            return None
+        if run is not None:
+            journal = self._common_journal(run)
+            partition = replay(self._settings, journal)
+            if partition is not None:
+                return self._take_over(journal, partition)
+            self._need_all()
+        else:
+            self._need_all()
+            journal = None
+        assert given is not None
+        return self._compute(given, hellos, journal)
+
+    def _meet(self, rows: int) -> dict[int, Hello]:
+        state = self._state
+        mine = {
+            "terms": self._terms,
+            "rows": rows,
+            "nonce": secrets.token_hex(16),
+            "open": None if state.open is None else state.open.run,
+            "finished": None if state.finished is None else state.finished.run,
+            "published": state.published,
+        }
+        told = self._channel.exchange(mine)
+        hellos = {place: Hello.from_data(one) for place, one in told.items()}
+        names = self._settings.names
+        compare([one.terms for one in hellos.values()], [names[place] for place in hellos])
+        return hellos
+
+    def _need_all(self) -> None:
+        absent = set(range(len(self._settings.peers))) - {self._settings.rank, *self._here}
+        if absent:
+            raise ConnectionFailedError(
+                "other parties could not be reached",
+                must="running, as results are missing that nobody here knows: "
+                + ", ".join(self._settings.names[place] for place in sorted(absent)),
+                do="start all parties again",
+            )
+
+    def _common_journal(self, run: str) -> Journal:
+        """The journal of an open run, brought up to what any of the parties has seen."""
+        from sherd.secure.party.run_journal import Journal
+
+        mine = self._state.journal(run)
+        told = self._channel.exchange(
+            {
+                "statement": None if mine is None else mine.statement,
+                "entries": [] if mine is None else mine.entries,
+            }
+        )
+        statement, entries = told_journals(told, self._terms)
+        journal = mine or Journal(path=self._settings.journal, run=run, statement=statement)
+        journal.adopt(entries)
+        return journal
+
+    def _take_over(self, journal: Journal, partition: Partition) -> Release | None:
+        """Publish what others knew, unless it is here already."""
+        if self._state.published:
+            return None
+        if journal.path == self._settings.journal:
+            journal.begin()
+        self._account.pay(journal.run)
+        return publish(self._settings, journal, partition, self._account)
+
+    def _compute(
+        self, given: Input, hellos: Mapping[int, Hello], journal: Journal | None
+    ) -> Release:
+        from sherd.secure.party.party_linking import link
+        from sherd.secure.party.run_journal import Journal
+
+        settings, channel = self._settings, self._channel
+        rows = {place: one.rows for place, one in hellos.items()}
+        given, ids_hash = link(channel, settings, given, rows, hashed(self._terms))
+        statement = {
+            **self._terms,
+            "records": given.rows,
+            "record ids": ids_hash,
+            "classes": given.classes_hash,
+        }
+        compare(list(channel.exchange(statement).values()), settings.names)
+        if journal is None:
+            name = hashed([statement, [hellos[place].nonce for place in sorted(hellos)]])
+            journal = Journal(path=settings.journal, run=name, statement=statement)
+        elif journal.statement != statement:
+            raise another_run()
+        journal.begin()
+        self._account.pay(journal.run)
+        mine = {"run": journal.run, "compute": self._compute_address()}
+        told = channel.exchange(mine)
+        ready = {p: _Ready.from_data(one, journal.run) for p, one in told.items()}
+        return self._run_engine(given, journal, ready)
+
+    def _compute_address(self) -> str | None:
+        """Where this party computes: as its file says, else at a free port."""
+        from sherd.secure.party.channel import address_of
+
+        if not self._settings.computes:
+            return None
+        if self._settings.compute_address is not None:
+            return self._settings.compute_address
+        host, _ = address_of(self._settings.peers[self._settings.rank].address)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family) as probe:
+            probe.bind((host, 0))
+            return f"{host}:{probe.getsockname()[1]}"
+
+    def _run_engine(self, given: Input, journal: Journal, ready: Mapping[int, _Ready]) -> Release:
+        """Compute, or share out what others compute with, and publish."""
+        from sherd.randomness import Randomness
+        from sherd.secure.engine.share_holders import GuestEngine
+
+        settings, channel = self._settings, self._channel
+        rank, hosts, owners = settings.rank, settings.hosts, len(settings.peers)
+
+        def released(engine: Any) -> Release:
+            fragments = {rank: given.fragment}
+            partition = partition_of(
+                settings, engine, journal, fragments, given.classes, tell, self._progress
+            )
+            return publish(settings, journal, partition, self._account)
+
+        def tell(what: str, values: tuple[int, ...]) -> None:
+            for guest in range(hosts, owners) if settings.computes else ():
+                channel.send_opened(guest, what, values)
+
+        if not settings.computes:
+            return released(GuestEngine(channel, rank, owners, hosts, Randomness.from_system()))
+        from sherd.secure.engine.link import connect
+        from sherd.secure.engine.spu_engine import SpuEngine
+
+        computing = [
+            replace(settings.peers[place], address=_address(ready[place].compute))
+            for place in range(hosts)
+        ]
+        link = connect(computing, rank, settings.key, timeout=settings.timeout)
+        # Kept until all have parted: others still need an answer when their link is taken down.
+        self._link = link
+        try:
+            engine = SpuEngine(
+                link, Randomness.from_system(), owners=owners, wire=channel, meter=self._meter
+            )
+            return released(engine)
+        finally:
+            # After publishing: with a peer gone, SPU may end this process here.
+            link.stop_link()
+
+
+def _address(told: Any) -> str:
+    """The address that a computing party told us."""
+    from sherd.errors import UsageError
+    from sherd.secure.party.channel import address_of
+
+    try:
+        host, port = address_of(str(told))
+    except UsageError:
+        raise frames.malformed("an address to compute at") from None
+    return f"{host}:{port}"

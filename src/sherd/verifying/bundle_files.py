@@ -1,0 +1,96 @@
+"""Checks of a bundle's files: all there, none more, none changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import UsageError
+from sherd.release.bundle import FORMATS, PACKAGE, digest, is_plain_name, read_data
+from sherd.tables.schema import Schema
+from sherd.verifying.check import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import pyarrow as pa
+
+
+def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
+    """Names, presence and hashes of the files, and the hashes of plan and schema."""
+    listed = manifest["files"]
+    if not all(map(is_plain_name, listed)):
+        return [Check(name="file names", passed=False, detail="a file lies outside the folder")]
+    data = [name for name in listed if name != PACKAGE]
+    if len({name.partition(".")[0] for name in data}) < len(data):
+        return [Check(name="file names", passed=False, detail="two files are the same table")]
+    odd = [name for name in data if name.partition(".")[2] not in FORMATS]
+    if odd:
+        detail = "not of a known format: " + ", ".join(odd)
+        return [Check(name="file names", passed=False, detail=detail)]
+    checks = []
+    for name, facts in listed.items():
+        path = folder / name
+        if not path.is_file():
+            checks.append(Check(name=f"file {name}", passed=False, detail="it is not there"))
+            continue
+        same = digest(path) == facts.get("sha256")
+        detail = "unchanged" if same else "its sha256 is not the manifest's"
+        if same and path.stat().st_size != facts.get("bytes"):
+            same, detail = False, "it has another number of bytes than the manifest says"
+        checks.append(Check(name=f"file {name}", passed=same, detail=detail))
+    extra = sorted(p.name for p in folder.iterdir() if p.name not in (*listed, "manifest.json"))
+    unlisted = [name for name in extra if not name.startswith("signature")]
+    checks.append(
+        Check(
+            name="no other files",
+            passed=not unlisted,
+            detail="none" if not unlisted else "not in the manifest: " + ", ".join(unlisted),
+        )
+    )
+    for part in ("plan", "schema"):
+        text = json.dumps(manifest.get(part), sort_keys=True, separators=(",", ":"))
+        same = hashlib.sha256(text.encode()).hexdigest() == manifest.get(f"{part}_hash")
+        detail = "as stated" if same else "its hash is not the one stated"
+        checks.append(Check(name=f"{part} hash", passed=same, detail=detail))
+    return checks
+
+
+def read_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, pa.Table]:
+    """The released tables, by the stem of their files."""
+    schema = _released(manifest)
+    tables = {}
+    for name, facts in manifest["files"].items():
+        if name == PACKAGE:
+            continue
+        stem, _, form = name.partition(".")
+        try:
+            # A CSV file does not say that 007 is a label: the schema does.
+            of_text = schema if form.startswith("csv") else None
+            tables[stem] = read_data(folder / name, facts, of_text)
+        except UsageError:
+            tables[stem] = read_data(folder / name, facts)
+    return tables
+
+
+def check_sizes(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> Check:
+    """Whether every table has as many rows and columns as the manifest says."""
+    wrong = [
+        name
+        for name, facts in manifest["files"].items()
+        if name != PACKAGE
+        and (facts["rows"], facts["columns"]) != tables[name.partition(".")[0]].shape
+    ]
+    detail = "as the manifest says" if not wrong else "not as stated: " + ", ".join(wrong)
+    return Check(name="rows and columns", passed=not wrong, detail=detail)
+
+
+def _released(manifest: Mapping[str, Any]) -> Schema:
+    """The schema without what a release leaves out."""
+    given = manifest["schema"]
+    kept = {n: a for n, a in given["attributes"].items() if a.get("role") != "identifier"}
+    unit = ("unit", "rows_per_unit")
+    rest = {key: value for key, value in given.items() if key not in unit}
+    return Schema.from_data({**rest, "attributes": kept})

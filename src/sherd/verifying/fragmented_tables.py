@@ -1,0 +1,294 @@
+"""Re-checking fragments and loose associations from the released files alone.
+
+For every constraint c, every fragment F that holds a part of it and every group of F: the
+combinations of the other parts that the group is associated with must be at least k in
+number, all different (Definition 4.3), and none may have a probability above 1/k. Counting
+different values is not enough: a value that occurs twice is twice as likely.
+
+Several associations over the same fragments are looked at together: what one says about a
+shared fragment's tuples carries over to the next. Projections of one association use one
+grouping in every fragment and are safe (Observations 1 and 2), as are associations that
+share no fragment (Observation 3); separately made ones over a shared fragment may not be.
+
+Where a part was withdrawn in a later release, its place in the association is empty. What such
+a row leads to cannot be seen; a group that has one is judged by probabilities alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sherd.verifying.check import Check
+from sherd.verifying.looseness import direct, linked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What the files hold: fragments with their group columns, and the associations."""
+
+    fragments: tuple[pa.Table, ...]
+    attributes: tuple[tuple[str, ...], ...]
+    groups: tuple[tuple[str, ...], ...]
+    associations: tuple[tuple[str, pa.Table], ...]
+
+    def owner(self, column: str) -> int:
+        """The fragment a column of group identifiers belongs to, from 0."""
+        return next(f for f, names in enumerate(self.groups) if column in names)
+
+
+def verify(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
+    """Every check of a release made of fragments."""
+    layout = read_layout(tables)
+    if layout is None:
+        return [Check(name="files", passed=False, detail="fragments or association are missing")]
+    plan = manifest["plan"]
+    given = plan["constraints"]
+    constraints = [tuple(c) for c in given["constraints"]]
+    checks = [
+        *_fragmentation(layout, constraints, given, manifest),
+        *group_checks(layout, manifest),
+    ]
+    k = int(plan["looseness"])
+    loose = [
+        check
+        for c in constraints
+        for check in constraint_checks(layout, c, k, implied=is_implied(c, constraints))
+    ]
+    checks += loose
+    if not loose:
+        checks.append(
+            Check(name="looseness", passed=True, detail="no constraint has all its attributes")
+        )
+    return [
+        *checks,
+        Check(
+            name="completeness of the constraints",
+            passed=None,
+            detail="which combinations are sensitive cannot be told from a release",
+        ),
+        Check(
+            name="truthfulness",
+            passed=None,
+            detail="that values are the true ones cannot be told from a release",
+        ),
+    ]
+
+
+def read_layout(tables: Mapping[str, pa.Table]) -> Layout | None:
+    """The fragments and associations among a release's tables, None where they are not there."""
+    count = 0
+    while f"fragment-{count + 1}" in tables:
+        count += 1
+    associations = tuple(
+        (name, table) for name, table in sorted(tables.items()) if name.startswith("association")
+    )
+    known = {column for _, table in associations for column in table.column_names}
+    fragments = tuple(tables[f"fragment-{f}"] for f in range(1, count + 1))
+    groups = tuple(tuple(c for c in f.column_names if c in known) for f in fragments)
+    if count < 2 or not associations or known - {c for names in groups for c in names}:
+        return None
+    return Layout(
+        fragments=fragments,
+        attributes=tuple(tuple(c for c in f.column_names if c not in known) for f in fragments),
+        groups=groups,
+        associations=associations,
+    )
+
+
+def _fragmentation(
+    layout: Layout,
+    constraints: Sequence[tuple[str, ...]],
+    given: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+) -> list[Check]:
+    every = [name for names in layout.attributes for name in names]
+    twice = sorted({name for name in every if every.count(name) > 1})
+    schema = manifest["schema"]["attributes"]
+    identifiers = [n for n in every if schema.get(n, {}).get("role") == "identifier"]
+    told = [_closure(set(names), given.get("dependencies", ())) for names in layout.attributes]
+    shown = [c for c in constraints if any(t.issuperset(c) for t in told)]
+    joined = [
+        (i + 1, j + 1)
+        for i in range(len(told))
+        for j in range(i + 1, len(told))
+        if told[i] & told[j]
+    ]
+    listed = manifest.get("facts", {}).get("fragments")
+    same = listed is None or [sorted(f) for f in listed] == [
+        sorted(names) for names in layout.attributes
+    ]
+    return [
+        _check(
+            "fragments are disjoint", not twice, "an attribute lies in two: " + ", ".join(twice)
+        ),
+        _check("no identifier", not identifiers, "released: " + ", ".join(identifiers)),
+        _check(
+            "no fragment shows a constraint",
+            not shown,
+            "; ".join("{" + ", ".join(c) + "}" for c in shown),
+        ),
+        _check("dependencies link no fragments", not joined, f"linked: {joined}"),
+        _check("fragments as stated", same, "the manifest lists others"),
+    ]
+
+
+def _check(name: str, passed: bool, wrong: str) -> Check:
+    return Check(name=name, passed=passed, detail="as it must be" if passed else wrong)
+
+
+def _closure(names: set[str], dependencies: Sequence[Any]) -> set[str]:
+    rules = []
+    for rule in dependencies:
+        if isinstance(rule, str):
+            left, right = rule.split("->")
+            rules.append(
+                ({n.strip() for n in left.split(",")}, {n.strip() for n in right.split(",")})
+            )
+        else:
+            rules.append((set(rule["determines"]), set(rule["follows"])))
+    before = -1
+    while before != len(names):
+        before = len(names)
+        for left_names, right_names in rules:
+            if left_names <= names:
+                names = names | right_names
+    return names
+
+
+def separate(constraints: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """The constraints over several attributes, each once, that no other implies."""
+    several = [tuple(c) for c in constraints]
+    found: dict[frozenset[str], tuple[str, ...]] = {}
+    for c in several:
+        if len(c) > 1 and not is_implied(c, several):
+            found.setdefault(frozenset(c), c)
+    return list(found.values())
+
+
+def is_minimal(layout: Layout, given: Mapping[str, Any]) -> bool:
+    """Whether no two fragments could be one without showing what may not be shown."""
+    rules = given.get("dependencies", ())
+    told = [_closure(set(names), rules) for names in layout.attributes]
+    for i, j in itertools.combinations(range(len(told)), 2):
+        merged = _closure({*layout.attributes[i], *layout.attributes[j]}, rules)
+        apart = all(not merged & told[f] for f in range(len(told)) if f not in (i, j))
+        if apart and not any(merged.issuperset(c) for c in given["constraints"]):
+            return False
+    return True
+
+
+def group_checks(layout: Layout, manifest: Mapping[str, Any]) -> list[Check]:
+    """Sizes, and that an association names each group as often as it has members."""
+    sizes = manifest.get("facts", {}).get("sizes")
+    checks = []
+    for name, table in layout.associations:
+        wrong = []
+        for column in table.column_names:
+            f = layout.owner(column)
+            members = _counts(layout.fragments[f].column(column))
+            named = _counts(table.column(column))
+            if members != named:
+                wrong.append(column)
+        checks.append(
+            _check(f"{name}: groups occur as often as they have members", not wrong,
+                   ", ".join(wrong) + " does not")
+        )  # fmt: skip
+    for f, names in enumerate(layout.groups):
+        for column in names:
+            least = min(_counts(layout.fragments[f].column(column)).values(), default=0)
+            if sizes is None:
+                continue
+            checks.append(
+                _check(f"{column}: least group size", least >= sizes[f],
+                       f"{least}, but {sizes[f]} is stated")
+            )  # fmt: skip
+        if len(names) > 1:
+            checks.append(
+                Check(
+                    name=f"fragment {f + 1}: one grouping",
+                    passed=False,
+                    detail="associations over it were made separately: " + ", ".join(names),
+                )
+            )
+    return checks
+
+
+def _counts(column: pa.ChunkedArray) -> dict[int, int]:
+    values, counts = np.unique(column.drop_null().to_numpy(), return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def is_implied(constraint: tuple[str, ...], constraints: Sequence[tuple[str, ...]]) -> bool:
+    """Whether another constraint lies within this one, so that it says nothing new."""
+    return any(set(other) < set(constraint) for other in constraints)
+
+
+def constraint_checks(
+    layout: Layout, constraint: tuple[str, ...], k: int, *, implied: bool
+) -> list[Check]:
+    """Looseness of one constraint over every association; none where it is not released.
+
+    Of a constraint that another implies, probabilities are checked and not that all
+    combinations differ: groups of sizes that multiply to k bound them anyway.
+    """
+    held = {name for names in layout.attributes for name in names}
+    if len(constraint) < 2 or not held.issuperset(constraint):
+        return []
+    label = "{" + ", ".join(constraint) + "}"
+    parts = {
+        f: tuple(name for name in names if name in constraint)
+        for f, names in enumerate(layout.attributes)
+        if set(names).intersection(constraint)
+    }
+    checks = []
+    for name, table in layout.associations:
+        columns = {layout.owner(column): column for column in table.column_names}
+        if not set(parts) <= set(columns):
+            continue
+        found = direct(layout.fragments, table, columns, parts)
+        checks += [
+            Check(
+                name=f"{label}: {k} different combinations ({name})",
+                passed=found.fewest >= k and (implied or not found.repeated),
+                detail=f"at least {found.fewest}"
+                + (f", but {found.repeated} groups reach one twice" if found.repeated else ""),
+            ),
+            Check(
+                name=f"{label}: no combination likelier than 1/{k} ({name})",
+                passed=found.likeliest <= 1 / k + _SLACK,
+                detail=f"the likeliest has {found.likeliest:.4g}",
+            ),
+        ]
+    if checks and len(layout.associations) == 1:
+        return checks
+    chained = linked(
+        layout.fragments,
+        [
+            {layout.owner(column): (column, table.column(column)) for column in table.column_names}
+            # without rows that have an empty place the rest looks likelier, never less likely
+            for table in (table.drop_null() for _, table in layout.associations)
+        ],
+        parts,
+    )
+    if chained is None:
+        detail = "no associations link its fragments"
+        return [*checks, Check(name=f"{label}: associations together", passed=True, detail=detail)]
+    passed: bool | None = chained <= 1 / k + _SLACK
+    detail = f"through all associations the likeliest combination has {chained:.4g}"
+    if not passed and all(len(names) == 1 for names in layout.groups):
+        # Observation 2: projections of one k-loose association say less than it does, but
+        # that it was k-loose is not to be seen from them
+        passed = None
+        detail += "; safe if they are projections of one loose association"
+    return [*checks, Check(name=f"{label}: associations together", passed=passed, detail=detail)]

@@ -1,0 +1,204 @@
+"""Checks of the manifest itself: its form, what it says of the budget, what it says twice.
+
+The form is checked strictly and first: a part that is missing, of another type or unknown is
+a failed check. What no file of a release can confirm is listed as such.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sherd.release.bundle import PACKAGE
+from sherd.verifying.check import UNREADABLE, Check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+FORMAT = 1
+"""The version of the manifest's form that is understood."""
+
+_STAMPS = ("reproducible: carries no guarantee", "order of rows kept: not for publication")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_VERSION = re.compile(r"\d[\w.+!-]*")
+_AMOUNT = re.compile(r"\d{1,18}(\.\d{1,18})?")
+_OPTIONAL = ("joint",)
+
+
+def is_hash(value: Any) -> bool:
+    """Whether a value is a sha256 as text."""
+    return isinstance(value, str) and _HASH.fullmatch(value) is not None
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number from 0."""
+    return type(value) is int and value >= 0
+
+
+def is_mapping(value: Any) -> bool:
+    """Whether a value is a mapping."""
+    return isinstance(value, dict)
+
+
+def are_versions(value: Any) -> bool:
+    """Whether a value gives the version of Sherd and of other parts."""
+    return (
+        isinstance(value, dict)
+        and "sherd" in value
+        and all(isinstance(v, str) and _VERSION.fullmatch(v) for v in value.values())
+    )
+
+
+def _is_moment(value: Any) -> bool:
+    try:
+        return datetime.fromisoformat(value).tzinfo is not None
+    except (TypeError, ValueError):
+        return False
+
+
+def _are_stamps(value: Any) -> bool:
+    return isinstance(value, list) and all(stamp in _STAMPS for stamp in value)
+
+
+def _are_files(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(facts, dict) and _is_file(name, facts) for name, facts in value.items()
+    )
+
+
+def _is_file(name: str, facts: Mapping[str, Any]) -> bool:
+    wanted = {"sha256", "bytes"} if name == PACKAGE else {"sha256", "bytes", "rows", "columns"}
+    given = set(facts)
+    if ".csv" in name and facts.get("spreadsheet_safe") is True:
+        given.discard("spreadsheet_safe")
+    return (
+        given == wanted
+        and is_hash(facts["sha256"])
+        and all(is_count(facts[key]) for key in wanted - {"sha256"})
+    )
+
+
+_PARTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "created": (_is_moment, "a time with a zone"),
+    "stamps": (_are_stamps, "a list of known stamps"),
+    "guarantee": (is_mapping, "a mapping"),
+    "plan": (is_mapping, "a mapping"),
+    "plan_hash": (is_hash, "a sha256"),
+    "schema": (is_mapping, "a mapping"),
+    "schema_hash": (is_hash, "a sha256"),
+    "budget": (is_mapping, "a mapping"),
+    "versions": (are_versions, "a mapping of versions"),
+    "facts": (is_mapping, "a mapping"),
+    "files": (_are_files, "a mapping of files' facts, each of them complete"),
+    "joint": (is_mapping, "a mapping"),
+}
+
+
+def check_manifest(manifest: Mapping[str, Any]) -> list[Check]:
+    """The manifest's form, its budget, and what of it nothing can confirm."""
+    given = manifest.get("format")
+    if type(given) is not int or given != FORMAT:
+        detail = f"is not {FORMAT}: only that form of manifests is known"
+        return [Check(name="format", passed=False, detail=detail)]
+    wrong = [
+        Check(name=part, passed=False, detail="is missing" if part not in manifest else "unknown")
+        for part in sorted({"format", *_PARTS} ^ set(manifest) - {*_OPTIONAL})
+        if part not in _OPTIONAL
+    ]
+    wrong += [
+        Check(name=part, passed=False, detail=f"cannot be read: it must be {must}")
+        for part, (fits, must) in _PARTS.items()
+        if part in manifest and not fits(manifest[part])
+    ]
+    if wrong:
+        return wrong
+    return [
+        Check(name="manifest", passed=True, detail=f"format {FORMAT}, all parts there"),
+        *_budget(manifest),
+        Check(
+            name="created, versions",
+            passed=None,
+            detail="when and with what a release was made, only its maker knows",
+        ),
+    ]
+
+
+def _budget(manifest: Mapping[str, Any]) -> list[Check]:
+    """Whether what was charged is what the promise costs."""
+    budget, joint = manifest["budget"], "joint" in manifest
+    recorded = budget.get("recorded")
+    if type(recorded) is not bool:
+        detail = "cannot be read: 'recorded' must be true or false"
+        return [Check(name="budget", passed=False, detail=detail)]
+    try:
+        costs = _costs(manifest)
+    except UNREADABLE:
+        detail = "what the plan costs cannot be told"
+        return [Check(name="budget", passed=False, detail=detail)]
+    if not recorded:
+        keys = {"recorded", "spent"} if joint else {"recorded"}
+        clean = set(budget) == keys and budget.get("spent") is None
+        if not clean or (joint and costs is not None):
+            detail = "says that nothing was recorded and what was"
+            return [Check(name="budget", passed=False, detail=detail)]
+        if costs is None:
+            return [Check(name="budget", passed=True, detail="the method spends none")]
+        detail = f"no ledger was kept; that {_text(costs)} was spent is recorded nowhere"
+        return [Check(name="budget", passed=None, detail=detail)]
+    keys = {"recorded", "spent"} if joint else {"recorded", "spent", "population"}
+    spent = budget.get("spent")
+    readable = set(budget) == keys and isinstance(spent, str) and _AMOUNT.fullmatch(spent)
+    named = joint or (isinstance(budget.get("population"), str) and budget["population"])
+    if not readable or not named:
+        detail = "cannot be read: it must say who was charged how much"
+        return [Check(name="budget", passed=False, detail=detail)]
+    same = costs is not None and Fraction(str(spent)) == costs
+    detail = f"{spent} was charged, as the plan costs" if same else "is not what the plan costs"
+    found = [Check(name="budget", passed=same, detail=detail)]
+    if not joint:
+        detail = "that this account was charged, only the owner's ledger shows"
+        found.append(Check(name="population", passed=None, detail=detail))
+    return found
+
+
+def _costs(manifest: Mapping[str, Any]) -> Fraction | None:
+    """The plan's epsilon for a person, who may have several rows; None where it has none."""
+    epsilon = manifest["plan"].get("epsilon")
+    if epsilon is None:
+        return None
+    return Fraction(repr(epsilon)) * int(manifest["schema"].get("rows_per_unit", 1))
+
+
+def _text(amount: Fraction) -> str:
+    return f"{float(amount):g}"
+
+
+def check_package(folder: Path, manifest: Mapping[str, Any]) -> Check:
+    """Whether the data package says of time, promise and files what the manifest says."""
+    name = "data package"
+    if PACKAGE not in manifest["files"]:
+        return Check(name=name, passed=False, detail="is missing")
+    try:
+        package = json.loads((folder / PACKAGE).read_text(encoding="utf-8"))
+        described = {
+            one["path"]: (one["hash"], one["bytes"], len(one["schema"]["fields"]))
+            for one in package["resources"]
+        }
+        same = (
+            package["created"] == manifest["created"]
+            and package["description"] == str(manifest["guarantee"].get("words", ""))
+            and described
+            == {
+                file: (f"sha256:{facts['sha256']}", facts["bytes"], facts["columns"])
+                for file, facts in manifest["files"].items()
+                if file != PACKAGE
+            }
+        )
+    except UNREADABLE:
+        return Check(name=name, passed=False, detail="cannot be read")
+    detail = "says the same as the manifest" if same else "does not say what the manifest says"
+    return Check(name=name, passed=same, detail=detail)

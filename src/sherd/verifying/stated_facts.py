@@ -1,0 +1,270 @@
+"""Checks of what a manifest states of its result (``facts``), worked out again.
+
+Facts follow from plan, schema and the released tables; each is compared with what it must
+be. Keys that are missing or that no release of the method has are a failed check.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from sherd.verifying import fragmented_tables as fragments
+from sherd.verifying import label_books as books
+from sherd.verifying import sliced_tables as slicing
+from sherd.verifying import specialisations
+from sherd.verifying.check import UNREADABLE, Check
+from sherd.verifying.manifest_form import is_count, is_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+
+    Tables = Mapping[str, pa.Table]
+    Manifest = Mapping[str, Any]
+
+_UNCHECKED = {
+    "suppressed": "how many tuples were left out cannot be seen in what is left",
+    "fragmentation_proved_best": "that no fragmentation is better is not searched for again",
+    "parties": "who computed together, over which protocol, only the parties know",
+}
+
+
+def check_facts(tables: Tables, manifest: Manifest) -> list[Check]:
+    """The tables that must be there, and every fact that can be worked out again."""
+    method, given = manifest["plan"]["method"], manifest["facts"]
+    if "joint" in manifest:
+        rows = sum(table.num_rows for table in tables.values())
+        return [_compared({"rows": _is(rows)}, given)]
+    wanted = _TABLES.get(method, ("data",))
+    odd = sorted(name for name in set(tables) ^ set(wanted) if method != "fragment")
+    if odd:
+        detail = "missing or not of this method: " + ", ".join(odd)
+        return [Check(name="tables", passed=False, detail=detail)]
+    expected = _EXPECTED[method](tables, manifest)
+    return [
+        _compared(expected, given),
+        *(
+            Check(name=f"facts: {name}", passed=None, detail=detail)
+            for name, detail in _UNCHECKED.items()
+            if name in expected
+        ),
+    ]
+
+
+_TABLES = {"anatomy": ("quasi-identifiers", "sensitive")} | dict.fromkeys(
+    ("diffgen", "arbdistdp"), ("data", "records")
+)
+
+
+def _is(wanted: Any) -> Callable[[Any], bool]:
+    """Equal, and of the same type: 1 is not true."""
+    return lambda given: type(given) is type(wanted) and given == wanted
+
+
+def _compared(expected: Mapping[str, Callable[[Any], bool]], given: Mapping[str, Any]) -> Check:
+    wrong = sorted(set(expected) ^ set(given))
+    for name in set(expected) & set(given):
+        try:
+            if not expected[name](given[name]):
+                wrong.append(name)
+        except UNREADABLE:
+            wrong.append(name)
+    detail = "as worked out again: " + (", ".join(given) or "none")
+    if wrong:
+        detail = "not what plan, schema and tables lead to: " + ", ".join(sorted(wrong))
+    return Check(name="facts", passed=not wrong, detail=detail)
+
+
+def _roles(manifest: Manifest, *roles: str) -> list[str]:
+    attributes = manifest["schema"]["attributes"]
+    return [name for name, a in attributes.items() if a.get("role") in roles]
+
+
+def _masked(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], bool]]:
+    data = tables["data"]
+    if manifest["plan"].get("guarantee") != "strict":
+        return {"rows": _is(data.num_rows)}
+    counted = pc.value_counts(data.column("attribute").combine_chunks()).to_pylist()
+    first = counted[0]["values"]
+    sizes = data.filter(pc.equal(data.column("attribute"), first)).column("size")
+    return {
+        "rows": _is(pc.sum(sizes).as_py()),
+        "clusters": _is({one["values"]: one["counts"] for one in counted}),
+        "form": _is("ordered-centroids"),
+    }
+
+
+def _generalised(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], bool]]:
+    found: dict[str, Callable[[Any], bool]] = {
+        "rows": _is(tables["records"].num_rows),
+        "leaves": _is(specialisations.leaves(tables["data"], manifest)),
+        "specialisations": lambda given: specialisations.fit(given, tables["data"], manifest),
+        "left_out": _is(
+            [
+                name
+                for name in _roles(manifest, "insensitive", "weight")
+                if name != manifest["plan"].get("class_attribute")
+            ]
+        ),
+    }
+    if manifest["plan"]["method"] == "arbdistdp":
+        names = manifest["facts"].get("parties")
+        found |= {
+            "parties": _are_names,
+            "computing": lambda given: _are_names(given) and set(given) <= set(names or ()),
+            "protocol": lambda given: isinstance(given, str) and bool(given),
+            "linkage": lambda given: isinstance(given, str) and bool(given),
+            "run": lambda given: isinstance(given, str) and bool(given),
+            "opened": _are_opened,
+        }
+    return found
+
+
+def _are_names(given: Any) -> bool:
+    return isinstance(given, list) and bool(given) and all(isinstance(n, str) for n in given)
+
+
+def _are_opened(given: Any) -> bool:
+    return isinstance(given, list) and all(
+        set(one) == {"what", "numbers"}
+        and isinstance(one["what"], str)
+        and is_count(one["numbers"])
+        for one in given
+    )
+
+
+def _bins(manifest: Manifest) -> Callable[[Any], bool]:
+    attributes = manifest["schema"]["attributes"]
+    measured = ("number", "integer", "date", "datetime")
+    wanted = {n: attributes[n] for n in slicing.sensitive_of(manifest)}
+    wanted = {n: a for n, a in wanted.items() if a["type"] in measured}
+    if manifest["plan"]["method"] == "mondrian" and manifest["plan"].get("l", 1) == 1:
+        wanted = {}
+
+    def fit(given: Any) -> bool:
+        return set(given) == set(wanted) and all(
+            isinstance(given[name], list)
+            and all(type(cut) is (str if "date" in a["type"] else float) for cut in given[name])
+            and [slicing.as_kind(a["type"], cut) for cut in given[name]]
+            == slicing.edges(name, a, manifest)
+            for name, a in wanted.items()
+        )
+
+    return fit
+
+
+def _mondrian(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], bool]]:
+    sensitive = slicing.sensitive_of(manifest)
+    quasi = [n for n in _roles(manifest, "quasi-identifier", "sensitive") if n not in sensitive]
+    columns = {name: tables["data"].column(name) for name in quasi}
+    return {
+        "quasi_identifiers": _is(quasi),
+        "sensitive": _is(sensitive),
+        "labels": lambda given: set(given) == set(quasi) and books.fit(given, columns, manifest),
+        "bins": _bins(manifest),
+    }
+
+
+def _sliced(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], bool]]:
+    facts, data = manifest["facts"], tables["data"]
+    untouched = set(_roles(manifest, "insensitive", "weight"))
+    fields = [f for f in data.column_names if f != facts["bucket"] and f not in untouched]
+    of = {field: _attribute_of(field, manifest) for field in fields}
+    columns = {of[field]: data.column(field) for field in fields}
+    hidden = slicing.sensitive_of(manifest)
+    alike = [[of[f] for f in c if f in of and of[f] not in hidden] for c in facts["columns"]]
+    if len(columns) < len(of):
+        alike = []  # one that stands in two columns has the book of either
+    return {
+        "columns": lambda given: _are_columns(given, fields, untouched, manifest),
+        "attributes": _is(of),
+        "sensitive": _is(hidden),
+        "bucket": lambda given: given in data.column_names,
+        "labels": lambda given: books.fit(given, columns, manifest) and _are_whole(given, alike),
+        "bins": _bins(manifest),
+    }
+
+
+def _are_whole(labels: Any, columns: list[list[str]]) -> bool:
+    """Attributes of one column are generalised together: all have a book, or none has."""
+    return all(len({name in labels for name in column}) < 2 for column in columns)
+
+
+def _attribute_of(field: str, manifest: Manifest) -> str:
+    """The attribute a field shows: its own name, or that name with a number behind it."""
+    if field in manifest["schema"]["attributes"]:
+        return field
+    name, _, number = field.rpartition(".")
+    return name if number.isdigit() else field
+
+
+def _are_columns(given: Any, fields: list[str], untouched: set[str], manifest: Manifest) -> bool:
+    """Every field once; where the plan gives the groups, those."""
+    flat = [field for column in given for field in column]
+    groups = manifest["plan"].get("groups")
+    layout = {
+        frozenset(_attribute_of(field, manifest) for field in column)
+        for column in given
+        if not set(column) & untouched
+    }
+    return (
+        all(isinstance(column, list) and column for column in given)
+        and sorted(flat) == sorted([*fields, *untouched])
+        and (groups is None or {frozenset(g) for g in groups} <= layout)
+    )
+
+
+def _bucketised(_tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], bool]]:
+    # Bucket and count are columns of the tables, as the check of these finds.
+    return {
+        "sensitive": _is(slicing.sensitive_of(manifest)),
+        "bucket": lambda given: isinstance(given, str),
+        "count": lambda given: isinstance(given, str),
+        "bins": _bins(manifest),
+    }
+
+
+def _fragmented(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], bool]]:
+    layout, plan = fragments.read_layout(tables), manifest["plan"]
+    assert layout is not None, "the check of the files comes first"
+    named = plan["constraints"]["constraints"]
+    held = {name for names in layout.attributes for name in names}
+    separate = [sorted(c) for c in fragments.separate(named) if held.issuperset(c)]
+    attributes = manifest["schema"]["attributes"]
+    released = [n for n, a in attributes.items() if a.get("role") != "identifier"]
+    rows = max(table.num_rows for table in layout.fragments)
+    shown = [sorted(names) for names in layout.attributes]
+    found: dict[str, Callable[[Any], bool]] = {
+        "fragments": lambda given: [sorted(names) for names in given] == shown,
+        "sizes": _is(plan.get("sizes") or _sizes(plan["looseness"], len(layout.fragments))),
+        "withheld": _is([name for name in released if name not in held]),
+        "constraints": _is(separate),
+        "fragmentation_proved_best": lambda given: type(given) is bool,
+        "fragmentation_minimal": _is(fragments.is_minimal(layout, plan["constraints"])),
+    }
+    if plan.get("after") is not None:
+        return found | {"after": lambda given: is_hash(given) and given == plan["after"]["release"]}
+    most = float(plan["suppress"])
+    return found | {
+        "suppressed": lambda given: is_count(given) and given <= most * (given + rows) + 1e-9
+    }
+
+
+def _sizes(looseness: int, count: int) -> list[int]:
+    """Group sizes where the plan gives none: every two multiply to the looseness."""
+    large = next(size for size in range(1, looseness + 1) if size * size >= looseness)
+    small = -(-looseness // large)
+    return [large, small] if count == 2 else [small, *[large] * (count - 1)]
+
+
+_EXPECTED: dict[str, Callable[[Tables, Manifest], dict[str, Callable[[Any], bool]]]] = {
+    **dict.fromkeys(("dp", "idp", "dp-um", "idp-ls", "idp-cbls"), _masked),
+    **dict.fromkeys(("diffgen", "arbdistdp"), _generalised),
+    "mondrian": _mondrian,
+    "slice": _sliced,
+    "anatomy": _bucketised,
+    "fragment": _fragmented,
+}
