@@ -317,8 +317,9 @@ def traits_of(manifest: Mapping[str, Any]) -> Traits | None:
     """What the method of a release declares of itself; None where there is no such method."""
     plan = manifest.get("plan")
     name = plan.get("method") if isinstance(plan, Mapping) else None
-    known = isinstance(name, str) and (name in DIRECTORY or name in _outside())
-    return find(name).traits if known else None
+    if not isinstance(name, str) or (name not in DIRECTORY and name not in _outside()):
+        return None
+    return find(name).traits
 
 
 @cache
