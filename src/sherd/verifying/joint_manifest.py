@@ -20,6 +20,7 @@ from sherd.federation.protocol.joint_release import (
     pooled_schema,
 )
 from sherd.federation.protocol.reasons import Reason
+from sherd.release.method import traits_of
 from sherd.signing_keys import fingerprint, verify_plan
 from sherd.values import from_data
 from sherd.verifying.check import UNREADABLE, Check
@@ -118,9 +119,8 @@ def _owners(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
 
 def _of_records(manifest: Mapping[str, Any]) -> bool:
     """Whether the release is one table with a row for every record."""
-    method, variant = manifest["plan"]["method"], manifest["plan"].get("guarantee")
-    ranked = method in ("dp", "idp", "dp-um", "idp-ls", "idp-cbls")
-    return ranked and variant != "strict"
+    traits = traits_of(manifest)
+    return traits is not None and traits.of_records(manifest["plan"])
 
 
 def _signatures(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:

@@ -2,13 +2,12 @@
 
 Command line, audit and servers call `verify`; none has checks of its own. It looks at the form of
 the manifest, at the files, at the promise and how it came about, and at the contents by the
-method's family. Nothing here shares code with the methods: a mistake in one is not repeated in
-the other.
+checks that the method declares (``sherd.release.traits``). Nothing here shares code with the
+methods: a mistake in one is not repeated in the other.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import UsageError
 from sherd.release.bundle import Release, read_manifest
+from sherd.release.method import traits_of
+from sherd.release.traits import loaded
 from sherd.verifying.bundle_files import check_files, check_hashes, check_sizes, read_tables
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.manifest_form import check_manifest, check_package
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import pyarrow as pa
-
-VERIFIERS: dict[str, str] = {
-    **dict.fromkeys(("dp", "idp", "dp-um", "idp-ls", "idp-cbls"), "masked_tables"),
-    **dict.fromkeys(("slice", "mondrian", "anatomy"), "sliced_tables"),
-    **dict.fromkeys(("diffgen", "arbdistdp"), "generalised_records"),
-    "fragment": "fragmented_tables",
-}
-"""The module that re-checks what a method's releases promise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,11 +100,13 @@ def _unmade(name: str, detail: str) -> Check:
     return Check(name=name, passed=None, detail=detail)
 
 
-def _contents(tables_of: Callable[[], Mapping[str, pa.Table]], manifest: Any) -> list[Check]:
+def _contents(
+    tables_of: Callable[[], Mapping[str, pa.Table]], manifest: Mapping[str, Any]
+) -> list[Check]:
     """What the tables say, against plan, schema and the manifest's facts."""
-    method = str(manifest["plan"].get("method"))
-    if method not in VERIFIERS:
-        return [_unmade("contents", f"unknown method '{method}'")]
+    traits = traits_of(manifest)
+    if traits is None:
+        return verify_contents({}, manifest)
     try:
         tables = tables_of()
         checks = [check_sizes(tables, manifest)] if "files" in manifest else []
@@ -119,17 +114,28 @@ def _contents(tables_of: Callable[[], Mapping[str, pa.Table]], manifest: Any) ->
             detail = "each owner's tables stand for themselves, without the facts to check them by"
             checks.append(_unmade("contents", detail))
         else:
-            module = importlib.import_module(f"sherd.verifying.{VERIFIERS[method]}")
-            checks += module.verify(tables, manifest)
-        if all(check.passed is not False for check in checks):
-            from sherd.verifying.stated_facts import check_facts
+            checks += verify_contents(tables, manifest)
+        if any(check.passed is False for check in checks):
+            return checks
+        from sherd.verifying.stated_facts import check_facts
 
-            checks += check_facts(tables, manifest)
-        return checks
+        return [*checks, *check_facts(tables, manifest, traits)]
     except UNREADABLE:
         # Hashes can be made to fit; what then makes no sense was not written by a release.
         detail = "the manifest and the tables do not fit together"
         return [Check(name="contents", passed=False, detail=detail)]
+
+
+def verify_contents(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
+    """The checks of a release's tables that its method declares; none for an unknown method."""
+    name = str(manifest.get("plan", {}).get("method"))
+    traits = traits_of(manifest)
+    if traits is None:
+        return [_unmade("contents", f"unknown method '{name}'")]
+    if traits.verifier is None:
+        return [_unmade("contents", f"the method '{name}' declares no checks of its releases")]
+    checks: list[Check] = loaded(traits.verifier)(tables, manifest)
+    return checks
 
 
 def _origin(manifest: Mapping[str, Any]) -> list[Check]:
