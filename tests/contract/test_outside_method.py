@@ -91,7 +91,7 @@ def test_its_documents_are_released_and_read_back(tmp_path: Path) -> None:
 def test_it_is_audited(tmp_path: Path) -> None:
     """As a table of records, with its own verifier, and as a place on the risk-utility map."""
     result = audit(TABLE, made(), limits=QUICK, seed=1)
-    assert [check.name for check in result.checks][:1] == ["multiples"]
+    assert "multiples" in [check.name for check in result.checks]
     assert result.released_rows == ROWS
     assert "coarse" in [place.name for place in result.pictures.places]
 
