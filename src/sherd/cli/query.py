@@ -41,7 +41,8 @@ def query(
     """Answer SQL over the view `release` of the RELEASE folder.
 
     A query that needs one fragment is exact over the released tuples. One that needs several
-    gets expected values, each with a standard error; MIN and MAX become bounds.
+    gets expected values, each with a standard error and with the least and greatest value that the
+    release allows.
 
     \b
     sherd query out/ "SELECT Race, AVG(Salary) FROM release GROUP BY Race"
