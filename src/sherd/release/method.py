@@ -14,6 +14,7 @@ from functools import cached_property
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from sherd.engines import Engine, InMemory
 from sherd.errors import PlanError, did_you_mean
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a method is given besides its table: randomness, threads and who watches.
+    """What a method is given besides its table: randomness, threads, engine and who watches.
 
     ``keys`` name the tuples over time, where the owner keeps a record; ``past`` is the record
     of the release that this one follows.
@@ -179,6 +180,7 @@ class Run:
     shuffle: bool = True
     keys: Keys | None = None
     past: Any = None
+    engine: Engine = field(default_factory=InMemory)
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None
 
 
