@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sherd.engines import Engine, InMemory
 from sherd.errors import PlanError, UsageError
 from sherd.release.bundle import ORDER_KEPT, Release, Staged, check_format, check_target
-from sherd.release.method import Run
+from sherd.release.method import FollowsReleases, PrivateRecord, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ class Settings:
     threads: int | None = None
     progress: Progress | None = None
     key: str | None = None
-    past: Any = field(default=None, repr=False)
+    past: PrivateRecord | None = field(default=None, repr=False)
     engine: Engine = field(default_factory=InMemory)
 
     def run(self) -> Run:
@@ -76,7 +76,6 @@ class Settings:
             randomness=source,
             threads=self.threads or cores(),
             shuffle=not self.keep_order,
-            past=self.past,
             engine=self.engine,
             **extra,
         )
@@ -149,8 +148,7 @@ def protect_to(
             folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
         )
         if release.record is not None:
-            named = replace(release.record, release=staged.artefact)
-            release = replace(release, record=named)
+            release = replace(release, record=release.record.belonging_to(staged.artefact))
         try:
             before_publishing(release)
             _publish(staged, ledger, reservation, once=occasion is not None)
@@ -166,11 +164,10 @@ def protect_to(
 
 
 def _check_engine(plan: Plan, settings: Settings) -> None:
-    if settings.engine.name != "memory" and not hasattr(plan.spec, "least_k"):
+    if settings.engine.name not in plan.spec.traits.engines:
         raise PlanError(
-            f"the method '{plan.method}' runs in memory only",
-            must="the engine memory, or a method that ranks attributes one by one",
-            got=f"the engine {settings.engine.name}",
+            f"the method '{plan.method}' does not run on the engine '{settings.engine.name}'",
+            must="one of " + ", ".join(plan.spec.traits.engines),
             do="leave out --engine, or take a sample that fits into memory",
         )
 
@@ -254,14 +251,28 @@ def _make(
     from sherd.tables.row_keys import keys_of
 
     prepared = prepare(table, schema)
-    run = settings.run()
-    if settings.key is not None:
-        run = replace(run, keys=keys_of(table, schema, settings.key, prepared.kept))
-    outcome = plan.spec.run(prepared.table, schema, plan, run)
-    if settings.key is not None and outcome.record is None:
+    record = None
+    if settings.key is None and settings.past is None:
+        outcome = plan.spec.run(prepared.table, schema, plan, settings.run())
+    elif not isinstance(plan.spec, FollowsReleases):
         raise PlanError(
             f"the method '{plan.method}' keeps no record of who is where",
-            do="leave out the key, or choose the method fragment",
+            do="leave out the key and the record, or choose the method fragment",
+        )
+    elif settings.key is None:
+        raise PlanError(
+            "a release that follows another needs the key",
+            must="the attribute that names tuples over time, as in the old release's record",
+            do="give it with --key (in Python: Settings(key=…, past=…))",
+        )
+    else:
+        outcome, record = plan.spec.run_keeping_record(
+            prepared.table,
+            schema,
+            plan,
+            settings.run(),
+            keys=keys_of(table, schema, settings.key, prepared.kept),
+            past=settings.past,
         )
     order_of, kept = outcome.order_of, prepared.kept
     if order_of is not None and kept is not None:
@@ -272,7 +283,8 @@ def _make(
         manifest={**manifest, "facts": dict(outcome.facts)},
         findings=outcome.findings,
         order_of=order_of,
-        record=outcome.record,
+        record=record,
+        documents=outcome.documents,
     )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from sherd.engines import ENGINES
 from sherd.errors import PlanError, SchemaError
 from sherd.methods.ranking.allocation import cluster_sizes, epsilons
 from sherd.methods.ranking.column_masking import ColumnJob, mask_column
@@ -24,6 +25,7 @@ from sherd.methods.ranking.noise_scales import Scales
 from sherd.methods.ranking.ranking_promise import Promise, promise
 from sherd.randomness.order import inverse
 from sherd.release.method import Described, Finding, Outcome, Parameter, Run
+from sherd.release.traits import Traits
 from sherd.tables.axis import Axis
 from sherd.tables.coding import arrow_array
 from sherd.tables.observed import axis_of
@@ -131,6 +133,20 @@ class Masking:
                 ),
             ]
         return (*_SHARED[:1], *own, *_SHARED[1:])
+
+    @property
+    def traits(self) -> Traits:
+        """Rows are records, except in a strict release, which has ordered centroids only."""
+        return Traits(
+            family="ranking",
+            rows_are_records=True,
+            unless={"guarantee": "strict"},
+            verifier="sherd.verifying.masked_tables:verify",
+            facts="sherd.verifying.stated_facts:masked",
+            drawing="sherd.auditing.case.centroid_drawing:centroids",
+            alternative={} if self.default_promise else {"guarantee": "paper"},
+            engines=ENGINES,
+        )
 
     def describe(self) -> list[Described]:
         """Every promise the method can make, in general."""
