@@ -83,6 +83,9 @@ class ArbDistDP(DiffGen):
         "some cells of every record and show them to nobody; see `sherd party`."
     )
     parameters = _parameters()
+    traits = replace(
+        DiffGen.traits, facts="sherd.verifying.stated_facts:jointly_generalised", needs=("joint",)
+    )
     promises: ClassVar[dict[str, Promise]] = {"dp": PROMISE}
 
     def check(self, plan: Plan, schema: Schema) -> None:
