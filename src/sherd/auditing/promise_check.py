@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from sherd.auditing.epsilon.runs import centroids_of
 from sherd.auditing.verdict.measure import Measure
 from sherd.errors import SherdError
 from sherd.release.bundle import Release
+from sherd.release.method import traits_of
 from sherd.tables.axis import Axis
 from sherd.tables.schema import Type
 
@@ -33,19 +33,13 @@ _FLOOR = 0.001  # of the promise `centroids`, unless the plan says otherwise
 
 def verified(given: Any) -> list[Check]:
     """The checks of ``sherd verify``, on a bundle's folder or on a release in memory."""
-    from sherd.verifying import VERIFIERS, verify_release
+    from sherd.verifying import verify_contents, verify_release
 
     if isinstance(given, (str, Path)):
         return verify_release(given) if Path(given).is_dir() else []
-    if not isinstance(given, Release):
+    if not isinstance(given, Release) or traits_of(given.manifest) is None:
         return []
-    method = str(given.manifest.get("plan", {}).get("method"))
-    if method not in VERIFIERS:
-        return []
-    found: list[Check] = importlib.import_module(VERIFIERS[method]).verify(
-        given.tables, given.manifest
-    )
-    return found
+    return verify_contents(given.tables, given.manifest)
 
 
 def shares(plan: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, float]:

@@ -112,15 +112,6 @@ def drawable_of(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> 
     """How to draw records from a release."""
     if not tables or all(table.num_rows == 0 for table in tables.values()):
         raise TableError("the release is empty", must="at least one row")
-    if manifest.get("facts", {}).get("form") == "ordered-centroids":
-        from sherd.auditing.case.centroid_drawing import CentroidRelease
-
-        schema = Schema.from_data(manifest["schema"])
-        return CentroidRelease(table=tables["data"], schema=schema)
-    if any(name.startswith("fragment-") for name in tables):
-        from sherd.auditing.case.fragment_drawing import FragmentedRelease
-
-        return FragmentedRelease.of(tables)
     return drawable(tables, manifest)
 
 

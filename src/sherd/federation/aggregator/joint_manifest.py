@@ -21,6 +21,7 @@ from sherd.federation.protocol.composition import unsound
 from sherd.federation.protocol.joint_plan import JointPlan, Kind, Linkage
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.wire.signing_keys import fingerprint, verify_plan
+from sherd.release.method import traits_of
 from sherd.values import from_data
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.manifest_form import are_versions, is_hash
@@ -116,9 +117,8 @@ def _owners(plan: JointPlan, manifest: dict[str, Any]) -> Check:
 
 def _of_records(manifest: dict[str, Any]) -> bool:
     """Whether the release is one table with a row for every record."""
-    method, variant = manifest["plan"]["method"], manifest["plan"].get("guarantee")
-    ranked = method in ("dp", "idp", "dp-um", "idp-ls", "idp-cbls")
-    return ranked and variant != "strict"
+    traits = traits_of(manifest)
+    return traits is not None and traits.of_records(manifest["plan"])
 
 
 def _signatures(plan: JointPlan, manifest: dict[str, Any]) -> Check:
