@@ -51,6 +51,13 @@ class Release:
     record: Any = field(default=None, repr=False)
     original: Any = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        """Bring the tables into the form in which they are released, whoever made them."""
+        from sherd.tables.canonical_form import released_form
+
+        made = {name: released_form(table) for name, table in self.tables.items()}
+        object.__setattr__(self, "tables", made)
+
     @cached_property
     def order(self) -> Any:
         """The input row behind each released row, or None where these are not records."""
@@ -58,7 +65,7 @@ class Release:
 
     @property
     def table(self) -> Any:
-        """The released table, of the same kind as the one that came in."""
+        """The released table as the kind of dataframe that came in; types are the schema's."""
         from sherd.tables.frames import like
 
         if "data" not in self.tables:

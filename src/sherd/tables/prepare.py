@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from sherd.errors import TableError, did_you_mean
 from sherd.tables.axis import measure
+from sherd.tables.canonical_form import canonical_cells, canonical_table
 from sherd.tables.coding import (
     arrow_array,
     in_units,
@@ -42,9 +43,9 @@ def prepare(table: pa.Table, schema: Schema) -> Prepared:
     """Check a table against its schema and carry out the schema's policies."""
     check_columns(table, schema)
     check_unit(table, schema)
-    table = table.select([name for name in table.column_names if name in schema.released])
     if table.num_rows == 0:
         raise TableError("the table has no rows", must="at least one row")
+    table = canonical_table(table, schema)
     drop = np.zeros(table.num_rows, np.bool_)
     for name in table.column_names:
         attribute = schema[name]
@@ -183,7 +184,7 @@ def _recoded(
             got=repr(attribute.recode),
         ) from None
     filled = pc.if_else(arrow_array(gaps), filler, plain.combine_chunks())
-    return pa.chunked_array([filled]).cast(column.type)
+    return canonical_cells(pa.chunked_array([filled]), attribute)
 
 
 def _outside(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> NDArray[np.bool_]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ROWS = 1 << 16
+_GROUP = 1 << 20
 _QUOTED = r"[\",\r\n]|^\s|\s$|^$"
 
 
@@ -45,7 +46,10 @@ def write(table: pa.Table, path: Path, *, spreadsheet_safe: bool = False) -> Non
             import pyarrow.parquet as pq
 
             with path.open("wb") as file:
-                pq.write_table(table, file, compression="zstd")
+                # Without the schema of Arrow, in which types of the original could hide.
+                pq.write_table(
+                    table, file, compression="zstd", store_schema=False, row_group_size=_GROUP
+                )
         elif name.endswith(".arrows"):
             # A stream without compression, which a stranger can read without decompressing.
             stream = pa.ipc.IpcWriteOptions(unify_dictionaries=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sherd.release.bundle import read_manifest
 from sherd.verifying.bundle_files import check_files, check_sizes, read_tables
 from sherd.verifying.check import UNREADABLE, Check
+from sherd.verifying.file_form import check_form
 from sherd.verifying.manifest_form import check_manifest, check_package
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def verify_release(folder: str | Path) -> list[Check]:
     if method not in VERIFIERS:
         return [*checks, Check(name="contents", passed=None, detail=f"unknown method '{method}'")]
     try:
+        checks.append(check_form(folder, manifest))
         return [*checks, *_contents(folder, manifest, VERIFIERS[method])]
     except UNREADABLE:
         # Hashes can be made to fit; what then makes no sense was not written by a release.
