@@ -93,7 +93,9 @@ def load_schema(path: str, missing: str | None, outside: str | None) -> Schema:
     return schema
 
 
-def open_source(source: str, schema: Schema | None, query: str | None) -> Callable[[], Any]:
+def open_source(
+    source: str, schema: Schema | None, query: str | None, *, lenient: bool = False
+) -> Callable[[], Any]:
     """A function that reads a table; ``:adult`` names one that comes with sherd."""
 
     def read_now() -> Any:
@@ -103,7 +105,7 @@ def open_source(source: str, schema: Schema | None, query: str | None) -> Callab
             return datasets.load(source[1:])
         from sherd.tables.read import read
 
-        return read(source, schema=schema, query=query)
+        return read(source, schema=schema, query=query, lenient=lenient)
 
     return read_now
 

@@ -73,7 +73,7 @@ def protect(**given: Any) -> None:
     \b
     sherd protect adult.csv --schema adult.yaml -m dp-um -e 1 -k 100 -o out/
     """
-    from sherd.release.protect import Settings, protect_to
+    from sherd.release.protect import Settings, is_strict, protect_to
 
     schema = schema_of(given)
     plan = _plan(given)
@@ -96,7 +96,7 @@ def protect(**given: Any) -> None:
     with progress("protect") as bar, contextlib.ExitStack() as undo:
         release = protect_to(
             output,
-            open_source(given["table"], schema, given["query"]),
+            open_source(given["table"], schema, given["query"], lenient=is_strict(plan)),
             schema,
             plan,
             ledger=ledger,
@@ -183,4 +183,10 @@ def _print(release: Release, folder: Path, ledger: Ledger | None, as_json: bool)
     if account is not None:
         limit = "no limit is set" if account.limit is None else f"limit {account.limit}"
         click.echo(f"Budget: {account.spent} spent of '{account.population}' so far, {limit}.")
-    print_findings([finding for finding in release.findings if finding.attribute is None])
+    print_findings(
+        [
+            finding
+            for finding in release.findings
+            if finding.attribute is None or finding.meaning.startswith("WARNING")
+        ]
+    )

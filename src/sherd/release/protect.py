@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError, UsageError
 from sherd.release.bundle import ORDER_KEPT, Release, Staged, check_format, check_target
-from sherd.release.method import Run
+from sherd.release.method import Finding, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sherd.guarantees import Guarantee
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
+    from sherd.tables.treatment import Treated
 
 Progress = Callable[[str, int, int], None]
 
@@ -234,7 +235,7 @@ def _make(
     from sherd.tables.prepare import prepare
     from sherd.tables.row_keys import keys_of
 
-    prepared = prepare(table, schema)
+    prepared = prepare(table, schema, strict=is_strict(plan))
     run = settings.run()
     if settings.key is not None:
         run = replace(run, keys=keys_of(table, schema, settings.key, prepared.kept))
@@ -251,10 +252,28 @@ def _make(
     return Release(
         tables=outcome.tables,
         manifest={**manifest, "facts": dict(outcome.facts)},
-        findings=outcome.findings,
+        findings=(*_treatments(prepared.treated), *outcome.findings),
         order_of=order_of,
         record=outcome.record,
     )
+
+
+def is_strict(plan: Plan) -> bool:
+    """Whether a plan promises that no record decides on a refusal."""
+    return plan.parameters.get("guarantee") == "strict"
+
+
+def _treatments(treated: tuple[Treated, ...]) -> list[Finding]:
+    """What the owner should know of how cells were treated, the worst first."""
+    return [
+        Finding(
+            name=f"share {one.how}",
+            attribute=one.attribute,
+            value=one.share,
+            meaning=one.meaning(),
+        )
+        for one in sorted(treated, key=lambda one: -one.share)
+    ]
 
 
 def manifest_of(

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sherd.errors import TableError
 from sherd.tables.attribute import Attribute, Role, Type, value_of
 from sherd.tables.axis import measure
 from sherd.tables.coding import arrow_array, nulls, numpy_array, text_array, texts, unreadable
@@ -63,14 +64,46 @@ def cell_type(attribute: Attribute) -> pa.DataType:
     return pa.string()
 
 
-def canonical_table(table: pa.Table, schema: Schema) -> pa.Table:
-    """The released attributes in the schema's order, every column in its canonical form."""
+def canonical_table(table: pa.Table, schema: Schema, *, lenient: bool = False) -> pa.Table:
+    """The released attributes in the schema's order, every column in its canonical form.
+
+    With ``lenient``, a text that is no value of its attribute is missing; else it is refused.
+    """
+    read = lenient_cells if lenient else canonical_cells
     return pa.table(
         {
-            name: canonical_cells(table.column(name), schema[name], schema.missing_values)
+            name: read(table.column(name), schema[name], schema.missing_values)
             for name in schema.released
         }
     )
+
+
+def lenient_cells(
+    column: pa.ChunkedArray, attribute: Attribute, missing_values: Sequence[str] = ()
+) -> pa.ChunkedArray:
+    """The column as ``canonical_cells`` gives it, texts that are no values left out.
+
+    >>> age = Attribute(name="age", type=Type.INTEGER)
+    >>> lenient_cells(pa.chunked_array([["39", "unknown"]]), age).to_pylist()
+    [39, None]
+    """
+    try:
+        return canonical_cells(column, attribute, missing_values)
+    except TableError:
+        if not _is_text(column.type) and not pa.types.is_dictionary(column.type):
+            raise  # the whole column is of another kind, whatever its rows hold
+    coded = column.cast(pa.string()).dictionary_encode().combine_chunks()
+    whole = coded if isinstance(coded, pa.Array) else pa.concat_arrays(coded.chunks)
+    readable = []
+    for text in whole.dictionary.to_pylist():
+        try:
+            canonical_cells(pa.chunked_array([text_array([text])]), attribute)
+        except TableError:
+            readable.append("")
+        else:
+            readable.append(text)
+    kept = text_array(readable).take(whole.indices)
+    return canonical_cells(pa.chunked_array([kept]), attribute, missing_values)
 
 
 def canonical_cells(

@@ -99,12 +99,22 @@ def _listed(names: Sequence[str], limit: int = 8) -> str:
     return ", ".join(f"'{name}'" for name in names[:limit]) + more
 
 
-def conform(table: pa.Table, schema: Schema, *, shown: str = "the table") -> pa.Table:
-    """The table, its columns in their order, in types that serve the schema."""
+def conform(
+    table: pa.Table, schema: Schema, *, shown: str = "the table", lenient: bool = False
+) -> pa.Table:
+    """The table, its columns in their order, in types that serve the schema.
+
+    With ``lenient``, columns of text stay text: preparing them decides what they hold.
+    """
     check_names(table.column_names, shown=shown)
     check_columns(table.column_names, schema, shown=shown)
     return pa.table(
-        {name: _column(table[name], schema[name], schema) for name in table.column_names}
+        {
+            name: table[name]
+            if lenient and is_text(table[name].type)
+            else _column(table[name], schema[name], schema)
+            for name in table.column_names
+        }
     )
 
 

@@ -104,8 +104,10 @@ def _delimiter(path: Path, first: str) -> str:
     return max(fields, key=lambda sign: fields[sign])
 
 
-def read_csv(path: Path, schema: Schema | None, progress: Progress | None) -> pa.Table:
-    """The table in a CSV file, compressed or not."""
+def read_csv(
+    path: Path, schema: Schema | None, progress: Progress | None, *, lenient: bool = False
+) -> pa.Table:
+    """The table in a CSV file, compressed or not; with ``lenient`` all cells as text."""
     seen = layout(path)
     speak = not seen.doubtful
     if schema is not None:
@@ -122,7 +124,7 @@ def read_csv(path: Path, schema: Schema | None, progress: Progress | None) -> pa
         )
     from sherd.tables.csvfault import explain
 
-    convert = options(seen, schema)
+    convert = options(seen, schema, as_text=lenient)
     stream, raw = open_text(path)
     total = path.stat().st_size
     try:
@@ -170,14 +172,14 @@ def parsing(seen: Layout) -> pacsv.ParseOptions:
     return pacsv.ParseOptions(delimiter=seen.delimiter, newlines_in_values=True)
 
 
-def options(seen: Layout, schema: Schema | None) -> pacsv.ConvertOptions:
+def options(seen: Layout, schema: Schema | None, *, as_text: bool = False) -> pacsv.ConvertOptions:
     """How cells become values."""
     marks = [""] if schema is None else ["", *schema.missing_values]
     types = {}
     if schema is not None:
         for place, name in enumerate(seen.names):
             attribute = schema[name]
-            if attribute.role is Role.IDENTIFIER or attribute.type is Type.TEXT:
+            if attribute.role is Role.IDENTIFIER or attribute.type is Type.TEXT or as_text:
                 types[name] = pa.string()
             elif attribute.type.labelled:
                 types[name] = _LABELS

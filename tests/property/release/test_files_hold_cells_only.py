@@ -262,7 +262,8 @@ def test_neighbouring_tables_give_files_that_differ_in_cells_only(
     names = list(NEIGHBOURS)[1:]
     turn = list(PLANS).index(plan) + SOURCES.index(source)
     chosen = {names[turn % len(names)], names[(turn + 2) % len(names)]}
-    neighbours = {"as it is": FORMATS} | dict.fromkeys(sorted(chosen), FORMATS[:2])
+    few: tuple[str, ...] = FORMATS[:2]
+    neighbours = dict.fromkeys(["as it is", *sorted(chosen)], few) | {"as it is": FORMATS}
     _check_neighbours(desk, tmp_path, source, plan, neighbours)
 
 
