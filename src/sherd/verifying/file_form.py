@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.release.bundle import PACKAGE
 from sherd.tables.schema import Schema
-from sherd.verifying.check import Check
+from sherd.verifying.check import UNREADABLE, Check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +31,13 @@ EARLIER = (
 
 def check_form(folder: Path, manifest: Mapping[str, Any]) -> Check:
     """Whether every file holds cells in the schema's types and nothing else."""
+    try:
+        return _checked(folder, manifest)
+    except (*UNREADABLE, OSError):
+        return Check(name=NAME, passed=False, detail="a file cannot be read")
+
+
+def _checked(folder: Path, manifest: Mapping[str, Any]) -> Check:
     kinds = _kinds(manifest)
     for name in manifest["files"]:
         form = name.partition(".")[2]

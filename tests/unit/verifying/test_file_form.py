@@ -12,7 +12,7 @@ import pytest
 
 import sherd
 from sherd.release.bundle import digest
-from sherd.verifying import verify_release
+from sherd.verifying import verify
 from sherd.verifying.file_form import EARLIER, NAME
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _verified(file: Path) -> Any:
     for path in (file, file.parent / "datapackage.json"):
         manifest["files"][path.name] |= {"sha256": digest(path), "bytes": path.stat().st_size}
     (file.parent / "manifest.json").write_text(json.dumps(manifest))
-    return next(check for check in verify_release(file.parent) if check.name == NAME)
+    return next(check for check in verify(file.parent).checks if check.name == NAME)
 
 
 @pytest.mark.parametrize("form", ["parquet", "feather", "arrows", "csv"])
