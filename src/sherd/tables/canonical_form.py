@@ -297,7 +297,7 @@ def _shortest(value: Decimal) -> str:
 
 
 def released_form(table: pa.Table) -> pa.Table:
-    """A table as it is released: plain types, one piece, nothing but names and cells.
+    """A table as it is released: plain types, and nothing but names and cells.
 
     Labels are text and no dictionary, whole numbers have 64 bits, other numbers are floats,
     times are in UTC without a zone; where a cell is missing, its memory holds nothing.
@@ -324,34 +324,31 @@ def _bare(column: pa.ChunkedArray) -> pa.ChunkedArray:
         column = column.cast(pa.date32())
     elif not test.is_boolean(kind):
         return column  # writing it is refused, with a name
-    return pa.chunked_array([_rebuilt(column)], column.type)
+    return pa.chunked_array([_rebuilt(chunk) for chunk in column.chunks], column.type)
 
 
 def _bare_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts one after the other, as few pieces as can be, a missing one as an empty one."""
-    gaps = numpy_array(pc.is_null(column).combine_chunks())
-    filled = pa.table([pc.fill_null(column, "")], names=["texts"]).combine_chunks().column(0)
-    chunks, start = [], 0
-    for chunk in filled.chunks:
-        whole = chunk if chunk.offset == 0 else chunk.take(arrow_array(np.arange(len(chunk))))
-        mine = gaps[start : start + len(chunk)]
-        bits = pa.py_buffer(np.packbits(~mine, bitorder="little")) if mine.any() else None
+    """Texts one after the other, a missing one as an empty one."""
+    chunks = []
+    for chunk in column.chunks:
+        gaps = nulls(chunk)
+        whole = pc.fill_null(chunk, "") if gaps.any() else chunk
+        if whole.offset:
+            whole = whole.take(arrow_array(np.arange(len(whole))))
+        bits = pa.py_buffer(np.packbits(~gaps, bitorder="little")) if gaps.any() else None
         buffers = [bits, *whole.buffers()[1:]]
         chunks.append(pa.Array.from_buffers(pa.string(), len(chunk), buffers))
-        start += len(chunk)
     return pa.chunked_array(chunks, pa.string())
 
 
-def _rebuilt(column: pa.ChunkedArray) -> pa.Array:
-    """The cells in fresh memory, with zeros where one is missing."""
-    kind = column.type
+def _rebuilt(whole: pa.Array) -> pa.Array:
+    """The cells with zeros where one is missing."""
+    kind = whole.type
     stored = kind
     if pa.types.is_date32(kind):
         stored = pa.int32()
     elif pa.types.is_timestamp(kind):
         stored = pa.int64()
-    joined = column.combine_chunks()
-    whole = joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
     plain = whole.view(stored) if stored != kind else whole
     gaps = nulls(plain)
     cells = numpy_array(plain)
