@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from driving import fetch, inbox, send
 from people import SCHEMA, people
 
 from sherd.errors import ConnectionFailedError, PeerError
 from sherd.federation.aggregator.api import make_app
-from sherd.federation.protocol.messages import CHUNK, Message, Refusal
+from sherd.federation.protocol.messages import CHUNK, MOST_BYTES, Message, Refusal
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import RoundState
 from sherd.federation.wire.client import session_text
-from sherd.federation.wire.envelope import MOST_BYTES, seal
+from sherd.federation.wire.envelope import seal
 from sherd.federation.wire.exchange import Call, write_request
 from sherd.federation.wire.signing_keys import SigningKey
 from sherd.values import canonical, to_data
@@ -195,7 +196,7 @@ def test_operator_opens_a_round_over_http(consortium: Consortium) -> None:
 def refused(consortium: Consortium, agent: Agent, round_id: str, raw: bytes) -> str:
     """Why the aggregator refuses an envelope."""
     with pytest.raises(PeerError) as caught:
-        agent.client.send(round_id, raw)
+        send(agent.client, round_id, raw)
     return caught.value.reason
 
 
@@ -203,7 +204,7 @@ def test_replay_cross_round_and_cross_owner(consortium: Consortium) -> None:
     """Envelopes cannot be used again elsewhere, by others, under other numbers or plans."""
     set_up(consortium)
     north, south = consortium.agents["north"], consortium.agents["south"]
-    north._fetch(0.0)
+    fetch(north)
     base = Message(
         round="running",
         plan="",
@@ -231,8 +232,8 @@ def test_replay_cross_round_and_cross_owner(consortium: Consortium) -> None:
     assert refused(consortium, north, "done", ended) is Reason.ENDED
     stale = seal(base, north.key, expires=5)
     assert refused(consortium, north, "running", stale) is Reason.STALE
-    assert north.client.send("running", own) == []
-    assert north.client.send("running", own) == []  # the same again is acknowledged again
+    assert send(north.client, "running", own) == []
+    assert send(north.client, "running", own) == []  # the same again is acknowledged again
     other = sealed(north.key, body=Refusal(reason=Reason.BUDGET))
     assert refused(consortium, north, "running", other) is Reason.SEQUENCE_REUSED
     data = consortium.store.round("running")
@@ -255,7 +256,7 @@ def test_stranger_to_a_round(consortium: Consortium) -> None:
     raw = seal(message, stranger.key, expires=2**40)
     assert refused(consortium, stranger, "running", raw) is Reason.WRONG_ROUND
     assert refused(consortium, stranger, "no-such", raw) is Reason.WRONG_ROUND
-    assert stranger.client.inbox({}) == []
+    assert inbox(stranger.client, {}) == []
     with pytest.raises(PeerError):
         stranger.client.put_chunk("running", HASH, b"")
 
@@ -267,16 +268,16 @@ def test_sessions_need_the_key(consortium: Consortium) -> None:
     wrong = consortium.client("north")
     wrong._key = SigningKey.generate()
     with pytest.raises(ConnectionFailedError, match="does not let this owner in"):
-        wrong.inbox({})
+        inbox(wrong, {})
     nobody = consortium.client("north")
     nobody._name = "nobody"
     with pytest.raises(ConnectionFailedError):
-        nobody.inbox({})
+        inbox(nobody, {})
     assert session_text("a", "b", "c") != session_text("a", "bc", "")
-    assert north.client.inbox({"done": 99, "running": 99}) == []
+    assert inbox(north.client, {"done": 99, "running": 99}) == []
     assert consortium.store.remove_member("north")
     with pytest.raises(ConnectionFailedError):
-        north.client.inbox({})
+        inbox(north.client, {})
 
 
 def test_certificate_must_be_the_owners(consortium: Consortium) -> None:
@@ -288,13 +289,13 @@ def test_certificate_must_be_the_owners(consortium: Consortium) -> None:
     try:
         transport.peer = "north"
         client = consortium.client("north", _Kept(transport))
-        assert client.inbox({"done": 99, "running": 99}) == []
+        assert inbox(client, {"done": 99, "running": 99}) == []
         for peer in ("south", None):
             transport.peer = peer
             with pytest.raises(PeerError):
-                client.inbox({})
+                inbox(client, {})
             with pytest.raises(ConnectionFailedError):
-                consortium.client("north", _Kept(transport)).inbox({})
+                inbox(consortium.client("north", _Kept(transport)), {})
     finally:
         transport.stop()
 

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from sherd.budget.entries import Reservation
     from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
+    from sherd.randomness import Randomness
     from sherd.release.plan import Plan
+    from sherd.tables.prepare import Prepared
     from sherd.tables.schema import Schema
 
 Progress = Callable[[str, int, int], None]
@@ -53,7 +55,9 @@ class Settings:
     ``seed`` makes a release reproducible and takes its guarantee away; ``keep_order`` keeps
     the rows in the order they came and makes it unfit for publication. ``key`` is the
     attribute that names tuples over time: with it, the release has a private ``record``, and
-    ``past`` is the record of the release that this one follows.
+    ``past`` is the record of the release that this one follows. ``randomness`` gives the
+    source for the table that was read, where it is not the operating system's: a keyed one,
+    so that the same occasion comes out the same again.
     """
 
     seed: int | None = None
@@ -62,12 +66,18 @@ class Settings:
     progress: Progress | None = None
     key: str | None = None
     past: Any = field(default=None, repr=False)
+    randomness: Callable[[pa.Table], Randomness] | None = field(default=None, repr=False)
 
-    def run(self) -> Run:
-        """What the method is given."""
+    def run(self, table: pa.Table) -> Run:
+        """What the method is given to protect this table."""
         from sherd.randomness import Randomness
 
-        source = Randomness.from_system() if self.seed is None else Randomness.seeded(self.seed)
+        if self.seed is not None:
+            source = Randomness.seeded(self.seed)
+        elif self.randomness is not None:
+            source = self.randomness(table)
+        else:
+            source = Randomness.from_system()
         extra: dict[str, Any] = {} if self.progress is None else {"progress": self.progress}
         return Run(
             randomness=source,
@@ -83,11 +93,13 @@ class Occasion:
     """What a release is made for when that is more than its plan: a joint plan, for instance.
 
     The ledger notes ``hash`` in the place of the plan's and charges it once at most, so that
-    an occasion never has two artefacts.
+    an occasion never has two artefacts. ``time`` is what the manifest states as its time, so
+    that a repetition is the same to the byte.
     """
 
     hash: str
     note: str = ""
+    time: datetime | None = None
 
 
 def protect(
@@ -116,7 +128,7 @@ def protect(
 
 def protect_to(
     folder: str | Path,
-    read: Callable[[], pa.Table],
+    read: Callable[[], pa.Table | Prepared],
     schema: Schema,
     plan: Plan,
     *,
@@ -129,13 +141,19 @@ def protect_to(
     before_publishing: Callable[[Release], None] = lambda _release: None,
     occasion: Occasion | None = None,
 ) -> Release:
-    """Protect what ``read`` returns and write the bundle, whole or not at all."""
+    """Protect what ``read`` returns and write the bundle, whole or not at all.
+
+    A table that was prepared already is not prepared again.
+    """
     settings = settings or Settings()
     check_format(format, spreadsheet_safe=spreadsheet_safe)
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
     with _reserved(ledger, plan, schema, population, occasion) as reservation:
         release = _make(read(), schema, plan, promised, settings, reservation)
+        if occasion is not None and occasion.time is not None:
+            stated = {"created": occasion.time.isoformat(timespec="seconds")}
+            release = replace(release, manifest={**release.manifest, **stated})
         staged = release.stage(
             folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
         )
@@ -224,19 +242,19 @@ def _reserved(
 
 
 def _make(
-    table: pa.Table,
+    table: pa.Table | Prepared,
     schema: Schema,
     plan: Plan,
     guarantee: Guarantee,
     settings: Settings,
     reservation: Reservation | None,
 ) -> Release:
-    from sherd.tables.prepare import prepare
+    from sherd.tables.prepare import Prepared, prepare
     from sherd.tables.row_keys import keys_of
 
-    prepared = prepare(table, schema)
-    run = settings.run()
-    if settings.key is not None:
+    prepared = table if isinstance(table, Prepared) else prepare(table, schema)
+    run = settings.run(prepared.table)
+    if settings.key is not None and not isinstance(table, Prepared):
         run = replace(run, keys=keys_of(table, schema, settings.key, prepared.kept))
     outcome = plan.spec.run(prepared.table, schema, plan, run)
     if settings.key is not None and outcome.record is None:

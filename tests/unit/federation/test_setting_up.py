@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from driving import inbox, send
 from people import SCHEMA, people
 
 from sherd.errors import (
@@ -230,15 +231,15 @@ def test_strange_answers() -> None:
     """An aggregator that answers nonsense is refused; one that fails is waited for."""
     for content in (b"", b"[]", b"{}", b'{"nonce":1}'):
         with pytest.raises(PeerError, match="cannot be understood"):
-            answering(200, content).inbox({})
+            inbox(answering(200, content), {})
     with pytest.raises(ConnectionFailedError, match="has a problem"):
-        answering(500, b"").inbox({})
+        inbox(answering(500, b""), {})
     for content in (b'{"nonce":"a","token":"b"}', b'{"nonce":"a","token":"b","messages":[1]}'):
         with pytest.raises(PeerError, match="cannot be understood"):
-            answering(200, content).inbox({})
+            inbox(answering(200, content), {})
     for content in (b'{"nonce":"a","token":"b","wanted":["x"]}', b'{"nonce":"a","token":"b"}'):
         with pytest.raises(PeerError, match="cannot be understood"):
-            answering(200, content).send("r1", b"")
+            send(answering(200, content), "r1", b"")
     large = b'{"nonce":"a","token":"b"}' + b" " * CHUNK
     with pytest.raises(PeerError, match="larger"):
         answering(200, large).chunk("r1", HASH)

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from sherd.errors import FormatError, StorageError
+from sherd.tables.files import sync_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,6 +83,7 @@ def write_secret(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        sync_folder(path.parent)
     except OSError as error:
         raise StorageError(
             "the secret cannot be written", got=f"{path}: {error.strerror}"
