@@ -191,7 +191,7 @@ def release(visitor: Visitor, path: str, output: Path, **fields: str) -> str:
     again = visitor.post(f"{path}/release", data)
     assert again.url == made.url, "a form that is sent twice is one release"
     there = str(made.url).split(visitor.root)[1]
-    visitor.until(there, "The same again")
+    visitor.until(there, "Verified: ")
     return there
 
 

@@ -177,6 +177,7 @@ def open_ledger(path: str | None) -> Ledger | None:
 
 def release(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell) -> None:
     """The release itself: charged, written whole or not at all, verified, audited."""
+    from sherd import verify
     from sherd.release.plan import Plan
     from sherd.release.protect import Settings, protect_to
     from sherd.tables.schema import Schema
@@ -201,19 +202,9 @@ def release(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
         )
     save_json(folder / "released.json", {"manifest": dict(made.manifest), "output": str(output)})
     tell("verifying", 0, 1)
-    save_json(folder / "checks.json", checks_of(output))
+    save_json(folder / "checks.json", verify(output).as_data()["checks"])
     if given["audit"]:
         _audit(folder, project, schema, made, given.get("target"), tell)
-
-
-def checks_of(output: Path) -> list[dict[str, Any]]:
-    """Every check of a release's folder as plain data."""
-    from sherd.verifying import verify_release
-
-    return [
-        {"name": check.name, "passed": check.passed, "detail": check.detail}
-        for check in verify_release(output)
-    ]
 
 
 def _audit(
