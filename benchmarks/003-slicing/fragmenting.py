@@ -21,7 +21,7 @@ from sherd.methods.slicing.membership_advantage import best_advantage
 from sherd.methods.slicing.sensitive_values import quasi_identifiers, sensitive_codes
 from sherd.randomness import Randomness
 from sherd.release.plan import Plan
-from sherd.verifying.sliced_tables import verify
+from sherd.verifying import verify_contents as verify
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ import pytest
 
 import sherd
 from sherd.errors import PlanError, SchemaError, SherdError, TableError
-from sherd.release.method import Method, find, names
+from sherd.release.method import find
 from sherd.release.protect import Settings
 
 RANKING = ("dp", "idp", "dp-um", "idp-ls", "idp-cbls")
@@ -85,17 +85,6 @@ def schema(attributes: dict[str, Any], **more: Any) -> sherd.Schema:
 def protect(table: Any, given: sherd.Schema, chosen: sherd.Plan) -> sherd.Release:
     """A reproducible release on one thread."""
     return sherd.protect(table, given, chosen, settings=Settings(seed=3, threads=1))
-
-
-@pytest.mark.parametrize("name", names())
-def test_every_method_says_what_it_is(name: str) -> None:
-    """Name, title, summary and parameters with help, as the contract asks."""
-    method = find(name)
-    assert isinstance(method, Method)
-    assert method.name == name
-    assert method.title
-    assert method.summary.endswith(".")
-    assert all(parameter.help for parameter in method.parameters)
 
 
 @pytest.mark.parametrize("kind", COLUMNS)

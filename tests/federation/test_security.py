@@ -13,13 +13,13 @@ from people import SCHEMA, people
 
 from sherd.errors import ConnectionFailedError, PeerError
 from sherd.federation.aggregator.api import make_app
-from sherd.federation.protocol.messages import CHUNK, MOST_BYTES, Message, Refusal
+from sherd.federation.protocol.messages import CHUNK, Message, Refusal
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import RoundState
 from sherd.federation.wire.client import session_text
 from sherd.federation.wire.envelope import seal
-from sherd.federation.wire.exchange import Call, write_request
-from sherd.federation.wire.signing_keys import SigningKey
+from sherd.federation.wire.exchange import MOST_REQUEST, Call, write_request
+from sherd.signing_keys import SigningKey
 from sherd.values import canonical, to_data
 
 if TYPE_CHECKING:
@@ -74,11 +74,10 @@ MATRIX: dict[tuple[str, str], tuple[int, int, int, int, int]] = {
     ("GET", "/v1/about"): (200, 200, 200, 200, 200),
     ("POST", "/v1/challenge"): (200, 200, 200, 200, 200),
     ("POST", "/v1/session"): (403, 403, 403, 403, 403),
-    ("POST", "/v1/inbox"): (401, 403, 403, 200, 200),
+    ("GET", "/v1/commitments"): (401, 403, 403, 200, 200),
     ("POST", "/v1/exchange"): (401, 403, 403, 200, 200),
     ("GET", "/v1/rounds"): (401, 200, 200, 200, 200),
     ("POST", "/v1/rounds"): (401, 403, 400, 403, 403),
-    ("POST", "/v1/rounds/running/messages"): (401, 403, 403, 400, 400),
     ("PUT", f"/v1/rounds/running/chunks/{HASH}"): (401, 403, 403, 404, 404),
     ("GET", f"/v1/rounds/running/chunks/{HASH}"): (401, 403, 403, 404, 404),
     ("GET", "/v1/rounds/done/release/manifest.json"): (401, 200, 200, 200, 404),
@@ -97,7 +96,7 @@ def body_of(path: str) -> dict[str, Any]:
         return {"json": {"name": "north", "nonce": "00", "signature": "00"}}
     if path == "/v1/exchange":
         return {"content": write_request(Call(parcels=(), seen={}, wait=0.0))}
-    return {"json": {}} if path == "/v1/inbox" else {}
+    return {}
 
 
 def test_role_by_endpoint(consortium: Consortium) -> None:
@@ -167,17 +166,16 @@ def test_oversize_and_malformed_bodies(consortium: Consortium) -> None:
     """Bodies too large are cut short with 413, malformed ones are answered with 400."""
     set_up(consortium)
     mine = token(consortium.agents["north"])
-    send = "/v1/rounds/running/messages"
-    assert call(consortium, mine, "POST", send, content=b"x" * (MOST_BYTES + 1)) == 413
+    send = "/v1/exchange"
+    assert call(consortium, mine, "POST", send, content=b"x" * (MOST_REQUEST + 1)) == 413
     chunk = f"/v1/rounds/running/chunks/{HASH}"
     assert call(consortium, mine, "PUT", chunk, content=b"x" * (CHUNK + 1)) == 413
     assert call(consortium, mine, "PUT", chunk, content=b"x") == 400
     assert call(consortium, mine, "PUT", "/v1/rounds/running/chunks/zz", content=b"") == 400
     for body in (b"", b"{", b"[]", b"null", b'{"header":1,"body":2,"signature":3}'):
         assert call(consortium, mine, "POST", send, content=body) == 400
-    odd: list[Any] = [{"seen": {"x": -1}}, {"seen": []}, {"wait": 1e9}, {"more": 1}, []]
-    for data in odd:
-        assert call(consortium, mine, "POST", "/v1/inbox", json=data) == 400
+    for odd in (Call(parcels=(), seen={"x": -1}, wait=0.0), Call(parcels=(), seen={}, wait=1e9)):
+        assert call(consortium, mine, "POST", send, content=write_request(odd)) == 400
     assert call(consortium, "x" * 201, "GET", "/v1/rounds") == 401
     assert call(consortium, "operator-token", "POST", "/v1/rounds", content=b"{}") == 400
 
@@ -319,7 +317,7 @@ def test_errors_carry_a_code_and_a_sentence_only(consortium: Consortium) -> None
     with httpx.Client(base_url="https://registry.test", transport=_keep(consortium)) as client:
         for body in (b'{"SECRET-CELL":1}', b"SECRET-CELL"):
             answer = client.post(
-                "/v1/rounds/running/messages",
+                "/v1/exchange",
                 content=body,
                 headers={"Authorization": f"Bearer {mine}"},
             )

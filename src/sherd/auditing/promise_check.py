@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from sherd.auditing.epsilon.mechanism import RANKING, SINGLE, Mechanism, exact_l
 from sherd.auditing.epsilon.runs import centroids_of
 from sherd.auditing.verdict.measure import Measure
 from sherd.errors import SherdError
-from sherd.release.bundle import Release
 from sherd.tables.axis import Axis
 from sherd.tables.schema import Type
 
@@ -23,29 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sherd.auditing.case.case import Case
-    from sherd.verifying.check import Check
 
 ALPHA = 0.05
 """The rate of false alarms of the two measured bounds together."""
 
 _FLOOR = 0.001  # of the promise `centroids`, unless the plan says otherwise
-
-
-def verified(given: Any) -> list[Check]:
-    """The checks of ``sherd verify``, on a bundle's folder or on a release in memory."""
-    from sherd.verifying import VERIFIERS, verify_release
-
-    if isinstance(given, (str, Path)):
-        return verify_release(given) if Path(given).is_dir() else []
-    if not isinstance(given, Release):
-        return []
-    method = str(given.manifest.get("plan", {}).get("method"))
-    if method not in VERIFIERS:
-        return []
-    found: list[Check] = importlib.import_module(VERIFIERS[method]).verify(
-        given.tables, given.manifest
-    )
-    return found
 
 
 def shares(plan: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, float]:

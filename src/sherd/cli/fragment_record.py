@@ -82,5 +82,5 @@ def check_record(given: dict[str, Any], output: Path) -> None:
 
 def write_record(release: Release, path: Path | None, undo: contextlib.ExitStack) -> None:
     """Write the record of a release that is about to be published."""
-    if path is not None:
+    if path is not None and release.record is not None:
         write_private(path, release.record.encoded(), undo)

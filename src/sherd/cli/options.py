@@ -93,14 +93,20 @@ def load_schema(path: str, missing: str | None, outside: str | None) -> Schema:
     return schema
 
 
-def open_source(source: str, schema: Schema | None, query: str | None) -> Callable[[], Any]:
-    """A function that reads a table; ``:adult`` names one that comes with sherd."""
+def open_source(
+    source: str, schema: Schema | None, query: str | None, *, blocks: bool = False
+) -> Callable[[], Any]:
+    """A function that reads a table, or its blocks; ``:adult`` names one that comes with sherd."""
 
     def read_now() -> Any:
         if source.startswith(":"):
             from sherd import datasets
 
             return datasets.load(source[1:])
+        if blocks and schema is not None:
+            from sherd.tables.blocks import read_blocks
+
+            return read_blocks(source, schema, query=query)
         from sherd.tables.read import read
 
         return read(source, schema=schema, query=query)

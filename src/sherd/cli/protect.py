@@ -25,6 +25,7 @@ from sherd.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
     from sherd.budget.ledger import Ledger
+    from sherd.engines import Choice
     from sherd.release.bundle import Release
     from sherd.release.plan import Plan
 
@@ -62,6 +63,14 @@ if TYPE_CHECKING:
 @click.option("--keep-order", is_flag=True, help="Keep the rows' order: not for publication.")
 @seed_option
 @click.option("--threads", type=click.IntRange(min=1), help="How many cores to use.")
+@click.option(
+    "--engine",
+    metavar="auto|memory|columns|duckdb",
+    default="auto",
+    show_default=True,
+    help="Where the work runs; auto chooses by the table's size.",
+)
+@click.option("--memory", metavar="SIZE", help="Use at most this much memory, such as 2.5GB.")
 @output_options
 def protect(**given: Any) -> None:
     """Protect TABLE and write a release: data, manifest, data package.
@@ -93,10 +102,12 @@ def protect(**given: Any) -> None:
         force=given["force"],
     )
     ledger = _ledger(given["ledger_file"])
-    with progress("protect") as bar, contextlib.ExitStack() as undo:
+    choice = _engine(given, plan)
+    engine = choice.make(output.resolve().parent)
+    with progress("protect") as bar, contextlib.ExitStack() as undo, contextlib.closing(engine):
         release = protect_to(
             output,
-            open_source(given["table"], schema, given["query"]),
+            open_source(given["table"], schema, given["query"], blocks=engine.name != "memory"),
             schema,
             plan,
             ledger=ledger,
@@ -106,6 +117,7 @@ def protect(**given: Any) -> None:
                 keep_order=given["keep_order"],
                 threads=given["threads"],
                 progress=bar,
+                engine=engine,
             ),
             format=given["form"],
             force=given["force"],
@@ -136,6 +148,22 @@ def _plan(given: dict[str, Any]) -> Plan:
     if "method" not in chosen:
         raise click.UsageError("Missing option '-m' / '--method'. See `sherd methods`.")
     return Plan(**chosen)
+
+
+def _engine(given: dict[str, Any], plan: Plan) -> Choice:
+    """The engine to run on; what was chosen is told where it is not the plain one."""
+    from sherd.engines import choose, parse_size
+    from sherd.tables.blocks import extent
+
+    memory = None if given["memory"] is None else parse_size(given["memory"])
+    name = given["engine"]
+    if name == "auto" and plan.spec.traits.engines == ("memory",):
+        name = "memory"
+    size = extent(given["table"])
+    choice = choose(name, memory=memory, rows=size.rows, column_bytes=size.column_bytes)
+    if choice.name != "memory" or given["engine"] != "auto":
+        click.echo(f"note: running on the engine {choice.name}: {choice.why}", err=True)
+    return choice
 
 
 def _ledger(path: str | None) -> Ledger | None:

@@ -5,6 +5,7 @@ speaks both in words a lawyer can read and as JSON.
 """
 
 from sherd.guarantees.assumptions import Adversary, Assumption, Unit
+from sherd.guarantees.concentrated import ZeroConcentratedDP
 from sherd.guarantees.guarantee import Guarantee, Proposition
 from sherd.guarantees.notions import (
     DifferentialPrivacy,
@@ -29,4 +30,5 @@ __all__ = [
     "Notion",
     "Proposition",
     "Unit",
+    "ZeroConcentratedDP",
 ]

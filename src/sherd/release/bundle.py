@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.release.method import Finding
+    from sherd.release.method import Finding, PrivateRecord
     from sherd.tables.schema import Schema
 
 MANIFEST = "manifest.json"
 PACKAGE = "datapackage.json"
 ORDER_KEPT = "order of rows kept: not for publication"
 """The stamp of a release whose rows are in the order of the table it was made from."""
+DOCUMENT = ".json"
+"""How the name of a document's file ends."""
 FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 
 
@@ -40,14 +42,16 @@ class Release:
 
     ``findings``, ``order`` (the input row behind each released row) and ``record`` (what a
     release that follows this one is made from) are for the owner's eyes only and are never
-    saved with the bundle.
+    saved with the bundle. ``documents`` are plain data that is released beside the tables, as
+    JSON files.
     """
 
     tables: Mapping[str, pa.Table]
     manifest: Mapping[str, Any]
     findings: tuple[Finding, ...] = ()
     order_of: Callable[[], Any] | None = field(default=None, repr=False)
-    record: Any = field(default=None, repr=False)
+    record: PrivateRecord | None = field(default=None, repr=False)
+    documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     original: Any = field(default=None, repr=False)
 
     @cached_property
@@ -129,7 +133,11 @@ class Release:
                     "columns": table.num_columns,
                     **({"spreadsheet_safe": True} if spreadsheet_safe else {}),
                 }
-            package = _data_package(self.tables, files, format, self.manifest)
+            for name, document in self.documents.items():
+                path = hidden / f"{name}{DOCUMENT}"
+                _write(path, document)
+                files[path.name] = {"sha256": digest(path), "bytes": path.stat().st_size}
+            package = _data_package(self.tables, files, format, self.manifest, self.documents)
             _write(hidden / PACKAGE, package)
             files[PACKAGE] = {
                 "sha256": digest(hidden / PACKAGE),
@@ -158,13 +166,16 @@ class Release:
         """Read a bundle; hashes are checked by ``sherd verify``, not here."""
         folder = Path(folder)
         manifest = read_manifest(folder)
-        tables = {}
+        tables, documents = {}, {}
         for name, facts in manifest["files"].items():
             if not is_plain_name(name):
                 raise FormatError("the manifest lists a file outside its folder", got=str(folder))
-            if name not in (PACKAGE, MANIFEST):
-                tables[name.split(".", 1)[0]] = read_data(folder / name, facts)
-        return cls(tables=tables, manifest=manifest)
+            stem = name.split(".", 1)[0]
+            if is_document(name):
+                documents[stem] = read_json(folder / name, "the document")
+            elif name not in (PACKAGE, MANIFEST):
+                tables[stem] = read_data(folder / name, facts)
+        return cls(tables=tables, documents=documents, manifest=manifest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,20 +274,35 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise UsageError(
             "this is not a release", must=f"a folder with a {MANIFEST}", got=str(folder)
         )
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StorageError("the manifest cannot be read", got=f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise FormatError("the manifest cannot be read", must="JSON", got=str(path)) from None
-    listed = data.get("files") if isinstance(data, dict) else None
+    data = read_json(path, "the manifest")
+    listed = data.get("files")
     if not isinstance(listed, dict) or not all(isinstance(f, dict) for f in listed.values()):
         raise FormatError(
             "the manifest is not one of ours",
             must="a mapping whose key 'files' holds, for each file's name, a mapping of its facts",
             got=str(path),
         )
-    return dict(data)
+    return data
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """The mapping in a bundle's JSON file; ``what`` names the file in an error."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StorageError(f"{what} cannot be read", got=f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise FormatError(f"{what} cannot be read", must="JSON", got=str(path)) from None
+    return dict(data) if isinstance(data, dict) else {}
+
+
+def is_document(name: str) -> bool:
+    """Whether a listed file is a document of the method's own: JSON beside the tables.
+
+    >>> is_document("model.json"), is_document(PACKAGE), is_document("data.csv")
+    (True, False, False)
+    """
+    return name.endswith(DOCUMENT) and name not in (PACKAGE, MANIFEST)
 
 
 def is_plain_name(name: str) -> bool:
@@ -318,6 +344,7 @@ def _data_package(
     files: Mapping[str, Mapping[str, Any]],
     format: str,  # noqa: A002 - what everybody calls it
     manifest: Mapping[str, Any],
+    documents: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
     """A Frictionless data package, so that other tools can open the bundle."""
     import pyarrow as pa
@@ -345,6 +372,16 @@ def _data_package(
                 "schema": {"fields": fields},
             }
         )
+    resources += [
+        {
+            "name": name,
+            "path": f"{name}{DOCUMENT}",
+            "format": "json",
+            "bytes": files[f"{name}{DOCUMENT}"]["bytes"],
+            "hash": f"sha256:{files[f'{name}{DOCUMENT}']['sha256']}",
+        }
+        for name in documents
+    ]
     return {
         "name": "sherd-release",
         "created": manifest.get("created"),

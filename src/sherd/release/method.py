@@ -1,23 +1,28 @@
 """The contract every method fulfils, and the directory that finds one by its name.
 
 A method says what it promises before it sees data (``check``, ``guarantee``) and then
-turns a prepared table into the tables of a release (``run``). The directory holds names
-and import paths, not modules, so that asking for one method imports that one only.
+turns a prepared table into the tables of a release (``run``). What others must know of it, it
+declares (``traits``). The directory holds names and import paths, not modules, so that asking
+for one method imports that one only. Other packages add methods by an entry point of the group
+``sherd.methods``, whose name is the method's.
 """
 
 from __future__ import annotations
 
-import importlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from sherd.errors import PlanError, did_you_mean
+from sherd.engines import Engine, InMemory
+from sherd.errors import MissingPartError, PlanError, did_you_mean
+from sherd.release.traits import Traits, loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
+    from importlib.metadata import EntryPoint
 
     import pyarrow as pa
 
@@ -40,7 +45,10 @@ DIRECTORY: dict[str, str] = {
     "diffgen": "sherd.methods.specialising.diffgen:METHOD",
     "arbdistdp": "sherd.methods.specialising.arbdistdp:METHOD",
 }
-"""Every method's public name and where it lives."""
+"""The public name of every method in the package, and where it lives."""
+
+OUTSIDE = "sherd.methods"
+"""The group of entry points by which other packages ship methods."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,15 +158,15 @@ class Outcome:
     ``facts`` goes to the manifest: only what the guarantee covers or the plan says.
     ``order_of`` gives, for each released row of ``data``, the input row it came from; None
     where released rows are not records. Few ask for it, so it is worked out when asked for.
-    ``record`` is what the owner keeps in private so that another release can follow this one,
-    where keys were given (``Run.keys``).
+    ``documents`` maps a file's stem to plain data that is released beside the tables as JSON: a
+    model's description, for instance. Like ``facts``, it holds only what the guarantee covers.
     """
 
     tables: Mapping[str, pa.Table]
     facts: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     order_of: Callable[[], Any] | None = None
-    record: Any = None
+    documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @cached_property
     def order(self) -> Any:
@@ -168,17 +176,12 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a method is given besides its table: randomness, threads and who watches.
-
-    ``keys`` name the tuples over time, where the owner keeps a record; ``past`` is the record
-    of the release that this one follows.
-    """
+    """What a method is given besides its table: randomness, threads, engine and who watches."""
 
     randomness: Randomness
     threads: int = 1
     shuffle: bool = True
-    keys: Keys | None = None
-    past: Any = None
+    engine: Engine = field(default_factory=InMemory)
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None
 
 
@@ -212,8 +215,51 @@ class Describing(Protocol):
 
 
 @runtime_checkable
+class PrivateRecord(Protocol):
+    """What an owner keeps of a release so that another can follow it; never published."""
+
+    @property
+    def key(self) -> str:
+        """The attribute that names tuples over time."""
+
+    @property
+    def release(self) -> str:
+        """The sha256 of the manifest of the release it belongs to; empty until that is written."""
+
+    def belonging_to(self, release: str) -> PrivateRecord:
+        """The record with the sha256 of the release it belongs to."""
+
+    def encoded(self) -> bytes:
+        """The record as the bytes of a file."""
+
+
+@runtime_checkable
+class FollowsReleases(Protocol):
+    """The optional part of the contract: a method whose release can follow an earlier one."""
+
+    def run_keeping_record(
+        self,
+        table: pa.Table,
+        schema: Schema,
+        plan: Plan,
+        run: Run,
+        *,
+        keys: Keys,
+        past: PrivateRecord | None,
+    ) -> tuple[Outcome, PrivateRecord]:
+        """Protect a prepared table and say who is where.
+
+        ``keys`` name the tuples over time; ``past`` is the record of the release that this one
+        follows, None for a first release.
+        """
+
+
+@runtime_checkable
 class Method(Protocol):
-    """What every masking or fragmenting method offers; it may be ``Describing`` too."""
+    """What every masking or fragmenting method offers.
+
+    It may be ``Describing`` and ``FollowsReleases`` too.
+    """
 
     @property
     def name(self) -> str:
@@ -231,6 +277,10 @@ class Method(Protocol):
     def parameters(self) -> tuple[Parameter, ...]:
         """Every parameter the method takes."""
 
+    @property
+    def traits(self) -> Traits:
+        """What verification, the audit and joint releases must know of the method."""
+
     def check(self, plan: Plan, schema: Schema) -> None:
         """Raise PlanError or SchemaError where plan and schema do not fit the method."""
 
@@ -242,8 +292,8 @@ class Method(Protocol):
 
 
 def names() -> tuple[str, ...]:
-    """Every method's name, in the order of the documentation."""
-    return tuple(DIRECTORY)
+    """Every method's name: those of the package in the order of the documentation, then others."""
+    return (*DIRECTORY, *sorted(_outside()))
 
 
 def find(name: str) -> Method:
@@ -252,13 +302,50 @@ def find(name: str) -> Method:
     >>> find("dp").name
     'dp'
     """
-    if not isinstance(name, str) or name not in DIRECTORY:
+    if isinstance(name, str) and name in DIRECTORY:
+        method: Method = loaded(DIRECTORY[name])  # type: ignore[assignment]
+        return method
+    if isinstance(name, str) and name in _outside():
+        return _from_outside(_outside()[name])
+    raise PlanError(
+        "the method is unknown",
+        must="one of " + ", ".join(names()),
+        got=repr(name),
+        do=did_you_mean(str(name), names()) or "run `sherd methods`",
+    )
+
+
+def traits_of(manifest: Mapping[str, Any]) -> Traits | None:
+    """What the method of a release declares of itself; None where there is no such method."""
+    plan = manifest.get("plan")
+    name = plan.get("method") if isinstance(plan, Mapping) else None
+    if not isinstance(name, str) or (name not in DIRECTORY and name not in _outside()):
+        return None
+    return find(name).traits
+
+
+@cache
+def _outside() -> Mapping[str, EntryPoint]:
+    """The methods that other packages ship; none of them takes the place of one of ours."""
+    from importlib.metadata import entry_points
+
+    return {one.name: one for one in entry_points(group=OUTSIDE) if one.name not in DIRECTORY}
+
+
+def _from_outside(entry: EntryPoint) -> Method:
+    try:
+        method = entry.load()
+    except Exception as error:
+        raise MissingPartError(
+            f"the method '{entry.name}' cannot be loaded",
+            got=f"{entry.value}: {type(error).__name__}",
+            do="repair or remove the package that ships it",
+        ) from error
+    if not isinstance(method, Method) or method.name != entry.name:
         raise PlanError(
-            "the method is unknown",
-            must="one of " + ", ".join(names()),
-            got=repr(name),
-            do=did_you_mean(str(name), names()) or "run `sherd methods`",
+            f"what a package ships as the method '{entry.name}' is not one",
+            must="an object with all of sherd.release.method.Method, and that name",
+            got=entry.value,
+            do="repair or remove the package that ships it",
         )
-    module, attribute = DIRECTORY[name].split(":")
-    method: Method = getattr(importlib.import_module(module), attribute)
     return method

@@ -18,9 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sherd.engines import Engine, InMemory
 from sherd.errors import PlanError, UsageError
 from sherd.release.bundle import ORDER_KEPT, Release, Staged, check_format, check_target
-from sherd.release.method import Run
+from sherd.release.method import FollowsReleases, PrivateRecord, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +56,10 @@ class Settings:
     ``seed`` makes a release reproducible and takes its guarantee away; ``keep_order`` keeps
     the rows in the order they came and makes it unfit for publication. ``key`` is the
     attribute that names tuples over time: with it, the release has a private ``record``, and
-    ``past`` is the record of the release that this one follows. ``randomness`` gives the
-    source for the table that was read, where it is not the operating system's: a keyed one,
-    so that the same occasion comes out the same again.
+    ``past`` is the record of the release that this one follows. ``engine`` is where the heavy
+    work runs (see ``sherd.engines``); the release is the same on each. ``randomness`` gives
+    the source for the table that was read, where it is not the operating system's: a keyed
+    one, so that the same occasion comes out the same again.
     """
 
     seed: int | None = None
@@ -65,7 +67,8 @@ class Settings:
     threads: int | None = None
     progress: Progress | None = None
     key: str | None = None
-    past: Any = field(default=None, repr=False)
+    past: PrivateRecord | None = field(default=None, repr=False)
+    engine: Engine = field(default_factory=InMemory)
     randomness: Callable[[pa.Table], Randomness] | None = field(default=None, repr=False)
 
     def run(self, table: pa.Table) -> Run:
@@ -83,7 +86,7 @@ class Settings:
             randomness=source,
             threads=self.threads or cores(),
             shuffle=not self.keep_order,
-            past=self.past,
+            engine=self.engine,
             **extra,
         )
 
@@ -128,7 +131,7 @@ def protect(
 
 def protect_to(
     folder: str | Path,
-    read: Callable[[], pa.Table | Prepared],
+    read: Callable[[], pa.Table | Prepared | Iterator[pa.Table]],
     schema: Schema,
     plan: Plan,
     *,
@@ -143,14 +146,17 @@ def protect_to(
 ) -> Release:
     """Protect what ``read`` returns and write the bundle, whole or not at all.
 
+    ``read`` gives a table, or its blocks one after the other where an engine takes them.
     A table that was prepared already is not prepared again.
     """
     settings = settings or Settings()
+    _check_engine(plan, settings)
     check_format(format, spreadsheet_safe=spreadsheet_safe)
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
     with _reserved(ledger, plan, schema, population, occasion) as reservation:
-        release = _make(read(), schema, plan, promised, settings, reservation)
+        table = settings.engine.take_in(read)
+        release = _make(table, schema, plan, promised, settings, reservation)
         if occasion is not None and occasion.time is not None:
             stated = {"created": occasion.time.isoformat(timespec="seconds")}
             release = replace(release, manifest={**release.manifest, **stated})
@@ -158,8 +164,7 @@ def protect_to(
             folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
         )
         if release.record is not None:
-            named = replace(release.record, release=staged.artefact)
-            release = replace(release, record=named)
+            release = replace(release, record=release.record.belonging_to(staged.artefact))
         try:
             before_publishing(release)
             _publish(staged, ledger, reservation, once=occasion is not None)
@@ -172,6 +177,15 @@ def protect_to(
                 error.add_note(PAID)
             raise
     return release
+
+
+def _check_engine(plan: Plan, settings: Settings) -> None:
+    if settings.engine.name not in plan.spec.traits.engines:
+        raise PlanError(
+            f"the method '{plan.method}' does not run on the engine '{settings.engine.name}'",
+            must="one of " + ", ".join(plan.spec.traits.engines),
+            do="leave out --engine, or take a sample that fits into memory",
+        )
 
 
 def _publish(
@@ -253,14 +267,28 @@ def _make(
     from sherd.tables.row_keys import keys_of
 
     prepared = table if isinstance(table, Prepared) else prepare(table, schema)
-    run = settings.run(prepared.table)
-    if settings.key is not None and not isinstance(table, Prepared):
-        run = replace(run, keys=keys_of(table, schema, settings.key, prepared.kept))
-    outcome = plan.spec.run(prepared.table, schema, plan, run)
-    if settings.key is not None and outcome.record is None:
+    record = None
+    if settings.key is None and settings.past is None:
+        outcome = plan.spec.run(prepared.table, schema, plan, settings.run(prepared.table))
+    elif not isinstance(plan.spec, FollowsReleases):
         raise PlanError(
             f"the method '{plan.method}' keeps no record of who is where",
-            do="leave out the key, or choose the method fragment",
+            do="leave out the key and the record, or choose the method fragment",
+        )
+    elif settings.key is None:
+        raise PlanError(
+            "a release that follows another needs the key",
+            must="the attribute that names tuples over time, as in the old release's record",
+            do="give it with --key (in Python: Settings(key=…, past=…))",
+        )
+    else:
+        outcome, record = plan.spec.run_keeping_record(
+            prepared.table,
+            schema,
+            plan,
+            settings.run(prepared.table),
+            keys=keys_of(table, schema, settings.key, prepared.kept),
+            past=settings.past,
         )
     order_of, kept = outcome.order_of, prepared.kept
     if order_of is not None and kept is not None:
@@ -271,7 +299,8 @@ def _make(
         manifest={**manifest, "facts": dict(outcome.facts)},
         findings=outcome.findings,
         order_of=order_of,
-        record=outcome.record,
+        record=record,
+        documents=outcome.documents,
     )
 
 

@@ -7,7 +7,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import UsageError
-from sherd.release.bundle import FORMATS, PACKAGE, digest, is_plain_name, read_data
+from sherd.release.bundle import (
+    FORMATS,
+    PACKAGE,
+    digest,
+    is_document,
+    is_plain_name,
+    read_data,
+)
+from sherd.release.method import traits_of
 from sherd.tables.schema import Schema
 from sherd.verifying.check import Check
 
@@ -16,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+
+    from sherd.release.traits import Traits
 
 
 def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
@@ -26,7 +36,7 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
     data = [name for name in listed if name != PACKAGE]
     if len({name.partition(".")[0] for name in data}) < len(data):
         return [Check(name="file names", passed=False, detail="two files are the same table")]
-    odd = [name for name in data if name.partition(".")[2] not in FORMATS]
+    odd = [name for name in data if not _is_known(name, traits_of(manifest))]
     if odd:
         detail = "not of a known format: " + ", ".join(odd)
         return [Check(name="file names", passed=False, detail=detail)]
@@ -50,6 +60,12 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
             detail="none" if not unlisted else "not in the manifest: " + ", ".join(unlisted),
         )
     )
+    return [*checks, *check_hashes(manifest)]
+
+
+def check_hashes(manifest: Mapping[str, Any]) -> list[Check]:
+    """The stated hashes of plan and schema."""
+    checks = []
     for part in ("plan", "schema"):
         text = json.dumps(manifest.get(part), sort_keys=True, separators=(",", ":"))
         same = hashlib.sha256(text.encode()).hexdigest() == manifest.get(f"{part}_hash")
@@ -58,12 +74,20 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
     return checks
 
 
+def _is_known(name: str, traits: Traits | None) -> bool:
+    """Whether a file is a table, or a document that releases of its method have."""
+    stem, _, form = name.partition(".")
+    if is_document(name):
+        return traits is not None and stem in traits.documents
+    return form in FORMATS
+
+
 def read_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, pa.Table]:
     """The released tables, by the stem of their files."""
     schema = _released(manifest)
     tables = {}
     for name, facts in manifest["files"].items():
-        if name == PACKAGE:
+        if name == PACKAGE or is_document(name):
             continue
         stem, _, form = name.partition(".")
         try:
@@ -81,6 +105,7 @@ def check_sizes(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> 
         name
         for name, facts in manifest["files"].items()
         if name != PACKAGE
+        and not is_document(name)
         and (facts["rows"], facts["columns"]) != tables[name.partition(".")[0]].shape
     ]
     detail = "as the manifest says" if not wrong else "not as stated: " + ", ".join(wrong)

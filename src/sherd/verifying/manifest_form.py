@@ -12,7 +12,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sherd.release.bundle import PACKAGE
+from sherd.release.bundle import PACKAGE, is_document
 from sherd.verifying.check import UNREADABLE, Check
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ def _are_files(value: Any) -> bool:
 
 
 def _is_file(name: str, facts: Mapping[str, Any]) -> bool:
-    wanted = {"sha256", "bytes"} if name == PACKAGE else {"sha256", "bytes", "rows", "columns"}
+    wanted = {"sha256", "bytes"}
+    if name != PACKAGE and not is_document(name):
+        wanted |= {"rows", "columns"}
     given = set(facts)
     if ".csv" in name and facts.get("spreadsheet_safe") is True:
         given.discard("spreadsheet_safe")
@@ -177,6 +179,13 @@ def _text(amount: Fraction) -> str:
     return f"{float(amount):g}"
 
 
+def _columns_of(resource: Mapping[str, Any]) -> int | None:
+    """How many columns a resource of the data package has; None for a document."""
+    if is_document(resource["path"]):
+        return None if "schema" not in resource else -1
+    return len(resource["schema"]["fields"])
+
+
 def check_package(folder: Path, manifest: Mapping[str, Any]) -> Check:
     """Whether the data package says of time, promise and files what the manifest says."""
     name = "data package"
@@ -185,7 +194,7 @@ def check_package(folder: Path, manifest: Mapping[str, Any]) -> Check:
     try:
         package = json.loads((folder / PACKAGE).read_text(encoding="utf-8"))
         described = {
-            one["path"]: (one["hash"], one["bytes"], len(one["schema"]["fields"]))
+            one["path"]: (one["hash"], one["bytes"], _columns_of(one))
             for one in package["resources"]
         }
         same = (
@@ -193,7 +202,7 @@ def check_package(folder: Path, manifest: Mapping[str, Any]) -> Check:
             and package["description"] == str(manifest["guarantee"].get("words", ""))
             and described
             == {
-                file: (f"sha256:{facts['sha256']}", facts["bytes"], facts["columns"])
+                file: (f"sha256:{facts['sha256']}", facts["bytes"], facts.get("columns"))
                 for file, facts in manifest["files"].items()
                 if file != PACKAGE
             }

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from sherd.release.bundle import DOCUMENT
+from sherd.release.traits import Traits, loaded
 from sherd.verifying import fragmented_tables as fragments
 from sherd.verifying import label_books as books
 from sherd.verifying import sliced_tables as slicing
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     Tables = Mapping[str, pa.Table]
     Manifest = Mapping[str, Any]
+    Expected = dict[str, Callable[[Any], bool]]
 
 _UNCHECKED = {
     "suppressed": "how many tuples were left out cannot be seen in what is left",
@@ -32,18 +35,25 @@ _UNCHECKED = {
 }
 
 
-def check_facts(tables: Tables, manifest: Manifest) -> list[Check]:
+def check_facts(tables: Tables, manifest: Manifest, traits: Traits) -> list[Check]:
     """The tables that must be there, and every fact that can be worked out again."""
-    method, given = manifest["plan"]["method"], manifest["facts"]
+    given = manifest["facts"]
     if "joint" in manifest:
         rows = sum(table.num_rows for table in tables.values())
         return [_compared({"rows": _is(rows)}, given)]
-    wanted = _TABLES.get(method, ("data",))
-    odd = sorted(name for name in set(tables) ^ set(wanted) if method != "fragment")
+    odd = sorted(set(tables) ^ set(tables if traits.tables is None else traits.tables))
+    odd += [
+        name for name in traits.documents if f"{name}{DOCUMENT}" not in manifest.get("files", ())
+    ]
     if odd:
         detail = "missing or not of this method: " + ", ".join(odd)
         return [Check(name="tables", passed=False, detail=detail)]
-    expected = _EXPECTED[method](tables, manifest)
+    if traits.facts is None:
+        detail = "the method does not say what a manifest must state: " + (
+            ", ".join(given) or "nothing is stated"
+        )
+        return [Check(name="facts", passed=None, detail=detail)]
+    expected: Expected = loaded(traits.facts)(tables, manifest)
     return [
         _compared(expected, given),
         *(
@@ -52,11 +62,6 @@ def check_facts(tables: Tables, manifest: Manifest) -> list[Check]:
             if name in expected
         ),
     ]
-
-
-_TABLES = {"anatomy": ("quasi-identifiers", "sensitive")} | dict.fromkeys(
-    ("diffgen", "arbdistdp"), ("data", "records")
-)
 
 
 def _is(wanted: Any) -> Callable[[Any], bool]:
@@ -83,7 +88,8 @@ def _roles(manifest: Manifest, *roles: str) -> list[str]:
     return [name for name, a in attributes.items() if a.get("role") in roles]
 
 
-def _masked(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], bool]]:
+def masked(tables: Tables, manifest: Manifest) -> Expected:
+    """What a masked table's manifest must state, or that of a strict release's centroids."""
     data = tables["data"]
     if manifest["plan"].get("guarantee") != "strict":
         return {"rows": _is(data.num_rows)}
@@ -97,8 +103,9 @@ def _masked(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], boo
     }
 
 
-def _generalised(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], bool]]:
-    found: dict[str, Callable[[Any], bool]] = {
+def generalised(tables: Tables, manifest: Manifest) -> Expected:
+    """What the manifest of generalised records must state."""
+    return {
         "rows": _is(tables["records"].num_rows),
         "leaves": _is(specialisations.leaves(tables["data"], manifest)),
         "specialisations": lambda given: specialisations.fit(given, tables["data"], manifest),
@@ -110,17 +117,19 @@ def _generalised(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any]
             ]
         ),
     }
-    if manifest["plan"]["method"] == "arbdistdp":
-        names = manifest["facts"].get("parties")
-        found |= {
-            "parties": _are_names,
-            "computing": lambda given: _are_names(given) and set(given) <= set(names or ()),
-            "protocol": lambda given: isinstance(given, str) and bool(given),
-            "linkage": lambda given: isinstance(given, str) and bool(given),
-            "run": lambda given: isinstance(given, str) and bool(given),
-            "opened": _are_opened,
-        }
-    return found
+
+
+def jointly_generalised(tables: Tables, manifest: Manifest) -> Expected:
+    """What the manifest of records that several parties generalised together must state."""
+    names = manifest["facts"].get("parties")
+    return generalised(tables, manifest) | {
+        "parties": _are_names,
+        "computing": lambda given: _are_names(given) and set(given) <= set(names or ()),
+        "protocol": lambda given: isinstance(given, str) and bool(given),
+        "linkage": lambda given: isinstance(given, str) and bool(given),
+        "run": lambda given: isinstance(given, str) and bool(given),
+        "opened": _are_opened,
+    }
 
 
 def _are_names(given: Any) -> bool:
@@ -136,12 +145,12 @@ def _are_opened(given: Any) -> bool:
     )
 
 
-def _bins(manifest: Manifest) -> Callable[[Any], bool]:
+def _bins(manifest: Manifest, *, of_sensitive: bool = True) -> Callable[[Any], bool]:
     attributes = manifest["schema"]["attributes"]
     measured = ("number", "integer", "date", "datetime")
     wanted = {n: attributes[n] for n in slicing.sensitive_of(manifest)}
     wanted = {n: a for n, a in wanted.items() if a["type"] in measured}
-    if manifest["plan"]["method"] == "mondrian" and manifest["plan"].get("l", 1) == 1:
+    if not of_sensitive:
         wanted = {}
 
     def fit(given: Any) -> bool:
@@ -156,7 +165,8 @@ def _bins(manifest: Manifest) -> Callable[[Any], bool]:
     return fit
 
 
-def _mondrian(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], bool]]:
+def classes(tables: Tables, manifest: Manifest) -> Expected:
+    """What the manifest of a generalised table with classes must state."""
     sensitive = slicing.sensitive_of(manifest)
     quasi = [n for n in _roles(manifest, "quasi-identifier", "sensitive") if n not in sensitive]
     columns = {name: tables["data"].column(name) for name in quasi}
@@ -164,11 +174,12 @@ def _mondrian(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], b
         "quasi_identifiers": _is(quasi),
         "sensitive": _is(sensitive),
         "labels": lambda given: set(given) == set(quasi) and books.fit(given, columns, manifest),
-        "bins": _bins(manifest),
+        "bins": _bins(manifest, of_sensitive=manifest["plan"].get("l", 1) > 1),
     }
 
 
-def _sliced(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], bool]]:
+def sliced(tables: Tables, manifest: Manifest) -> Expected:
+    """What a sliced table's manifest must state."""
     facts, data = manifest["facts"], tables["data"]
     untouched = set(_roles(manifest, "insensitive", "weight"))
     fields = [f for f in data.column_names if f != facts["bucket"] and f not in untouched]
@@ -217,7 +228,8 @@ def _are_columns(given: Any, fields: list[str], untouched: set[str], manifest: M
     )
 
 
-def _bucketised(_tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], bool]]:
+def bucketised(_tables: Tables, manifest: Manifest) -> Expected:
+    """What the manifest of a bucketised table must state."""
     # Bucket and count are columns of the tables, as the check of these finds.
     return {
         "sensitive": _is(slicing.sensitive_of(manifest)),
@@ -227,7 +239,8 @@ def _bucketised(_tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any]
     }
 
 
-def _fragmented(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any], bool]]:
+def fragmented(tables: Tables, manifest: Manifest) -> Expected:
+    """What the manifest of a release made of fragments must state."""
     layout, plan = fragments.read_layout(tables), manifest["plan"]
     assert layout is not None, "the check of the files comes first"
     named = plan["constraints"]["constraints"]
@@ -237,7 +250,7 @@ def _fragmented(tables: Tables, manifest: Manifest) -> dict[str, Callable[[Any],
     released = [n for n, a in attributes.items() if a.get("role") != "identifier"]
     rows = max(table.num_rows for table in layout.fragments)
     shown = [sorted(names) for names in layout.attributes]
-    found: dict[str, Callable[[Any], bool]] = {
+    found: Expected = {
         "fragments": lambda given: [sorted(names) for names in given] == shown,
         "sizes": _is(plan.get("sizes") or _sizes(plan["looseness"], len(layout.fragments))),
         "withheld": _is([name for name in released if name not in held]),
@@ -258,13 +271,3 @@ def _sizes(looseness: int, count: int) -> list[int]:
     large = next(size for size in range(1, looseness + 1) if size * size >= looseness)
     small = -(-looseness // large)
     return [large, small] if count == 2 else [small, *[large] * (count - 1)]
-
-
-_EXPECTED: dict[str, Callable[[Tables, Manifest], dict[str, Callable[[Any], bool]]]] = {
-    **dict.fromkeys(("dp", "idp", "dp-um", "idp-ls", "idp-cbls"), _masked),
-    **dict.fromkeys(("diffgen", "arbdistdp"), _generalised),
-    "mondrian": _mondrian,
-    "slice": _sliced,
-    "anatomy": _bucketised,
-    "fragment": _fragmented,
-}

@@ -21,7 +21,7 @@ from sherd.randomness import Randomness
 from sherd.release.method import Outcome, Run
 from sherd.release.plan import Plan
 from sherd.tables.schema import Schema
-from sherd.verifying.sliced_tables import verify
+from sherd.verifying import verify_contents as verify
 from sherd.verifying.tuple_probability import Counted, SlicedView
 
 NAMES = ("a", "b", "c", "d")

@@ -14,8 +14,8 @@ from sherd.randomness import Randomness
 from sherd.release.method import Run
 from sherd.release.plan import Plan
 from sherd.tables.schema import Schema
+from sherd.verifying import verify_contents as verify
 from sherd.verifying.label_meaning import meaning
-from sherd.verifying.sliced_tables import verify
 
 TREE = [["u", "S", "*"], ["k", "N", "*"], ["p", "S", "*"], ["b", "N", "*"], ["z", "*"]]
 SCHEMA = Schema.from_data(

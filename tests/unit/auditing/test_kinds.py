@@ -13,6 +13,7 @@ from sherd.auditing.case.fragment_drawing import FragmentedRelease
 from sherd.auditing.case.record_drawing import CountQuery, Range, Values
 from sherd.auditing.run import audit
 from sherd.errors import UsageError
+from sherd.methods.fragmenting.private_record import Kept
 from sherd.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -171,6 +172,7 @@ def test_a_release_that_follows_another_is_audited(tmp_path: Path) -> None:
     schema = sherd.Schema.from_data(data)
     plan = sherd.Plan(method="fragment", looseness=4, constraints={"constraints": [["age", "ill"]]})
     first = sherd.protect(people, schema, plan, settings=sherd.Settings(key="who"))
+    assert isinstance(first.record, Kept)
     record = first.record.of(first.save(tmp_path / "first"))
     left = people.slice(3)
     made = sherd.protect(

@@ -35,7 +35,7 @@ from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.wire import certificates, chunks, enrolment, failpoints
 from sherd.federation.wire import optional_parts as parts
 from sherd.federation.wire.client import Client, tls_context
-from sherd.federation.wire.signing_keys import (
+from sherd.signing_keys import (
     SigningKey,
     fingerprint,
     same_fingerprint,
@@ -202,7 +202,7 @@ def test_sources(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="no linkage key"):
         source.load(shared, linked=True)
     loaded = Source(read=lambda: people(5), schema=schema, key="id").load(shared, linked=True)
-    with pytest.raises(TableError, match="not all in the table"):
+    with pytest.raises(PeerError, match="not ours"):
         loaded.arranged(b"a" * 160, b"b" * 32)
 
 
@@ -229,16 +229,19 @@ def answering(status: int, content: bytes) -> Client:
 
 def test_strange_answers() -> None:
     """An aggregator that answers nonsense is refused; one that fails is waited for."""
-    for content in (b"", b"[]", b"{}", b'{"nonce":1}'):
+    for content in (b"", b"[]", b"<html>"):
+        with pytest.raises(ConnectionFailedError, match="not an aggregator's"):
+            inbox(answering(200, content), {})
+    for content in (b"{}", b'{"nonce":1}'):
         with pytest.raises(PeerError, match="cannot be understood"):
             inbox(answering(200, content), {})
-    with pytest.raises(ConnectionFailedError, match="has a problem"):
-        inbox(answering(500, b""), {})
-    for content in (b'{"nonce":"a","token":"b"}', b'{"nonce":"a","token":"b","messages":[1]}'):
-        with pytest.raises(PeerError, match="cannot be understood"):
+    for status in (500, 408, 429):
+        with pytest.raises(ConnectionFailedError, match="has a problem"):
+            inbox(answering(status, b""), {})
+    for content in (b'{"nonce":"a","token":"b"}', b'{"nonce":"a","token":"b","head":7}'):
+        with pytest.raises(PeerError, match="not valid"):
             inbox(answering(200, content), {})
-    for content in (b'{"nonce":"a","token":"b","wanted":["x"]}', b'{"nonce":"a","token":"b"}'):
-        with pytest.raises(PeerError, match="cannot be understood"):
+        with pytest.raises(PeerError, match="not valid"):
             send(answering(200, content), "r1", b"")
     large = b'{"nonce":"a","token":"b"}' + b" " * CHUNK
     with pytest.raises(PeerError, match="larger"):

@@ -13,14 +13,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sherd.auditing.case.record_drawing import data_of
+from sherd.tables.schema import Schema
 from sherd.verifying.label_meaning import parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sherd.auditing.case.record_drawing import CountQuery
     from sherd.randomness import Randomness
-    from sherd.tables.schema import Schema
+
+
+def centroids(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> CentroidRelease:
+    """A strict release as something to draw from."""
+    schema = Schema.from_data(manifest["schema"])
+    return CentroidRelease(table=data_of(tables), schema=schema)
 
 
 def _value(cell: Any, kind: str) -> Any:

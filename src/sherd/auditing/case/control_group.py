@@ -20,7 +20,7 @@ from sherd.auditing.case.case import Case, Control
 from sherd.auditing.case.open_case import columns_of, drawable_of, records
 from sherd.errors import SherdError
 from sherd.randomness import Randomness
-from sherd.release.method import Run
+from sherd.release.method import Run, traits_of
 from sherd.release.plan import Plan
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 MOST = 20_000
 """Members, and outsiders, of a shadow release."""
 
-_OF_NEXT = ("after", "withdraw", "most_withdrawn")
-"""What a plan says of the release before, and a first release does not have."""
-
 
 def runner_of(plan: Mapping[str, Any]) -> Runner | None:
     """What runs a plan again on another table, None where no method of that name can."""
+    traits = traits_of({"plan": plan})
+    if traits is None:
+        return None
     try:
-        chosen = Plan.from_data({key: plan[key] for key in plan if key not in _OF_NEXT})
+        chosen = Plan.from_data({key: plan[key] for key in plan if key not in traits.following})
     except SherdError:
         return None
 

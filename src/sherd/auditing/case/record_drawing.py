@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.errors import UsageError
+from sherd.release.method import traits_of
+from sherd.release.traits import loaded
 from sherd.verifying.label_meaning import Book, Labelled
 
 if TYPE_CHECKING:
@@ -237,33 +239,58 @@ class BucketisedRelease:
 
 
 def drawable(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> Drawable:
-    """The release of a bundle as something to draw from, by its method."""
-    facts = manifest.get("facts", {})
-    method = manifest["plan"]["method"]
-    kinds = {name: a["type"] for name, a in manifest["schema"]["attributes"].items()}
-    if method == "slice":
-        attributes = facts["attributes"]
-        return SlicedRelease(
-            table=tables["data"],
-            bucket=facts["bucket"],
-            columns=tuple({attributes.get(f, f): f for f in fields} for fields in facts["columns"]),
-            books=facts["labels"],
-            kinds=kinds,
-        )
-    if method == "anatomy":
-        return BucketisedRelease(
-            quasi=tables["quasi-identifiers"],
-            sensitive=tables["sensitive"],
-            bucket=facts["bucket"],
-            count_field=facts["count"],
-            kinds=kinds,
-        )
+    """The release of a bundle as something to draw from, as its method declares.
+
+    A release of records is drawn as it is, and so is one of an unknown method.
+    """
+    traits = traits_of(manifest)
+    if traits is None or traits.drawing is None or traits.of_records(manifest["plan"]):
+        return MaskedRelease(table=data_of(tables))
+    drawn: Drawable = loaded(traits.drawing)(tables, manifest)
+    return drawn
+
+
+def data_of(tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The table called data; refused where a release has none."""
     if "data" not in tables:
         raise UsageError(
             "this release cannot be turned into records",
             must="a release with a table called data",
             got=", ".join(sorted(tables)),
         )
-    if method == "mondrian":
-        return GeneralisedRelease(table=tables["data"], books=facts["labels"], kinds=kinds)
-    return MaskedRelease(table=tables["data"])
+    return tables["data"]
+
+
+def _kinds(manifest: Mapping[str, Any]) -> dict[str, str]:
+    return {name: a["type"] for name, a in manifest["schema"]["attributes"].items()}
+
+
+def slices(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> SlicedRelease:
+    """A sliced table as something to draw from."""
+    facts = manifest["facts"]
+    attributes = facts["attributes"]
+    return SlicedRelease(
+        table=data_of(tables),
+        bucket=facts["bucket"],
+        columns=tuple({attributes.get(f, f): f for f in fields} for fields in facts["columns"]),
+        books=facts["labels"],
+        kinds=_kinds(manifest),
+    )
+
+
+def buckets(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> BucketisedRelease:
+    """A bucketised table as something to draw from."""
+    facts = manifest["facts"]
+    return BucketisedRelease(
+        quasi=tables["quasi-identifiers"],
+        sensitive=tables["sensitive"],
+        bucket=facts["bucket"],
+        count_field=facts["count"],
+        kinds=_kinds(manifest),
+    )
+
+
+def classes(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> GeneralisedRelease:
+    """A table with generalised classes as something to draw from."""
+    books = manifest["facts"]["labels"]
+    return GeneralisedRelease(table=data_of(tables), books=books, kinds=_kinds(manifest))

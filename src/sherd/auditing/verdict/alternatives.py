@@ -23,6 +23,7 @@ from sherd.auditing.utility.marginals import marginals
 from sherd.auditing.verdict.audit_result import Place
 from sherd.auditing.verdict.significance import JUDGED, worst_excess
 from sherd.errors import SherdError
+from sherd.release.method import find, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 SAMPLE = 1_500
 """Members, and outsiders, that every method is run on."""
 
-MASKING = ("dp", "idp", "dp-um", "idp-ls", "idp-cbls")
+_SHARED = ("category_order", "domain_from_data")
+"""Besides epsilon and k, what an alternative takes over from the plan."""
 
 
 def plans(plan: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], bool]]:
@@ -42,16 +44,17 @@ def plans(plan: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], bool]]
     method = str(plan.get("method"))
     shown = method if plan.get("guarantee") in (None, "paper") else f"{method} {plan['guarantee']}"
     yield shown, dict(plan), True
-    epsilon, k = plan.get("epsilon", 1.0), max(3, int(plan.get("k", 5)))
-    shared = {key: plan[key] for key in ("category_order", "domain_from_data") if key in plan}
-    for name in MASKING:
-        own: dict[str, Any] = {"method": name, "epsilon": epsilon, **shared}
-        if name not in ("dp", "idp"):
-            own["k"] = k
-        if name in ("idp-ls", "idp-cbls"):
-            own["guarantee"] = "paper"
-        if shown != name:
-            yield name, own, False
+    given = {name: plan[name] for name in _SHARED if name in plan}
+    given |= {"epsilon": plan.get("epsilon", 1.0), "k": max(3, int(plan.get("k", 5)))}
+    for name in names():
+        try:
+            spec = find(name)
+        except SherdError:
+            continue  # shipped by a package that cannot be loaded
+        if spec.traits.alternative is None or name == shown:
+            continue
+        taken = {p.name: given[p.name] for p in spec.parameters if p.name in given}
+        yield name, {"method": name, **taken, **spec.traits.alternative}, False
 
 
 def places(

@@ -24,7 +24,7 @@ from sherd.federation.protocol.states import RoundState
 from sherd.federation.wire.chunks import check_chunk
 from sherd.federation.wire.envelope import open_envelope, seal
 from sherd.federation.wire.failpoints import reach
-from sherd.federation.wire.signing_keys import SigningKey, verify_plan
+from sherd.signing_keys import SigningKey, verify_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

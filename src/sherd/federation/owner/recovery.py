@@ -22,7 +22,7 @@ from sherd.federation.protocol.owner_machine import Owner
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState
 from sherd.federation.wire.envelope import open_envelope
-from sherd.federation.wire.signing_keys import verify_plan
+from sherd.signing_keys import verify_plan
 from sherd.values import digest
 
 if TYPE_CHECKING:

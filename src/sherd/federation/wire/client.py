@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sherd.federation.wire.signing_keys import SigningKey
+    from sherd.signing_keys import SigningKey
 
 TIMEOUT = 30.0
 """Seconds without a byte after which a call has failed."""

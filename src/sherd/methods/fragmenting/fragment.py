@@ -9,6 +9,7 @@ release. See ``association`` for where the construction departs from the paper.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import InfeasibleError, PlanError, SchemaError
@@ -25,28 +26,33 @@ from sherd.methods.fragmenting.feasibility import (
 from sherd.methods.fragmenting.fragmentation import (
     OBJECTIVES,
     Fragmentation,
+    Objective,
     check_given,
     find_minimal,
 )
 from sherd.methods.fragmenting.next_release import WITHDRAWALS, first_release
 from sherd.methods.fragmenting.next_release_plan import (
+    OF_NEXT,
     assumptions,
     check_following,
-    check_run,
+    check_past,
     findings,
     next_groups,
     signed,
 )
 from sherd.methods.fragmenting.released_tables import GROUP, first_groups, released_tables
 from sherd.release.method import Described, Finding, Outcome, Parameter
+from sherd.release.traits import Traits
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sherd.methods.fragmenting.association import Association
     from sherd.methods.fragmenting.feasibility import Excess
-    from sherd.release.method import Run
+    from sherd.methods.fragmenting.private_record import Kept
+    from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
+    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 NOT_COVERED = (
@@ -59,6 +65,17 @@ NOT_COVERED = (
 
 SEEN_TOGETHER = "which values are gone and which are new since the release it follows"
 """What a release that follows another gives away besides."""
+
+
+TRAITS = Traits(
+    family="fragmenting",
+    tables=None,
+    verifier="sherd.verifying.fragmented_tables:verify",
+    facts="sherd.verifying.stated_facts:fragmented",
+    drawing="sherd.auditing.case.fragment_drawing:fragments",
+    following=OF_NEXT,
+    needs=("fragments",),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +171,7 @@ class Fragment:
             "(0.05 if not given)",
         ),
     )
+    traits: Traits = TRAITS
 
     def describe(self) -> tuple[Described, ...]:
         """What the method promises in general."""
@@ -203,85 +221,113 @@ class Fragment:
         )
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
-        """Fragment a prepared table."""
-        constraints = Constraints.from_data(_plain(plan["constraints"]))
-        found = layout(plan, schema)
-        sizes = _sizes(plan, len(found.fragments))
-        facts: dict[str, object] = {
-            "fragments": [list(f) for f in found.fragments],
-            "sizes": list(sizes),
-            "withheld": list(found.withheld),
-            "constraints": [sorted(c) for c in relevant(constraints, found.fragments)],
-            "fragmentation_proved_best": found.proved,
-            "fragmentation_minimal": found.minimal,
-        }
-        search = Search(
-            strategy=plan["strategy"],
-            window=plan["window"],
-            probes=plan["probes"],
-            budget=plan["budget"],
-        )
-        past = check_run(plan, schema, run)
-        if past is not None:
-            change = next_groups(
-                past,
-                table,
-                schema,
-                plan,
-                run,
-                constraints=constraints,
-                fragments=found.fragments,
-                sizes=sizes,
-                search=search,
-            )
-            return Outcome(
-                tables=released_tables(
-                    change.kept.groups, table, found.fragments, run.randomness, shuffle=run.shuffle
-                ),
-                facts={**facts, "after": plan["after"]["release"]},
-                findings=findings(change),
-                record=signed(change.kept, schema, run),
-            )
-        forced = excesses(table, constraints, found.fragments, sizes)
-        check_feasible(forced, table.num_rows, plan["suppress"])
-        made = associate(
+        """Fragment a prepared table, keeping no record of who is where."""
+        return _run(table, schema, plan, run)[0]
+
+    def run_keeping_record(
+        self,
+        table: pa.Table,
+        schema: Schema,
+        plan: Plan,
+        run: Run,
+        *,
+        keys: Keys,
+        past: PrivateRecord | None,
+    ) -> tuple[Outcome, PrivateRecord]:
+        """Fragment a prepared table, also after an earlier release, and say who is where."""
+        outcome, record = _run(table, schema, plan, run, keys, past)
+        assert record is not None, "kept where there are keys"
+        return outcome, record
+
+
+def _run(
+    table: pa.Table,
+    schema: Schema,
+    plan: Plan,
+    run: Run,
+    keys: Keys | None = None,
+    past: PrivateRecord | None = None,
+) -> tuple[Outcome, Kept | None]:
+    """The release, and where keys name the tuples the record of who is where."""
+    constraints = Constraints.from_data(_plain(plan["constraints"]))
+    found = layout(plan, schema)
+    sizes = _sizes(plan, len(found.fragments))
+    facts: dict[str, object] = {
+        "fragments": [list(f) for f in found.fragments],
+        "sizes": list(sizes),
+        "withheld": list(found.withheld),
+        "constraints": [sorted(c) for c in relevant(constraints, found.fragments)],
+        "fragmentation_proved_best": found.proved,
+        "fragmentation_minimal": found.minimal,
+    }
+    search = Search(
+        strategy=plan["strategy"],
+        window=plan["window"],
+        probes=plan["probes"],
+        budget=plan["budget"],
+    )
+    old = check_past(plan, schema, run, keys, past)
+    if old is not None and keys is not None:
+        change = next_groups(
+            old,
             table,
             schema,
-            constraints,
-            found.fragments,
-            sizes,
-            similar=plan["similar"] or (),
+            plan,
+            run,
+            keys=keys,
+            constraints=constraints,
+            fragments=found.fragments,
+            sizes=sizes,
             search=search,
-            block=plan["block"],
-            randomness=run.randomness,
-            progress=run.progress,
         )
-        left_out = made.suppressed
-        if left_out > plan["suppress"] * table.num_rows or left_out == table.num_rows:
-            raise InfeasibleError(
-                "too many tuples would have to be left out",
-                must=f"at most {100 * plan['suppress']:g} % ('suppress')",
-                got=f"{100 * left_out / table.num_rows:.3g} %",
-                do="lower the looseness, raise 'suppress' or 'budget', or coarsen attributes",
-            )
-        groups = first_groups(made, run.randomness)
-        record = None
-        if run.keys is not None:
-            record = first_release(groups, table, run.keys.values, found.fragments)
-            record = signed(record, schema, run)
-        return Outcome(
+        outcome = Outcome(
             tables=released_tables(
-                groups,
-                table,
-                found.fragments,
-                run.randomness,
-                shuffle=run.shuffle,
-                projections=plan["projections"],
+                change.kept.groups, table, found.fragments, run.randomness, shuffle=run.shuffle
             ),
-            facts={**facts, "suppressed": left_out},
-            findings=_findings(made, forced, table.num_rows),
-            record=record,
+            facts={**facts, "after": plan["after"]["release"]},
+            findings=findings(change),
         )
+        return outcome, signed(change.kept, schema, run, keys)
+    forced = excesses(table, constraints, found.fragments, sizes)
+    check_feasible(forced, table.num_rows, plan["suppress"])
+    made = associate(
+        table,
+        schema,
+        constraints,
+        found.fragments,
+        sizes,
+        similar=plan["similar"] or (),
+        search=search,
+        block=plan["block"],
+        randomness=run.randomness,
+        progress=run.progress,
+    )
+    left_out = made.suppressed
+    if left_out > plan["suppress"] * table.num_rows or left_out == table.num_rows:
+        raise InfeasibleError(
+            "too many tuples would have to be left out",
+            must=f"at most {100 * plan['suppress']:g} % ('suppress')",
+            got=f"{100 * left_out / table.num_rows:.3g} %",
+            do="lower the looseness, raise 'suppress' or 'budget', or coarsen attributes",
+        )
+    groups = first_groups(made, run.randomness)
+    record = None
+    if keys is not None:
+        record = first_release(groups, table, keys.values, found.fragments)
+        record = signed(record, schema, run, keys)
+    outcome = Outcome(
+        tables=released_tables(
+            groups,
+            table,
+            found.fragments,
+            run.randomness,
+            shuffle=run.shuffle,
+            projections=plan["projections"],
+        ),
+        facts={**facts, "suppressed": left_out},
+        findings=_findings(made, forced, table.num_rows),
+    )
+    return outcome, record
 
 
 def layout(plan: Plan, schema: Schema) -> Fragmentation:
@@ -308,9 +354,7 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
         given = _lists(plan["fragments"], "fragments", str)
         found = check_given(constraints, given, released)
     else:
-        found = find_minimal(
-            constraints, released, objective=plan["objective"], time_limit=plan["time_limit"]
-        )
+        found = _solved(constraints, released, plan["objective"], plan["time_limit"])
     if len(found.fragments) < 2:
         raise PlanError(
             "the constraints need no fragmentation: one fragment fulfils them",
@@ -325,6 +369,17 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
                 got=repr(list(chosen)),
             )
     return found
+
+
+@lru_cache(maxsize=16)
+def _solved(
+    constraints: Constraints, released: tuple[str, ...], objective: Objective, time_limit: float
+) -> Fragmentation:
+    """The fragmentation of these attributes, solved once for ``check``, ``guarantee`` and ``run``.
+
+    Under a limit of time two searches could end differently; the promise speaks of one of them.
+    """
+    return find_minimal(constraints, released, objective=objective, time_limit=time_limit)
 
 
 def _sizes(plan: Plan, fragments: int) -> tuple[int, ...]:

@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 
     from sherd.methods.fragmenting.association import Search
     from sherd.methods.fragmenting.constraints import Constraints
-    from sherd.release.method import Run
+    from sherd.release.method import PrivateRecord, Run
+    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 FIXED = ("constraints", "looseness", "fragments", "sizes", "projections")
 """Parameters that releases in a row share."""
 
-_OF_NEXT = ("after", "withdraw", "most_withdrawn")
+OF_NEXT = ("after", "withdraw", "most_withdrawn")
+"""Parameters that only a release which follows another has."""
 
 
 def follow(
@@ -68,7 +70,7 @@ def follow(
         raise UsageError("the old release is not for publication", got=ORDER_KEPT)
     if schema.hash != manifest.get("schema_hash"):
         raise _other_schema()
-    first = {key: value for key, value in plan.items() if key not in _OF_NEXT}
+    first = {key: value for key, value in plan.items() if key not in OF_NEXT}
     shared = {**first, "fragments": facts.get("fragments"), "sizes": facts.get("sizes")}
     own = dict(chosen or {})
     for parameter in FIXED:
@@ -141,15 +143,16 @@ def assumptions(plan: Plan) -> tuple[Assumption, ...]:
     return (Assumption.ONLY_EARLIER_RELEASES,)
 
 
-def check_run(plan: Plan, schema: Schema, run: Run) -> Kept | None:
+def check_past(
+    plan: Plan, schema: Schema, run: Run, keys: Keys | None, past: PrivateRecord | None
+) -> Kept | None:
     """The record of the release that a run follows, checked; None for a first release."""
-    past = run.past
-    if run.keys is not None and plan["projections"]:
+    if keys is not None and plan["projections"]:
         raise PlanError(
             "no record is kept of a release with projections of its association",
             do="leave out 'projections', or the key and the record",
         )
-    if (past is None) != (plan["after"] is None) or (past is not None and run.keys is None):
+    if (past is None) != (plan["after"] is None) or (past is not None and keys is None):
         raise PlanError(
             "a release that follows another needs three things",
             must="a plan made from the old release, the owner's record of it, and the key",
@@ -161,12 +164,12 @@ def check_run(plan: Plan, schema: Schema, run: Run) -> Kept | None:
         raise UsageError("the record is not that of the release which the plan follows")
     if past.schema != schema.hash:
         raise _other_schema()
-    assert run.keys is not None, "checked above"
-    if past.key != run.keys.attribute:
+    assert keys is not None, "checked above"
+    if past.key != keys.attribute:
         raise PlanError(
             "the key is not the one that the old release's record is kept by",
             must=repr(past.key),
-            got=repr(run.keys.attribute),
+            got=repr(keys.attribute),
         )
     if past.seeded and not run.randomness.is_seeded:
         raise PlanError(
@@ -177,12 +180,9 @@ def check_run(plan: Plan, schema: Schema, run: Run) -> Kept | None:
     return past
 
 
-def signed(kept: Kept, schema: Schema, run: Run) -> Kept:
+def signed(kept: Kept, schema: Schema, run: Run, keys: Keys) -> Kept:
     """A record that knows what it belongs to, but for the hash of its release."""
-    assert run.keys is not None, "records are kept by key"
-    return replace(
-        kept, key=run.keys.attribute, schema=schema.hash, seeded=run.randomness.is_seeded
-    )
+    return replace(kept, key=keys.attribute, schema=schema.hash, seeded=run.randomness.is_seeded)
 
 
 def next_groups(
@@ -192,13 +192,13 @@ def next_groups(
     plan: Plan,
     run: Run,
     *,
+    keys: Keys,
     constraints: Constraints,
     fragments: Sequence[Sequence[str]],
     sizes: Sequence[int],
     search: Search,
 ) -> Change:
     """The record of the release that follows ``past``; refused where nothing would be left."""
-    assert run.keys is not None, "records are kept by key"
     if len(past.groups) != len(fragments):
         raise FormatError(
             "the record has another number of fragments than the release",
@@ -209,7 +209,7 @@ def next_groups(
     change = rerelease(
         past,
         table,
-        run.keys.values,
+        keys.values,
         schema,
         constraints,
         fragments,

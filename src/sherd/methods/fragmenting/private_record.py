@@ -71,7 +71,11 @@ class Kept:
         from sherd.release.bundle import MANIFEST, digest, read_manifest
 
         read_manifest(Path(release))  # raises where there is none
-        return replace(self, release=digest(Path(release) / MANIFEST))
+        return self.belonging_to(digest(Path(release) / MANIFEST))
+
+    def belonging_to(self, release: str) -> Kept:
+        """The record with the sha256 of the release it belongs to."""
+        return replace(self, release=release)
 
     def encoded(self) -> bytes:
         """The record as the bytes of a file."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from sherd.engines import ENGINES
 from sherd.errors import PlanError, SchemaError
 from sherd.methods.ranking.allocation import cluster_sizes, epsilons
 from sherd.methods.ranking.column_masking import ColumnJob, mask_column
@@ -24,6 +25,7 @@ from sherd.methods.ranking.noise_scales import Scales
 from sherd.methods.ranking.ranking_promise import Promise, promise
 from sherd.randomness.order import inverse
 from sherd.release.method import Described, Finding, Outcome, Parameter, Run
+from sherd.release.traits import Traits
 from sherd.tables.axis import Axis
 from sherd.tables.coding import arrow_array
 from sherd.tables.observed import axis_of
@@ -132,6 +134,20 @@ class Masking:
             ]
         return (*_SHARED[:1], *own, *_SHARED[1:])
 
+    @property
+    def traits(self) -> Traits:
+        """Rows are records, except in a strict release, which has ordered centroids only."""
+        return Traits(
+            family="ranking",
+            rows_are_records=True,
+            unless={"guarantee": "strict"},
+            verifier="sherd.verifying.masked_tables:verify",
+            facts="sherd.verifying.stated_facts:masked",
+            drawing="sherd.auditing.case.centroid_drawing:centroids",
+            alternative={} if self.default_promise else {"guarantee": "paper"},
+            engines=ENGINES,
+        )
+
     def describe(self) -> list[Described]:
         """Every promise the method can make, in general."""
         return [
@@ -191,21 +207,23 @@ class Masking:
         rows = table.num_rows
         # Half the memory of 64-bit row numbers, which no table that fits a machine needs.
         if run.shuffle:
-            places = run.randomness.shuffle(rows, run.threads)
+            places = run.engine.places(run.randomness, rows, run.threads)
         else:
             places = np.arange(rows, dtype=np.uint32)
-        masked: dict[str, pa.Array] = {}
+        masked: dict[str, pa.ChunkedArray] = {}
         findings: list[Finding] = []
         # One piece of memory a worker for all its columns, so that the system need not give
         # out fresh pages for every sort.
         own = threading.local()
 
-        def work(job: ColumnJob) -> tuple[pa.Array, list[Finding]]:
+        def work(job: ColumnJob) -> tuple[pa.ChunkedArray, list[Finding]]:
             if self.least_k and not hasattr(own, "words"):
-                own.words = np.empty(rows, np.uint64)
-            return mask_column(job, places, getattr(own, "words", None))
+                own.words = run.engine.array(rows, np.uint64)
+            column, found = mask_column(job, places, run.engine, getattr(own, "words", None))
+            return run.engine.keep(column), found
 
-        with ThreadPoolExecutor(max_workers=max(1, run.threads)) as pool:
+        workers = min(run.threads, run.engine.columns_at_once or run.threads)
+        with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
             results = pool.map(work, jobs)
             for done, (job, (column, found)) in enumerate(zip(jobs, results, strict=True), 1):
                 masked[job.axis.name] = column
@@ -213,7 +231,9 @@ class Masking:
                 run.progress("masking", done, len(jobs))
         order_of = cache(lambda: inverse(places))
         columns = [
-            masked[name] if name in masked else table.column(name).take(arrow_array(order_of()))
+            masked[name]
+            if name in masked
+            else run.engine.keep(table.column(name).take(arrow_array(order_of())))
             for name in table.column_names
         ]
         data = pa.table(columns, names=table.column_names)
@@ -288,7 +308,7 @@ def _check_strict(plan: Plan, schema: Schema) -> None:
 
 
 def _in_all(
-    findings: list[Finding], jobs: list[ColumnJob], masked: dict[str, pa.Array]
+    findings: list[Finding], jobs: list[ColumnJob], masked: dict[str, pa.ChunkedArray]
 ) -> list[Finding]:
     """The two numbers an owner must see first, over all attributes."""
     share = {job.axis.name: float(job.epsilon) for job in jobs}

@@ -27,6 +27,7 @@ from sherd.methods.slicing.slicing_promise import (
     left_aside,
 )
 from sherd.release.method import Described, Finding, Outcome, Parameter
+from sherd.release.traits import Traits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +46,16 @@ COUNT = "count"
 """How many records of a bucket have a sensitive value."""
 
 
+TRAITS = Traits(
+    family="slicing",
+    tables=("quasi-identifiers", "sensitive"),
+    verifier="sherd.verifying.sliced_tables:verify_buckets",
+    facts="sherd.verifying.stated_facts:bucketised",
+    drawing="sherd.auditing.case.record_drawing:buckets",
+    needs=("slicing",),
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Anatomy:
     """Bucketisation for l-diversity."""
@@ -56,6 +67,7 @@ class Anatomy:
         "records and values are linked by buckets of about l records only."
     )
     parameters: tuple[Parameter, ...] = (L, SENSITIVE, SUPPRESS, BINS)
+    traits: Traits = TRAITS
 
     def describe(self) -> tuple[Described, ...]:
         """What the method promises in general."""

@@ -26,6 +26,7 @@ from sherd.methods.slicing.slicing_promise import (
     left_aside,
 )
 from sherd.release.method import Described, Finding, Outcome, Parameter
+from sherd.release.traits import Traits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +34,15 @@ if TYPE_CHECKING:
     from sherd.release.method import Run
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
+
+
+TRAITS = Traits(
+    family="slicing",
+    verifier="sherd.verifying.sliced_tables:verify_classes",
+    facts="sherd.verifying.stated_facts:classes",
+    drawing="sherd.auditing.case.record_drawing:classes",
+    needs=("slicing",),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +77,7 @@ class Mondrian:
         SUPPRESS,
         BINS,
     )
+    traits: Traits = TRAITS
 
     def describe(self) -> tuple[Described, ...]:
         """What the method promises in general."""

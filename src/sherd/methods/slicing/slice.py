@@ -37,6 +37,7 @@ from sherd.methods.slicing.slicing_promise import (
     left_aside,
 )
 from sherd.release.method import Described, Outcome, Parameter
+from sherd.release.traits import Traits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +45,15 @@ if TYPE_CHECKING:
     from sherd.release.method import Run
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
+
+
+TRAITS = Traits(
+    family="slicing",
+    verifier="sherd.verifying.sliced_tables:verify_slices",
+    facts="sherd.verifying.stated_facts:sliced",
+    drawing="sherd.auditing.case.record_drawing:slices",
+    needs=("slicing",),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +125,7 @@ class Slice:
         ),
         Parameter(name="tries", kind=int, default=50, least=1, help="dimensions tried for a split"),
     )
+    traits: Traits = TRAITS
 
     def describe(self) -> tuple[Described, ...]:
         """What the method promises in general."""

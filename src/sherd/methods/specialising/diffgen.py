@@ -35,6 +35,7 @@ from sherd.methods.specialising.plain_oracle import ExactNoise, PlainOracle
 from sherd.methods.specialising.scores import NEED_CLASS, UTILITIES, sensitivity
 from sherd.methods.specialising.specialise import specialise
 from sherd.release.method import Described, Outcome, Parameter, Run
+from sherd.release.traits import Traits
 from sherd.tables.schema import Missing, Outside, Schema, Type
 
 if TYPE_CHECKING:
@@ -213,6 +214,12 @@ class DiffGen:
         "releases how many records of each class every combination of groups has, with noise."
     )
     parameters = PARAMETERS
+    traits = Traits(
+        family="specialising",
+        tables=("data", "records"),
+        verifier="sherd.verifying.generalised_records:verify",
+        facts="sherd.verifying.stated_facts:generalised",
+    )
     promises: ClassVar[dict[str, Promise]] = {"dp": PROMISE}
 
     def describe(self) -> list[Described]:

@@ -13,7 +13,7 @@ import pytest
 from sherd import datasets
 from sherd.errors import InfeasibleError
 from sherd.randomness import Randomness
-from sherd.verifying.sliced_tables import verify
+from sherd.verifying import verify_contents as verify
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ import pytest
 from sherd.errors import InfeasibleError, PlanError, SchemaError
 from sherd.guarantees import KAnonymity, LDiversity
 from sherd.release.plan import Plan
-from sherd.verifying.sliced_tables import verify
+from sherd.verifying import verify_contents as verify
 
 if TYPE_CHECKING:
     from sherd.tables.schema import Schema

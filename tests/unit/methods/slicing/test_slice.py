@@ -25,7 +25,7 @@ from sherd.methods.slicing import membership_advantage as membership
 from sherd.methods.slicing import slice_run as slicer
 from sherd.methods.slicing.sensitive_values import Sensitive
 from sherd.release.plan import Plan
-from sherd.verifying.sliced_tables import verify
+from sherd.verifying import verify_contents as verify
 
 if TYPE_CHECKING:
     from sherd.tables.schema import Schema

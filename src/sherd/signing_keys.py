@@ -14,18 +14,27 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
-)
+from sherd.errors import FormatError, MissingPartError, StorageError
 
-from sherd.errors import FormatError, StorageError
-from sherd.tables.files import sync_folder
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+        load_pem_private_key,
+    )
+except ImportError:
+    raise MissingPartError(
+        "keys and signatures need an optional part",
+        got="no module 'cryptography'",
+        do="install it: pip install 'sherd[federation]'",
+    ) from None
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +92,11 @@ def write_secret(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        sync_folder(path.parent)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as error:
         raise StorageError(
             "the secret cannot be written", got=f"{path}: {error.strerror}"

@@ -1,0 +1,73 @@
+"""What others must know of a method, declared by the method itself.
+
+Verification, the audit and joint releases look here instead of keeping lists of method names.
+Functions above this room are named by import path (``module:function``) and imported when they
+are needed, so that declaring a verifier does not import it.
+
+>>> traits = Traits(family="toy", rows_are_records=True, unless={"guarantee": "strict"})
+>>> traits.of_records({"guarantee": "paper"}), traits.of_records({"guarantee": "strict"})
+(True, False)
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """How a method's releases are checked, read back as records, and compared.
+
+    - ``family``: the folder of ``sherd.methods`` it belongs to, or a name of its own.
+    - ``rows_are_records``: whether ``data`` has one row for every record; ``unless`` names
+      the settings of a plan under which it has not.
+    - ``tables``: the tables every release has; None where a plan decides how many there are.
+    - ``documents``: the JSON documents every release has beside its tables.
+    - ``verifier``: ``(tables, manifest) -> list[Check]``, the checks of a release's contents.
+    - ``facts``: ``(tables, manifest) -> {name: test}``, what a manifest must state.
+    - ``drawing``: ``(tables, manifest) -> Drawable``, how records are drawn from a release that
+      is not made of records.
+    - ``alternative``: what a plan of this method adds when the audit sets it beside another on
+      the risk-utility map; None where it is not set beside others.
+    - ``following``: the parameters that only a release which follows another has.
+    - ``engines``: the engines the method runs on (see ``sherd.engines``).
+    - ``needs``: the extras to install before the method can run, as in ``sherd[slicing]``.
+    """
+
+    family: str
+    rows_are_records: bool = False
+    unless: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    tables: tuple[str, ...] | None = ("data",)
+    documents: tuple[str, ...] = ()
+    verifier: str | None = None
+    facts: str | None = None
+    drawing: str | None = None
+    alternative: Mapping[str, Any] | None = None
+    following: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ("memory",)
+    needs: tuple[str, ...] = ()
+
+    def of_records(self, plan: Mapping[str, Any]) -> bool:
+        """Whether a release by this plan has one row for every record."""
+        return self.rows_are_records and not any(
+            plan.get(name) == value for name, value in self.unless.items()
+        )
+
+
+def loaded(path: str) -> Callable[..., Any]:
+    """The function that a declaration names.
+
+    >>> loaded("math:floor")(2.5)
+    2
+    """
+    module, _, name = path.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
