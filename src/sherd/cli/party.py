@@ -161,7 +161,7 @@ def status(settings: Path, as_json: bool) -> None:
         "computing": loaded.names[: loaded.hosts],
         "state": state,
         "run": None if known is None else known.run,
-        "opened": [{"what": what, "numbers": len(values)} for what, values in opened],
+        "opened": [{"what": one.what, "numbers": len(one.values)} for one in opened],
     }
     if as_json:
         emit_json(data)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sherd.errors import PolicyError
+from sherd.randomness import Randomness
 from sherd.secure.engine.sharing import split
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sherd.randomness import Randomness
+    from sherd.secure.engine.sharing import Words
 
     Numbers = NDArray[np.int64]
 
@@ -111,7 +112,7 @@ class Opened:
 class PlainEngine:
     """All parties in one process, on additive shares modulo 2^64; it protects nothing."""
 
-    def __init__(self, sources: Sequence[Randomness], guests: int = 0) -> None:
+    def __init__(self, sources: Sequence[Words], guests: int = 0) -> None:
         if len(sources) < 2:
             raise PolicyError(
                 "a joint computation needs more parties",
@@ -121,7 +122,7 @@ class PlainEngine:
             )
         self._sources, self._guests = sources, guests
         # Masks have a source of their own: what a party draws must not shift with them.
-        self._masks = sources[0].spawn(1)[0]
+        self._masks = Randomness.from_system()
         self.transcript: list[Opened] = []
 
     @property

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, OutputExistsError, SchemaError, VerificationError
 from sherd.secure.party import frames
-from sherd.secure.party.run_journal import Journal, entries_of, finished
+from sherd.secure.party.run_journal import Entry, Journal, finished
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sherd.secure.party.party_settings import PartySettings
-    from sherd.secure.party.run_journal import Entry
 
 MOST_ROWS = 10**8
 """More rows than any party has; so much, and no more, is believed."""
@@ -156,7 +155,7 @@ def told_journals(
 ) -> tuple[dict[str, Any], list[list[Entry]]]:
     """What was agreed on for an open run, and the results that parties know of it."""
     try:
-        entries = [entries_of(one["entries"]) for one in told.values()]
+        entries = [list(map(Entry.from_data, one["entries"])) for one in told.values()]
         statements = [one["statement"] for one in told.values() if one["statement"] is not None]
     except (TypeError, ValueError, KeyError):
         raise frames.malformed("a journal") from None

@@ -18,8 +18,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import ConnectionFailedError, PolicyError
+from sherd.federation.wire.optional_parts import require
 from sherd.secure.party import frames
 from sherd.secure.party.account import Account
+from sherd.secure.party.co_signing import CoSigner, public_keys
+from sherd.secure.party.journaled_engine import JournaledEngine
 from sherd.secure.party.meeting import (
     Hello,
     State,
@@ -31,6 +34,7 @@ from sherd.secure.party.meeting import (
     told_journals,
 )
 from sherd.secure.party.party_publishing import partition_of, publish, replay
+from sherd.secure.party.run_journal import Journal, RunWords, cells_of_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,7 +46,6 @@ if TYPE_CHECKING:
     from sherd.secure.party.channel import Channel
     from sherd.secure.party.party_rows import Input
     from sherd.secure.party.party_settings import PartySettings
-    from sherd.secure.party.run_journal import Journal
 
     Progress = Callable[[str, int, int], None]
 
@@ -62,6 +65,7 @@ def run(
 
     plan, schema = settings.plan, settings.schema
     plan.guarantee(schema)
+    require(("cryptography",))
     if settings.most_epsilon is not None and plan["epsilon"] > settings.most_epsilon:
         raise PolicyError(
             "the plan asks for more than this party's policy allows",
@@ -81,7 +85,11 @@ def run(
         if not state.published:
             given = read_input(read(settings.table), schema, plan, settings.id)
         with Channel(
-            settings.peers, settings.rank, settings.key, timeout=settings.timeout
+            settings.peers,
+            settings.rank,
+            settings.key,
+            timeout=settings.timeout,
+            longest_wait=settings.longest_wait,
         ) as channel:
             here = channel.connect(all_needed=known is None)
             party = _Party(settings, channel, here, account, state, progress, meter)
@@ -93,6 +101,7 @@ def run(
 def _finish_alone(settings: PartySettings, journal: Journal, account: Account) -> State:
     """Publish what the journal has, if that is all of it; how far the party then is."""
     if all(journal.statement.get(key) == value for key, value in terms(settings).items()):
+        journal = journal.checked(public_keys(settings))
         partition = replay(settings, journal)
         if partition is not None:
             account.pay(journal.run)
@@ -131,6 +140,7 @@ class _Party:
         self._account, self._state, self._progress = account, state, progress
         self._meter = meter
         self._terms = terms(settings)
+        self._keys = public_keys(settings)
         self._link: Any = None
 
     def take_part(self, given: Input | None) -> Release | None:
@@ -181,18 +191,16 @@ class _Party:
 
     def _common_journal(self, run: str) -> Journal:
         """The journal of an open run, brought up to what any of the parties has seen."""
-        from sherd.secure.party.run_journal import Journal
-
         mine = self._state.journal(run)
         told = self._channel.exchange(
             {
                 "statement": None if mine is None else mine.statement,
-                "entries": [] if mine is None else mine.entries,
+                "entries": [] if mine is None else [one.as_data() for one in mine.entries],
             }
         )
         statement, entries = told_journals(told, self._terms)
         journal = mine or Journal(path=self._settings.journal, run=run, statement=statement)
-        journal.adopt(entries)
+        journal.adopt(entries, self._keys)
         return journal
 
     def _take_over(self, journal: Journal, partition: Partition) -> Release | None:
@@ -208,7 +216,6 @@ class _Party:
         self, given: Input, hellos: Mapping[int, Hello], journal: Journal | None
     ) -> Release:
         from sherd.secure.party.party_linking import link
-        from sherd.secure.party.run_journal import Journal
 
         settings, channel = self._settings, self._channel
         rows = {place: one.rows for place, one in hellos.items()}
@@ -225,6 +232,11 @@ class _Party:
             journal = Journal(path=settings.journal, run=name, statement=statement)
         elif journal.statement != statement:
             raise another_run()
+        own = [column.tobytes() for column in given.cells.codes]
+        cells = cells_of_run(settings.key.read_bytes(), journal.run, own)
+        if journal.cells not in (None, cells):
+            raise another_run()
+        journal.cells = cells
         journal.begin()
         self._account.pay(journal.run)
         mine = {"run": journal.run, "compute": self._compute_address()}
@@ -254,20 +266,24 @@ class _Party:
         settings, channel = self._settings, self._channel
         rank, hosts, owners = settings.rank, settings.hosts, len(settings.peers)
 
+        key = settings.key.read_bytes()
+        words = RunWords(key, journal.run, f"noise {journal.cells}")
+
         def released(engine: Any) -> Release:
-            cells = {rank: given.cells}
+            signer = CoSigner(settings, channel, self._keys)
             partition = partition_of(
-                settings, engine, journal, cells, given.classes, tell, self._progress
+                settings,
+                JournaledEngine(engine, journal, signer, words),
+                {rank: given.cells},
+                given.classes,
+                RunWords(key, journal.run, f"masks {journal.cells}"),
+                self._progress,
             )
             return publish(settings, journal, partition, self._account)
 
-        def tell(what: str, values: tuple[int, ...]) -> None:
-            for guest in range(hosts, owners) if settings.computes else ():
-                channel.send_opened(guest, what, values)
-
         if not settings.computes:
             return released(GuestEngine(channel, rank, owners, hosts, Randomness.from_system()))
-        from sherd.secure.engine.link import connect
+        from sherd.secure.engine.link import connect, within
         from sherd.secure.engine.spu_engine import SpuEngine
 
         computing = [
@@ -278,13 +294,11 @@ class _Party:
         # Kept until all have parted: others still need an answer when their link is taken down.
         self._link = link
         try:
-            engine = SpuEngine(
-                link, Randomness.from_system(), owners=owners, wire=channel, meter=self._meter
-            )
+            engine = SpuEngine(link, words, owners=owners, wire=channel, meter=self._meter)
             return released(engine)
         finally:
-            # After publishing: with a peer gone, SPU may end this process here.
-            link.stop_link()
+            # After publishing: with a peer gone, SPU may end this process here, or not come back.
+            within(settings.timeout, link.stop_link)
 
 
 def _address(told: Any) -> str:

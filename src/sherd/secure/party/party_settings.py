@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _KEYS = {"name", "parties", "key", "table", "schema", "plan", "id", "journal", "output",
          "population", "most_epsilon", "timeout", "compute", "compute_address", "engine", "linkage",
-         "linkage_key"}  # fmt: skip
+         "linkage_key", "longest_wait"}  # fmt: skip
 _NEEDED = ("name", "parties", "key", "table", "schema", "plan", "id", "output")
 
 
@@ -56,6 +56,7 @@ class PartySettings:
     population: str | None = None
     most_epsilon: float | None = None
     timeout: float = 60.0
+    longest_wait: float = 3600.0
     linkage: Linkage = Linkage.OPRF
     linkage_key: Path | None = None
     compute_address: str | None = None
@@ -109,6 +110,7 @@ class PartySettings:
             population=data.get("population"),
             most_epsilon=data.get("most_epsilon"),
             timeout=float(data.get("timeout", 60)),
+            longest_wait=float(data.get("longest_wait", 3600)),
             linkage=_linkage(data),
             linkage_key=None if data.get("linkage_key") is None else folder / data["linkage_key"],
             compute_address=data.get("compute_address"),
@@ -200,7 +202,8 @@ linkage: oprf       # records are those whom all parties have; `known`: all have
 schema: schema.yaml # the same at all parties
 plan: {{epsilon: 1, h: 10, class_attribute: income}}  # the same at all parties
 output: release
-timeout: 60         # seconds to wait for the others
+timeout: 60         # seconds to wait for another party that is not heard
+# longest_wait: 3600  # seconds to wait for one that is alive but does not go on
 # most_epsilon: 1   # refuse plans that ask for more
 """
     write_whole(path, text.encode())

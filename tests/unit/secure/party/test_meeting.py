@@ -22,7 +22,7 @@ from sherd.secure.party import Linkage, PartySettings
 from sherd.secure.party.meeting import Hello, compare, open_run, terms, told_journals
 from sherd.secure.party.party_linking import link
 from sherd.secure.party.party_rows import Input
-from sherd.secure.party.run_journal import Journal
+from sherd.secure.party.run_journal import Entry, Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,11 +91,11 @@ def test_a_release_that_is_there_is_not_written_over(other: dict[str, Any]) -> N
 
 def test_journals_of_others_are_believed_only_where_they_agree() -> None:
     """The statement of all, results of the right types, and of these settings."""
-    said = {"statement": {"plan": "p", "records": 4}, "entries": [["x", [1]]]}
+    said = {"statement": {"plan": "p", "records": 4}, "entries": [["x", [1], []]]}
     none: dict[str, Any] = {"statement": None, "entries": []}
     statement, entries = told_journals({0: said, 1: none}, {"plan": "p"})
     assert statement == {"plan": "p", "records": 4}
-    assert entries == [[("x", (1,))], []]
+    assert entries == [[Entry(what="x", values=(1,))], []]
     with pytest.raises(VerificationError, match="contradict"):
         told_journals({0: said, 1: {**said, "statement": {"records": 5}}}, {})
     with pytest.raises(FormatError, match="other settings or tables"):

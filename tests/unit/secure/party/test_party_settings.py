@@ -11,7 +11,7 @@ from sherd.cli import run as command
 from sherd.errors import FormatError, MissingPartError, PolicyError, UsageError
 from sherd.secure.engine.link import connect, make_key
 from sherd.secure.party import Linkage, PartySettings, init
-from sherd.secure.party.run_journal import Journal
+from sherd.secure.party.run_journal import Entry, Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +109,8 @@ def test_command_line(
     path = files()
     assert command(["party", "status", str(path)]) == 0
     assert "not begun" in capsys.readouterr().out
-    journal = Journal(path=tmp_path / "journal.jsonl", run="r", statement={}, entries=[("x", (1,))])
+    one = Entry(what="x", values=(1,))
+    journal = Journal(path=tmp_path / "journal.jsonl", run="r", statement={}, entries=[one])
     journal.begin()
     assert command(["party", "status", str(path), "--json"]) == 0
     out = capsys.readouterr().out
