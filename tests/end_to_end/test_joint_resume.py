@@ -8,8 +8,8 @@ import pytest
 from parties import PLAIN, consortium, ended, joint_python
 
 import sherd
-from sherd.federation.wire.signing_keys import SigningKey
 from sherd.secure.party.run_journal import Entry, Journal
+from sherd.signing_keys import SigningKey
 
 ROGUE = str(Path(__file__).parent / "rogue_party.py")
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]

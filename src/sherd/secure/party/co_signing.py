@@ -47,7 +47,7 @@ class CoSigner:
     """Has results signed by all parties that are connected."""
 
     def __init__(self, settings: PartySettings, channel: Channel, keys: Sequence[str]) -> None:
-        from sherd.federation.wire.signing_keys import SigningKey
+        from sherd.signing_keys import SigningKey
 
         self._key, self._names = SigningKey.load(settings.key), settings.names
         self._channel, self._keys = channel, keys
@@ -67,7 +67,7 @@ class CoSigner:
     def _checked(self, place: int, told: Any, text: bytes) -> str:
         if not isinstance(told, dict) or not isinstance(told.get("signature"), str):
             raise frames.malformed("a signature of what was opened")
-        from sherd.federation.wire.signing_keys import verify
+        from sherd.signing_keys import verify
 
         signature = str(told["signature"])
         if not verify(self._keys[place], text, signature):

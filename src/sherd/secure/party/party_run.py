@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import ConnectionFailedError, PolicyError
-from sherd.federation.wire.optional_parts import require
 from sherd.secure.party import frames
 from sherd.secure.party.account import Account
 from sherd.secure.party.co_signing import CoSigner, public_keys
@@ -65,7 +64,6 @@ def run(
 
     plan, schema = settings.plan, settings.schema
     plan.guarantee(schema)
-    require(("cryptography",))
     if settings.most_epsilon is not None and plan["epsilon"] > settings.most_epsilon:
         raise PolicyError(
             "the plan asks for more than this party's policy allows",

@@ -131,7 +131,7 @@ class Journal:
 
     def signed_by_all(self, entries: Sequence[Entry], keys: Sequence[str]) -> list[Entry]:
         """The results at the beginning that every party has signed, by their public keys."""
-        from sherd.federation.wire.signing_keys import verify
+        from sherd.signing_keys import verify
 
         good: list[Entry] = []
         for one, digest in zip(entries, self._chain(entries), strict=True):

@@ -9,13 +9,13 @@ import pytest
 from agreed import agreement, uniform
 
 from sherd.errors import FormatError, StorageError, VerificationError
-from sherd.federation.wire.signing_keys import SigningKey
 from sherd.methods.specialising.joint_specialisation import cells_of, release
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import PlainEngine
 from sherd.secure.engine.shapes import NotKnownError, Shapes
 from sherd.secure.party.journaled_engine import JournaledEngine
 from sherd.secure.party.run_journal import Entry, Journal, RunWords, cells_of_run, finished
+from sherd.signing_keys import SigningKey
 
 if TYPE_CHECKING:
     from pathlib import Path
