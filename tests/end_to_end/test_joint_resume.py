@@ -8,7 +8,7 @@ import pytest
 from parties import PLAIN, consortium, ended, joint_python
 
 import sherd
-from sherd.secure.party.run_journal import Entry, Journal
+from sherd.secure.party.run_journal import RunJournal, SignedResult
 from sherd.signing_keys import SigningKey
 
 ROGUE = str(Path(__file__).parent / "rogue_party.py")
@@ -55,12 +55,12 @@ def test_a_party_that_edits_its_journal_cannot_forge_a_release(tmp_path: Path) -
     assert ended(running, 240) == {"a": 0, "b": 9}, parties.logs()
     true = data_of(parties.folders["a"])
     folder = parties.folders["b"]
-    journal = Journal.load(folder / "journal.jsonl")
+    journal = RunJournal.load(folder / "journal.jsonl")
     assert journal is not None
     values = tuple(10**6 for _ in true)
     key = SigningKey.load(folder / "b.key")
     mine = key.sign(journal.next_text("noisy counts", values))
-    journal.append(Entry(what="noisy counts", values=values, signatures=(mine, mine)))
+    journal.append(SignedResult(what="noisy counts", values=values, signatures=(mine, mine)))
     parties.change("b", timeout=3)
     # Alone it would have to believe its own journal.
     assert parties.run({"b": spu}, 120) == {"b": 5}, parties.logs()

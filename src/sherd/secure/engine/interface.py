@@ -1,7 +1,7 @@
 """``JointEngine``: what the joint release asks of secure computation, and nothing more.
 
-Values are whole numbers modulo 2^64, read as signed, that nobody knows: ``Secret`` stands for
-one array of them. Every party runs the same program; a party's own numbers come from a callable
+Values are whole numbers modulo 2^64, read as signed, that nobody knows. A secret is an array of
+them; its shape is public. Every party runs the same program; its own numbers come from a callable
 that is called at that party only. ``open`` is the one way out, and says what it opens.
 
 ``PlainEngine`` plays all parties in one process and keeps its values as additive shares, so
@@ -35,14 +35,6 @@ if TYPE_CHECKING:
 
 WORD_BITS = 62
 """Random words have this many bits: the sum of two of them is still not negative."""
-
-
-class Secret(Protocol):
-    """An array of numbers that nobody knows."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape, which is public."""
 
 
 class JointEngine(Protocol):

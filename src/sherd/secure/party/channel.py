@@ -233,11 +233,11 @@ class Channel:
 
     def receive_opened(self, owner: int) -> tuple[str, tuple[int, ...]]:
         """Wait for what was opened."""
-        from sherd.secure.party.run_journal import Entry
+        from sherd.secure.party.run_journal import SignedResult
 
         told = frames.unpack(self._call(self._connections[owner].receive(frames.MESSAGE)))
         try:
-            one = Entry.from_data([*told, []])
+            one = SignedResult.from_data([*told, []])
         except (ValueError, TypeError):
             raise frames.malformed("an opened result") from None
         return one.what, one.values

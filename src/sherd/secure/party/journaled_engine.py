@@ -8,7 +8,7 @@ import numpy as np
 
 from sherd.errors import VerificationError
 from sherd.secure.engine.shapes import NotKnownError, Shapes
-from sherd.secure.party.run_journal import Entry
+from sherd.secure.party.run_journal import SignedResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.secure.engine.interface import JointEngine
-    from sherd.secure.party.run_journal import Journal, RunWords
+    from sherd.secure.party.run_journal import RunJournal, RunWords
 
 
 class CoSigning(Protocol):
@@ -45,7 +45,7 @@ class JournaledEngine:
     def __init__(
         self,
         engine: JointEngine,
-        journal: Journal,
+        journal: RunJournal,
         sign: CoSigning | None = None,
         words: RunWords | None = None,
     ) -> None:
@@ -90,7 +90,7 @@ class JournaledEngine:
                 raise NotKnownError(what, a.shape)
             values = tuple(int(value) for value in self._engine.open(a, what).ravel())
             signatures = self._sign(what, values, self._journal.next_text(what, values))
-            self._journal.append(Entry(what=what, values=values, signatures=signatures))
+            self._journal.append(SignedResult(what=what, values=values, signatures=signatures))
         known = self._journal.entries[self._opened]
         if known.what != what or len(known.values) != int(np.prod(a.shape)):
             raise VerificationError("the journal does not fit the run", must=what, got=known.what)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from sherd.methods.specialising.secure_leaf_counts import PartyCells
     from sherd.release.bundle import Release
     from sherd.secure.engine.interface import JointEngine
-    from sherd.secure.party.account import Account
     from sherd.secure.party.party_settings import PartySettings
-    from sherd.secure.party.run_journal import Journal, RunWords
+    from sherd.secure.party.run_budget import RunBudget
+    from sherd.secure.party.run_journal import RunJournal, RunWords
 
 
-def replay(settings: PartySettings, journal: Journal) -> Partition | None:
+def replay(settings: PartySettings, journal: RunJournal) -> Partition | None:
     """The partition that a journal leads to, None where it is not complete."""
     import numpy as np
 
@@ -63,7 +63,7 @@ def partition_of(
 
 
 def publish(
-    settings: PartySettings, journal: Journal, partition: Partition, account: Account
+    settings: PartySettings, journal: RunJournal, partition: Partition, budget: RunBudget
 ) -> Release:
     """Write the release, and set the journal aside."""
     from sherd.methods.specialising.diffgen import facts
@@ -73,7 +73,8 @@ def publish(
 
     plan, schema = settings.plan, settings.schema
     n = int(journal.statement["records"])
-    manifest = manifest_of(schema, plan, plan.guarantee(schema), Settings(), None)
+    charged = budget.charge_of(journal.run)
+    manifest = manifest_of(schema, plan, plan.guarantee(schema), Settings(), charged)
     opened = [{"what": one.what, "numbers": len(one.values)} for one in journal.entries]
     release = Release(
         tables={"data": partition.weighted(), "records": partition.expanded(n)},
@@ -88,7 +89,6 @@ def publish(
                 "run": journal.run,
                 "opened": opened,
             },
-            "budget": account.as_data(),
         },
     )
     if not settings.output.exists():

@@ -21,7 +21,7 @@ _KEYS = {"name", "parties", "key", "table", "schema", "plan", "id", "journal", "
 _NEEDED = ("name", "parties", "key", "table", "schema", "plan", "id", "output")
 
 
-class Linkage(StrEnum):
+class RecordLinkage(StrEnum):
     """How the parties find out which of their rows belong to one record.
 
     ``oprf``: by pseudonyms that take all parties' keys; those whom all have are the records.
@@ -57,7 +57,7 @@ class PartySettings:
     most_epsilon: float | None = None
     timeout: float = 60.0
     longest_wait: float = 3600.0
-    linkage: Linkage = Linkage.OPRF
+    linkage: RecordLinkage = RecordLinkage.OPRF
     linkage_key: Path | None = None
     compute_address: str | None = None
 
@@ -162,18 +162,18 @@ def _computing(data: dict[str, Any], names: list[str]) -> list[str]:
     return [str(name) for name in chosen]
 
 
-def _linkage(data: dict[str, Any]) -> Linkage:
+def _linkage(data: dict[str, Any]) -> RecordLinkage:
     given = data.get("linkage", "oprf")
-    if given not in list(Linkage):
+    if given not in list(RecordLinkage):
         raise UsageError(
-            "there is no such linkage", must="one of " + ", ".join(Linkage), got=str(given)
+            "there is no such linkage", must="one of " + ", ".join(RecordLinkage), got=str(given)
         )
-    if given == Linkage.HMAC and data.get("linkage_key") is None:
+    if given == RecordLinkage.HMAC and data.get("linkage_key") is None:
         raise UsageError(
             "the linkage by HMAC needs the key all parties share",
             must="a file of at least 32 bytes, named under `linkage_key`",
         )
-    return Linkage(given)
+    return RecordLinkage(given)
 
 
 def init(folder: str | Path, name: str) -> Path:

@@ -34,7 +34,7 @@ TAG = b"sherd-opened-1\0"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class SignedResult:
     """What was opened, its numbers, and every party's signature, in the order of their places."""
 
     what: str
@@ -46,10 +46,10 @@ class Entry:
         return [self.what, list(self.values), list(self.signatures)]
 
     @classmethod
-    def from_data(cls, data: Any) -> Entry:
+    def from_data(cls, data: Any) -> SignedResult:
         """An entry from plain data; raises ValueError or TypeError where it holds others.
 
-        >>> Entry.from_data(["places of choices", [3], []]).values
+        >>> SignedResult.from_data(["places of choices", [3], []]).values
         (3,)
         """
         what, values, signatures = data
@@ -63,7 +63,7 @@ class Entry:
 
 
 @dataclass(kw_only=True)
-class Journal:
+class RunJournal:
     """The opened results of one run.
 
     ``run`` names it, and no other; ``statement`` is what the parties agreed on for it; ``cells``
@@ -74,10 +74,10 @@ class Journal:
     run: str
     statement: dict[str, Any]
     cells: str | None = None
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[SignedResult] = field(default_factory=list)
 
     @classmethod
-    def load(cls, path: Path) -> Journal | None:
+    def load(cls, path: Path) -> RunJournal | None:
         """The journal in a file, which is left as it is; None where there is none."""
         if not path.exists():
             return None
@@ -90,7 +90,7 @@ class Journal:
                 run=str(told["run"]),
                 statement=dict(told["statement"]),
                 cells=told.get("cells"),
-                entries=[Entry.from_data(json.loads(line)) for line in lines[:-1]],
+                entries=[SignedResult.from_data(json.loads(line)) for line in lines[:-1]],
             )
         except (ValueError, KeyError, TypeError):
             raise FormatError("the journal cannot be read", got=str(path)) from None
@@ -105,9 +105,9 @@ class Journal:
 
     def next_text(self, what: str, values: tuple[int, ...]) -> bytes:
         """What all parties sign for the next result."""
-        return TAG + self._chain([*self.entries, Entry(what=what, values=values)])[-1]
+        return TAG + self._chain([*self.entries, SignedResult(what=what, values=values)])[-1]
 
-    def _chain(self, entries: Sequence[Entry]) -> list[bytes]:
+    def _chain(self, entries: Sequence[SignedResult]) -> list[bytes]:
         """The hash up to each result."""
         last = hashlib.sha256(_text([self.run, self.statement])).digest()
         found = []
@@ -116,7 +116,7 @@ class Journal:
             found.append(last)
         return found
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: SignedResult) -> None:
         """Write a result down; it is on disk when this returns."""
         try:
             with self.path.open("a", encoding="utf-8") as file:
@@ -129,11 +129,13 @@ class Journal:
             ) from None
         self.entries.append(entry)
 
-    def signed_by_all(self, entries: Sequence[Entry], keys: Sequence[str]) -> list[Entry]:
+    def signed_by_all(
+        self, entries: Sequence[SignedResult], keys: Sequence[str]
+    ) -> list[SignedResult]:
         """The results at the beginning that every party has signed, by their public keys."""
         from sherd.signing_keys import verify
 
-        good: list[Entry] = []
+        good: list[SignedResult] = []
         for one, digest in zip(entries, self._chain(entries), strict=True):
             if len(one.signatures) != len(keys) or not all(
                 verify(key, TAG + digest, signature)
@@ -143,7 +145,7 @@ class Journal:
             good.append(one)
         return good
 
-    def adopt(self, others: Sequence[Sequence[Entry]], keys: Sequence[str]) -> None:
+    def adopt(self, others: Sequence[Sequence[SignedResult]], keys: Sequence[str]) -> None:
         """Take over what all parties signed of the longest journal; leave out what they did not."""
         known = [self.signed_by_all(one, keys) for one in (self.entries, *others)]
         longest = max(known, key=len)
@@ -155,7 +157,7 @@ class Journal:
             )
         self.entries = longest
 
-    def checked(self, keys: Sequence[str]) -> Journal:
+    def checked(self, keys: Sequence[str]) -> RunJournal:
         """The journal as far as all parties signed it."""
         return replace(self, entries=self.signed_by_all(self.entries, keys))
 

@@ -14,7 +14,13 @@ from sherd.randomness import Randomness
 from sherd.secure.engine.interface import PlainEngine
 from sherd.secure.engine.shapes import NotKnownError, Shapes
 from sherd.secure.party.journaled_engine import JournaledEngine
-from sherd.secure.party.run_journal import Entry, Journal, RunWords, cells_of_run, finished
+from sherd.secure.party.run_journal import (
+    RunJournal,
+    RunWords,
+    SignedResult,
+    cells_of_run,
+    finished,
+)
 from sherd.signing_keys import SigningKey
 
 if TYPE_CHECKING:
@@ -52,20 +58,20 @@ def sign(_what: str, _values: tuple[int, ...], text: bytes) -> tuple[str, ...]:
     return tuple(one.sign(text) for one in SIGNERS)
 
 
-def result(what: str, *values: int) -> Entry:
+def result(what: str, *values: int) -> SignedResult:
     """A result that nobody signed."""
-    return Entry(what=what, values=values)
+    return SignedResult(what=what, values=values)
 
 
-def signed(journal: Journal, what: str, *values: int) -> Entry:
+def signed(journal: RunJournal, what: str, *values: int) -> SignedResult:
     """The next result of a journal, signed by both."""
     text = journal.next_text(what, values)
-    return Entry(what=what, values=values, signatures=sign(what, values, text))
+    return SignedResult(what=what, values=values, signatures=sign(what, values, text))
 
 
-def journal_of(path: Path) -> Journal:
+def journal_of(path: Path) -> RunJournal:
     """The run's journal, begun."""
-    journal = Journal.load(path) or Journal(path=path, run="run", statement={"records": 150})
+    journal = RunJournal.load(path) or RunJournal(path=path, run="run", statement={"records": 150})
     journal.begin()
     return journal
 
@@ -108,22 +114,28 @@ def test_the_longest_journal_that_all_signed_counts(tmp_path: Path) -> None:
     assert journal_of(tmp_path / "a").entries == other.entries
 
 
-def forgeries(journal: Journal) -> dict[str, list[Entry]]:
+def forgeries(journal: RunJournal) -> dict[str, list[SignedResult]]:
     """Longer journals that one party alone can make of what it has."""
     first = journal.entries[0]
     mine, theirs = SIGNERS[0], first.signatures[1]
     text = journal.next_text("y", (9,))
-    own = Entry(what="y", values=(9,), signatures=(mine.sign(text), theirs))
-    twice = Entry(what="y", values=(9,), signatures=(mine.sign(text), mine.sign(text)))
+    own = SignedResult(what="y", values=(9,), signatures=(mine.sign(text), theirs))
+    twice = SignedResult(what="y", values=(9,), signatures=(mine.sign(text), mine.sign(text)))
     other = journal_of(journal.path.with_name("other"))
     other.run = "another run"
     other.append(signed(other, "x", 1))
     return {
         "unsigned": [first, result("y", 9)],
-        "signed by one": [first, Entry(what="y", values=(9,), signatures=(mine.sign(text),))],
+        "signed by one": [
+            first,
+            SignedResult(what="y", values=(9,), signatures=(mine.sign(text),)),
+        ],
         "with the signature of another result": [first, own],
         "signed twice by one": [first, twice],
-        "changed": [Entry(what="x", values=(2,), signatures=first.signatures), result("y", 9)],
+        "changed": [
+            SignedResult(what="x", values=(2,), signatures=first.signatures),
+            result("y", 9),
+        ],
         "moved": [first, first],
         "of another run": [*other.entries, signed(other, "y", 9)],
     }
@@ -145,7 +157,7 @@ def test_a_party_that_edits_its_journal_forges_nothing(tmp_path: Path, kind: str
     assert len(forged) > len(true)
     journal.adopt([forged], KEYS)
     assert journal.entries == true
-    edited = Journal(path=tmp_path / "b", run="run", statement={"records": 150}, entries=forged)
+    edited = RunJournal(path=tmp_path / "b", run="run", statement={"records": 150}, entries=forged)
     assert edited.checked(KEYS).entries == [one for one in forged[:1] if one == true[0]]
 
 
@@ -222,11 +234,11 @@ def test_a_line_that_was_cut_off_is_not_a_result(tmp_path: Path) -> None:
 def test_looking_at_a_journal_leaves_it_as_it_is(tmp_path: Path) -> None:
     """Somebody may be writing it; there may be none; a finished one lies beside."""
     path = tmp_path / "a.jsonl"
-    assert Journal.load(path) is None
+    assert RunJournal.load(path) is None
     journal_of(path).append(result("x", 1))
     path.write_text(path.read_text() + '["y", [2')
     before = path.read_text()
-    found = Journal.load(path)
+    found = RunJournal.load(path)
     assert found is not None
     assert (found.run, found.statement, found.entries) == (
         "run",
@@ -258,7 +270,7 @@ def test_what_is_no_journal_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a"
     path.write_text(text)
     with pytest.raises(FormatError, match="cannot be read"):
-        Journal.load(path)
+        RunJournal.load(path)
 
 
 def test_new_results_are_signed_once(tmp_path: Path) -> None:
