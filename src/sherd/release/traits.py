@@ -38,6 +38,7 @@ class Traits:
     - ``alternative``: what a plan of this method adds when the audit sets it beside another on
       the risk-utility map; None where it is not set beside others.
     - ``following``: the parameters that only a release which follows another has.
+    - ``query``: ``(tables, manifest, sql, *, own) -> Answer``, what answers SQL over a release.
     - ``needs``: the extras to install before the method can run, as in ``sherd[slicing]``.
     """
 
@@ -51,6 +52,7 @@ class Traits:
     drawing: str | None = None
     alternative: Mapping[str, Any] | None = None
     following: tuple[str, ...] = ()
+    query: str | None = None
     needs: tuple[str, ...] = ()
 
     def of_records(self, plan: Mapping[str, Any]) -> bool:

@@ -19,6 +19,7 @@ from sherd.cli import options
 from sherd.errors import PlanError
 from sherd.release.bundle import digest, read_manifest
 from sherd.release.method import DIRECTORY, find
+from sherd.release.traits import Traits
 
 SCHEMA = """
 population: people
@@ -269,7 +270,9 @@ def test_a_method_that_does_not_describe_itself_is_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By its summary."""
-    bare = SimpleNamespace(name="bare", title="Bare", summary="Does little.", parameters=())
+    bare = SimpleNamespace(
+        name="bare", title="Bare", summary="Does little.", parameters=(), traits=Traits(family="x")
+    )
     monkeypatch.setitem(sys.modules, "bare", SimpleNamespace(METHOD=bare))
     monkeypatch.setitem(DIRECTORY, "bare", "bare:METHOD")
     assert cli.run(["methods", "bare"]) == 0

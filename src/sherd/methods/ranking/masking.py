@@ -49,6 +49,7 @@ _SHARED = (
         kind=float,
         above=0,
         required=True,
+        short="-e",
         help="the privacy budget of the whole release, shared out over its attributes",
     ),
     Parameter(
@@ -56,6 +57,7 @@ _SHARED = (
         kind=dict,
         help="how epsilon is shared out: a number for each attribute, 1 where none is given",
         metavar="ATTRIBUTE=NUMBER",
+        option="--weight",
     ),
     Parameter(
         name="min_scale",
@@ -122,6 +124,7 @@ class Masking:
                     kind=int,
                     least=self.least_k,
                     required=True,
+                    short="-k",
                     help="the least number of records in a cluster",
                 ),
                 Parameter(
