@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sherd import datasets as datasets
     from sherd import methods as methods
-    from sherd.auditing.run import audit as audit
-    from sherd.auditing.verdict.comparison import compare as compare
     from sherd.budget.amount import Amount as Amount
     from sherd.budget.ledger import Ledger as Ledger
     from sherd.datasets.sources import read as read
@@ -29,7 +27,10 @@ if TYPE_CHECKING:
     from sherd.release.protect import protect as protect
     from sherd.release.protect import protect_to as protect_to
     from sherd.release.tune import tune as tune
+    from sherd.report.reporting import audit as audit
+    from sherd.report.reporting import compare as compare
     from sherd.tables.schema import Schema as Schema
+    from sherd.verifying.verification import verify as verify
 
 __version__ = "0.1.0"
 
@@ -43,14 +44,15 @@ _PUBLIC = {
     "Schema": "sherd.tables.schema",
     "Settings": "sherd.release.protect",
     "SherdError": "sherd.errors",
-    "audit": "sherd.auditing.run",
-    "compare": "sherd.auditing.verdict.comparison",
+    "audit": "sherd.report.reporting",
+    "compare": "sherd.report.reporting",
     "fragment": "sherd.methods.fragmenting.fragment_table",
     "protect": "sherd.release.protect",
     "protect_to": "sherd.release.protect",
     "query": "sherd.release.bundle",
     "read": "sherd.datasets.sources",
     "tune": "sherd.release.tune",
+    "verify": "sherd.verifying.verification",
 }
 
 # Packages that are attributes too.
@@ -74,6 +76,7 @@ __all__ = [
     "query",
     "read",
     "tune",
+    "verify",
 ]
 
 

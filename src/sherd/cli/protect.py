@@ -5,6 +5,7 @@ The last two are the first with the method chosen.
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sherd.budget.ledger import Ledger
+    from sherd.engines import Choice
     from sherd.release.bundle import Release
     from sherd.release.method import PrivateRecord
     from sherd.release.plan import Plan
@@ -51,6 +53,14 @@ _OWNER = (
     ),
     click.option("--keep-order", is_flag=True, help="Keep the rows' order: not for publication."),
     click.option("--threads", type=click.IntRange(min=1), help="Use this many cores."),
+    click.option(
+        "--engine",
+        metavar="auto|memory|columns|duckdb",
+        default="auto",
+        show_default=True,
+        help="Where the work runs; auto chooses by the table's size.",
+    ),
+    click.option("--memory", metavar="SIZE", help="Use at most this much memory, such as 2.5GB."),
 )
 _FOLLOWING = (
     click.option("--key", metavar="ATTRIBUTE", help="Name tuples over time by it, for --record."),
@@ -166,10 +176,15 @@ def _make(given: dict[str, Any]) -> None:
         [folder for folder in (output, given["after"]) if folder is not None], force=given["force"]
     )
     ledger = _ledger(given["ledger_file"]) if plan.parameters.get("epsilon") is not None else None
-    with progress(given["method"] or "protect") as bar, private.writing() as write:
+    engine = _engine(given, plan).make(output.resolve().parent)
+    with (
+        progress(given["method"] or "protect") as bar,
+        private.writing() as write,
+        contextlib.closing(engine),
+    ):
         release = sherd.protect_to(
             output,
-            open_source(given["table"], schema, given["query"]),
+            open_source(given["table"], schema, given["query"], blocks=engine.name != "memory"),
             schema,
             plan,
             ledger=ledger,
@@ -181,6 +196,7 @@ def _make(given: dict[str, Any]) -> None:
                 progress=bar,
                 key=given["key"] if past is None else past.key,
                 past=past,
+                engine=engine,
             ),
             format=given["form"],
             force=given["force"],
@@ -261,6 +277,22 @@ def _explain(plan: Plan, schema: Schema, as_json: bool) -> None:
     spec = plan.spec
     more = spec.explain(plan, schema) if isinstance(spec, Explaining) else {}
     emit_json({"plan": plan.as_data(), **more, "guarantee": plan.guarantee(schema).as_data()})
+
+
+def _engine(given: dict[str, Any], plan: Plan) -> Choice:
+    """The engine to run on; what was chosen is told where it is not the plain one."""
+    from sherd.engines import choose, parse_size
+    from sherd.tables.blocks import extent
+
+    memory = None if given["memory"] is None else parse_size(given["memory"])
+    name = given["engine"]
+    if name == "auto" and plan.spec.traits.engines == ("memory",):
+        name = "memory"
+    size = extent(given["table"])
+    choice = choose(name, memory=memory, rows=size.rows, column_bytes=size.column_bytes)
+    if choice.name != "memory" or given["engine"] != "auto":
+        click.echo(f"note: running on the engine {choice.name}: {choice.why}", err=True)
+    return choice
 
 
 def _ledger(path: str | None) -> Ledger | None:

@@ -38,7 +38,8 @@ def query(
     """Answer SQL over the view `release` of the RELEASE folder.
 
     A query that needs one fragment is exact over the released tuples. One that needs several
-    gets expected values, each with a standard error; MIN and MAX become bounds.
+    gets expected values, each with a standard error and with the least and greatest value that the
+    release allows.
 
     \b
     sherd query out/ "SELECT Race, AVG(Salary) FROM release GROUP BY Race"
@@ -64,21 +65,33 @@ def query(
     if output is not None:
         click.echo(f"wrote {answer.table.num_rows} rows to {output}")
     else:
-        _print(answer.table)
+        _print(answer)
     click.echo(answer.words(), err=True)
 
 
-def _print(table: Any) -> None:
+def _print(answer: Any) -> None:
+    """Print the answer: an estimate with its error, and the bounds it lies between."""
     from rich.console import Console
     from rich.table import Table
 
-    shown = Table(*table.column_names)
-    for row in table.to_pylist():
-        shown.add_row(*[_text(value) for value in row.values()])
+    beside = {*answer.errors, *answer.bounds}
+    names = [name for name in answer.table.column_names if name not in beside]
+    shown = Table(*names)
+    for row in answer.table.to_pylist():
+        shown.add_row(*[_text(row, name, beside) for name in names])
     Console().print(shown)
 
 
-def _text(value: Any) -> str:
+def _text(row: dict[str, Any], name: str, beside: set[str]) -> str:
+    text = _short(row[name])
+    if f"{name}_error" in beside:
+        text += f" ± {_short(row[f'{name}_error'])}"
+    if f"{name}_least" in beside:
+        text += f" ({_short(row[f'{name}_least'])} … {_short(row[f'{name}_most'])})"
+    return text
+
+
+def _short(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)

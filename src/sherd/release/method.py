@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from sherd.engines import Engine, InMemory
 from sherd.errors import MissingPartError, PlanError, did_you_mean
 from sherd.release.parameter import Parameter
 from sherd.release.traits import Traits, loaded
@@ -117,11 +118,12 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a method is given besides its table: randomness, threads and who watches."""
+    """What a method is given besides its table: randomness, threads, engine and who watches."""
 
     randomness: Randomness
     threads: int = 1
     shuffle: bool = True
+    engine: Engine = field(default_factory=InMemory)
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None
 
 

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sherd.engines import Engine, InMemory
 from sherd.errors import PlanError, UsageError
 from sherd.release.bundle import ORDER_KEPT, Release, Staged, check_format, check_target
 from sherd.release.method import FollowsReleases, PrivateRecord, Run
@@ -53,7 +54,8 @@ class Settings:
     ``seed`` makes a release reproducible and takes its guarantee away; ``keep_order`` keeps
     the rows in the order they came and makes it unfit for publication. ``key`` is the
     attribute that names tuples over time: with it, the release has a private ``record``, and
-    ``past`` is the record of the release that this one follows.
+    ``past`` is the record of the release that this one follows. ``engine`` is where the heavy
+    work runs (see ``sherd.engines``); the release is the same on each.
     """
 
     seed: int | None = None
@@ -62,6 +64,7 @@ class Settings:
     progress: Progress | None = None
     key: str | None = None
     past: PrivateRecord | None = field(default=None, repr=False)
+    engine: Engine = field(default_factory=InMemory)
 
     def run(self) -> Run:
         """What the method is given."""
@@ -73,6 +76,7 @@ class Settings:
             randomness=source,
             threads=self.threads or cores(),
             shuffle=not self.keep_order,
+            engine=self.engine,
             **extra,
         )
 
@@ -115,7 +119,7 @@ def protect(
 
 def protect_to(
     folder: str | Path,
-    read: Callable[[], pa.Table],
+    read: Callable[[], pa.Table | Iterator[pa.Table]],
     schema: Schema,
     plan: Plan,
     *,
@@ -128,13 +132,18 @@ def protect_to(
     before_publishing: Callable[[Release], None] = lambda _release: None,
     occasion: Occasion | None = None,
 ) -> Release:
-    """Protect what ``read`` returns and write the bundle, whole or not at all."""
+    """Protect what ``read`` returns and write the bundle, whole or not at all.
+
+    ``read`` gives a table, or its blocks one after the other where an engine takes them.
+    """
     settings = settings or Settings()
+    _check_engine(plan, settings)
     check_format(format, spreadsheet_safe=spreadsheet_safe)
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
     with _reserved(ledger, plan, schema, population, occasion) as reservation:
-        release = _make(read(), schema, plan, promised, settings, reservation)
+        table = settings.engine.take_in(read)
+        release = _make(table, schema, plan, promised, settings, reservation)
         staged = release.stage(
             folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
         )
@@ -152,6 +161,15 @@ def protect_to(
                 error.add_note(PAID)
             raise
     return release
+
+
+def _check_engine(plan: Plan, settings: Settings) -> None:
+    if settings.engine.name not in plan.spec.traits.engines:
+        raise PlanError(
+            f"the method '{plan.method}' does not run on the engine '{settings.engine.name}'",
+            must="one of " + ", ".join(plan.spec.traits.engines),
+            do="leave out --engine, or take a sample that fits into memory",
+        )
 
 
 def _publish(

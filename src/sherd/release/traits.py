@@ -38,6 +38,7 @@ class Traits:
     - ``alternative``: what a plan of this method adds when the audit sets it beside another on
       the risk-utility map; None where it is not set beside others.
     - ``following``: the parameters that only a release which follows another has.
+    - ``engines``: the engines the method runs on (see ``sherd.engines``).
     - ``query``: ``(tables, manifest, sql, *, own) -> Answer``, what answers SQL over a release.
     - ``needs``: the extras to install before the method can run, as in ``sherd[slicing]``.
     """
@@ -52,6 +53,7 @@ class Traits:
     drawing: str | None = None
     alternative: Mapping[str, Any] | None = None
     following: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ("memory",)
     query: str | None = None
     needs: tuple[str, ...] = ()
 

@@ -29,6 +29,7 @@ from sherd.tables.schema import Role, Type
 from sherd.tables.textfile import Checked, damaged, not_utf8, open_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from sherd.tables.schema import Schema
@@ -106,6 +107,46 @@ def _delimiter(path: Path, first: str) -> str:
 
 def read_csv(path: Path, schema: Schema | None, progress: Progress | None) -> pa.Table:
     """The table in a CSV file, compressed or not."""
+    if schema is not None:
+        batches = list(csv_batches(path, schema, progress))
+        return _one_dictionary(batches, batches[0].schema)
+    seen = _checked_layout(path, None)
+    with _explained(path, seen, None) as (stream, convert, _):
+        table = _inferred(stream, seen, convert)
+    _check_end(path, table, stream.tail)
+    return table
+
+
+def csv_batches(
+    path: Path, schema: Schema, progress: Progress | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a CSV file block by block, each column in its schema's type."""
+    seen = _checked_layout(path, schema)
+    total = path.stat().st_size
+    last = None
+    with (
+        _explained(path, seen, schema) as (stream, convert, raw),
+        pacsv.open_csv(
+            pa.PythonFile(stream, "r"),
+            read_options=pacsv.ReadOptions(block_size=_BLOCK),
+            parse_options=parsing(seen),
+            convert_options=convert,
+        ) as reader,
+    ):
+        for batch in reader:
+            last = batch
+            _tell(progress, raw, total)
+            yield batch
+        if last is None:
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([], kind) for kind in reader.schema.types], schema=reader.schema
+            )
+    if last is not None:
+        _check_end(path, last, stream.tail)
+
+
+def _checked_layout(path: Path, schema: Schema | None) -> Layout:
+    """The layout of a file whose header can be used."""
     seen = layout(path)
     speak = not seen.doubtful
     if schema is not None:
@@ -120,34 +161,40 @@ def read_csv(path: Path, schema: Schema | None, progress: Progress | None) -> pa
             got=f"{path}, whose first row holds numbers only",
             do="add a header row",
         )
+    return seen
+
+
+@contextlib.contextmanager
+def _explained(
+    path: Path, seen: Layout, schema: Schema | None
+) -> Iterator[tuple[Checked, pacsv.ConvertOptions, IO[bytes]]]:
+    """Open a file for Arrow's reader, and say in our words what the reader finds wrong."""
     from sherd.tables.csvfault import explain
 
     convert = options(seen, schema)
     stream, raw = open_text(path)
-    total = path.stat().st_size
     try:
         with stream:
-            if schema is None:
-                table = _inferred(stream, seen, convert)
-            else:
-                table = _streamed(stream, seen, convert, lambda: _tell(progress, raw, total))
+            yield stream, convert, raw
     except FormatError:
         raise
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError):
         raise explain(path, seen, convert, schema) from None
     except OSError:
         raise damaged(path) from None
-    if _open_quote(table, stream.tail):
+
+
+def _check_end(path: Path, rows: pa.Table | pa.RecordBatch, tail: bytes) -> None:
+    if _open_quote(rows, tail):
         raise FormatError(
             "the file ends inside a quoted cell",
             must="rows of cells, with text in double quotes where it holds a delimiter",
             got=str(path),
             do="look for a quote that is never closed",
         )
-    return table
 
 
-def _open_quote(table: pa.Table, tail: bytes) -> bool:
+def _open_quote(table: pa.Table | pa.RecordBatch, tail: bytes) -> bool:
     """Whether the last cell runs into the end of the file, which Arrow lets pass.
 
     Such a cell ends with the file's last line end. One that was closed can only do so
@@ -217,23 +264,6 @@ def _time_type(seen: Layout, place: int) -> pa.DataType:
         return pa.timestamp(unit, "UTC")
     hours, minutes = zone[:3], zone[3:].lstrip(":") or "00"
     return pa.timestamp(unit, f"{hours}:{minutes}")
-
-
-def _streamed(
-    stream: Checked, seen: Layout, convert: pacsv.ConvertOptions, tell: Callable[[], None]
-) -> pa.Table:
-    batches = []
-    with pacsv.open_csv(
-        pa.PythonFile(stream, "r"),
-        read_options=pacsv.ReadOptions(block_size=_BLOCK),
-        parse_options=parsing(seen),
-        convert_options=convert,
-    ) as reader:
-        schema = reader.schema
-        for batch in reader:
-            batches.append(batch)
-            tell()
-    return _one_dictionary(batches, schema)
 
 
 def _one_dictionary(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ from sherd.tables.csvfile import Progress, read_csv
 from sherd.tables.textfile import COMPRESSIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
     from sherd.tables.schema import Schema
@@ -89,20 +92,26 @@ def _kind(path: Path, shown: str) -> str:
     return kind
 
 
-def _typed_file(path: Path, kind: str, shown: str) -> pa.Table:
+def is_parquet(path: Path) -> bool:
+    """Whether a file's name says that it is Parquet."""
+    return path.suffix.lower() in _PARQUET
+
+
+def is_text_file(path: Path) -> bool:
+    """Whether a file's name says that it is CSV, compressed or not."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    return bool(suffixes) and suffixes[-1] in _TEXT
+
+
+@contextlib.contextmanager
+def reading_errors(shown: str, name: str) -> Iterator[None]:
+    """Say in our words what is wrong with a file of Arrow's formats."""
     import pyarrow as pa
 
-    name = "Parquet" if kind in _PARQUET else "Arrow"
     try:
-        with path.open("rb") as file:
-            if kind in _PARQUET:
-                import pyarrow.parquet as pq
-
-                return pq.ParquetFile(file).read()
-            if file.read(6) == b"ARROW1":
-                return pa.ipc.open_file(file).read_all()
-            file.seek(0)
-            return pa.ipc.open_stream(file).read_all()
+        yield
     except FileNotFoundError:
         raise UsageError("the file does not exist", got=shown, do="check the path") from None
     except (pa.ArrowException, OSError) as error:
@@ -117,3 +126,18 @@ def _typed_file(path: Path, kind: str, shown: str) -> pa.Table:
             got=shown,
             do="copy or make it again",
         ) from None
+
+
+def _typed_file(path: Path, kind: str, shown: str) -> pa.Table:
+    import pyarrow as pa
+
+    name = "Parquet" if kind in _PARQUET else "Arrow"
+    with reading_errors(shown, name), path.open("rb") as file:
+        if kind in _PARQUET:
+            import pyarrow.parquet as pq
+
+            return pq.ParquetFile(file).read()
+        if file.read(6) == b"ARROW1":
+            return pa.ipc.open_file(file).read_all()
+        file.seek(0)
+        return pa.ipc.open_stream(file).read_all()

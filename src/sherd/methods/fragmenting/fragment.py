@@ -9,6 +9,7 @@ release. See ``association`` for where the construction departs from the paper.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import InfeasibleError, PlanError, SchemaError
@@ -19,11 +20,17 @@ from sherd.methods.fragmenting.feasibility import (
     check_feasible,
     check_sizes,
     excesses,
+    findings_of,
     group_sizes,
     relevant,
 )
 from sherd.methods.fragmenting.fragment_parameters import PARAMETERS
-from sherd.methods.fragmenting.fragmentation import Fragmentation, check_given, find_minimal
+from sherd.methods.fragmenting.fragmentation import (
+    Fragmentation,
+    Objective,
+    check_given,
+    find_minimal,
+)
 from sherd.methods.fragmenting.next_release import first_release
 from sherd.methods.fragmenting.next_release_plan import (
     OF_NEXT,
@@ -36,7 +43,7 @@ from sherd.methods.fragmenting.next_release_plan import (
     signed,
 )
 from sherd.methods.fragmenting.released_tables import GROUP, first_groups, released_tables
-from sherd.release.method import Described, Finding, Outcome, Parameter
+from sherd.release.method import Described, Outcome, Parameter
 from sherd.release.traits import Traits
 
 if TYPE_CHECKING:
@@ -45,8 +52,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.methods.fragmenting.association import Association
-    from sherd.methods.fragmenting.feasibility import Excess
     from sherd.methods.fragmenting.private_record import Kept
     from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
@@ -289,7 +294,7 @@ def _run(
             projections=plan["projections"],
         ),
         facts={**facts, "suppressed": left_out},
-        findings=_findings(made, forced, table.num_rows),
+        findings=findings_of(made, forced, table.num_rows),
     )
     return outcome, record
 
@@ -318,9 +323,7 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
         given = _lists(plan["fragments"], "fragments", str)
         found = check_given(constraints, given, released)
     else:
-        found = find_minimal(
-            constraints, released, objective=plan["objective"], time_limit=plan["time_limit"]
-        )
+        found = _solved(constraints, released, plan["objective"], plan["time_limit"])
     if len(found.fragments) < 2:
         raise PlanError(
             "the constraints need no fragmentation: one fragment fulfils them",
@@ -335,6 +338,17 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
                 got=repr(list(chosen)),
             )
     return found
+
+
+@lru_cache(maxsize=16)
+def _solved(
+    constraints: Constraints, released: tuple[str, ...], objective: Objective, time_limit: float
+) -> Fragmentation:
+    """The fragmentation of these attributes, solved once for ``check``, ``guarantee`` and ``run``.
+
+    Under a limit of time two searches could end differently; the promise speaks of one of them.
+    """
+    return find_minimal(constraints, released, objective=objective, time_limit=time_limit)
 
 
 def _sizes(plan: Plan, fragments: int) -> tuple[int, ...]:
@@ -358,37 +372,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _findings(made: Association, forced: tuple[Excess, ...], rows: int) -> tuple[Finding, ...]:
-    found = [
-        Finding(
-            name="suppressed",
-            value=made.suppressed,
-            meaning=f"tuples left out of {rows}, since no group could take them",
-        ),
-        Finding(
-            name="first unplaced",
-            value=made.unplaced,
-            meaning="tuples no group would take in the first two passes",
-        ),
-        Finding(
-            name="dissolved",
-            value=made.dissolved,
-            meaning="tuples taken out of groups that stayed too small",
-        ),
-    ]
-    found += [
-        Finding(
-            name="too frequent",
-            value=excess.forced,
-            attribute=", ".join(excess.attributes),
-            meaning=f"tuples that had to be left out: a combination occurs {excess.largest} "
-            f"times, more than 1/{excess.limit} of the tuples",
-        )
-        for excess in forced
-    ]
-    return tuple(found)
 
 
 METHOD = Fragment()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from sherd.engines import Engine
     from sherd.methods.ranking.masking import Masking
     from sherd.randomness import Randomness
     from sherd.tables.axis import Axis
@@ -55,17 +56,20 @@ def scales_of(job: ColumnJob, clusters: Clusters) -> Scales:
 
 
 def mask_column(
-    job: ColumnJob, places: NDArray[np.uint32], words: NDArray[np.uint64] | None = None
+    job: ColumnJob,
+    places: NDArray[np.uint32],
+    engine: Engine,
+    words: NDArray[np.uint64] | None = None,
 ) -> tuple[pa.Array, list[Finding]]:
     """The masked column with each row at its place, and what the owner should know of it.
 
     ``words`` is memory to sort in, a word a row, free again afterwards.
     """
     if not job.masking.least_k:
-        return _each_value(job, places)
-    ranking = rank(job.column, job.axis, job.k, places, job.missing_values, words)
+        return _each_value(job, places, engine)
+    ranking = rank(job.column, job.axis, job.k, places, job.missing_values, words, engine.sort)
     kind = job.column.type
-    out = np.zeros(len(places), storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)
+    out = engine.array(len(places), storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)
     found: list[Finding] = []
     if ranking.clusters:
         clusters = reduce(ranking, job.masking.depth)
@@ -80,10 +84,12 @@ def mask_column(
     return wrap(job.axis, out, missing, kind), found
 
 
-def _each_value(job: ColumnJob, places: NDArray[np.uint32]) -> tuple[pa.Array, list[Finding]]:
+def _each_value(
+    job: ColumnJob, places: NDArray[np.uint32], engine: Engine
+) -> tuple[pa.Array, list[Finding]]:
     """Every value is a cluster of its own: no ranking, noise block by block."""
     kind = job.column.type
-    out = np.zeros(len(places), storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)
+    out = engine.array(len(places), storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)
     gone: NDArray[np.bool_] | None = None
     for start, positions, missing in encode(job.column, job.axis, job.missing_values):
         values = Clusters(

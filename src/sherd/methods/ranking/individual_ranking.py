@@ -23,7 +23,7 @@ from sherd.errors import InternalError, TableError
 from sherd.tables.coding import BLOCK, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -81,10 +81,12 @@ def rank(
     places: NDArray[np.uint32],
     missing_values: Sequence[str] = (),
     words: NDArray[np.uint64] | None = None,
+    sort: Callable[[NDArray[np.uint64]], None] = np.ndarray.sort,
 ) -> Ranking:
     """Sort a column's present cells; ``places`` says where each row stands in the release.
 
-    ``words`` is memory to work in, a word a row, that the ranking then holds on to.
+    ``words`` is memory to work in, a word a row, that the ranking then holds on to; ``sort``
+    puts words into ascending order in place.
     """
     rows = len(column)
     bits = max(1, (rows - 1).bit_length())
@@ -123,7 +125,7 @@ def rank(
             do="choose a smaller k",
         )
     words = words[:filled]
-    words.sort()
+    sort(words)
     absent = np.concatenate(gaps) if gaps else np.empty(0, np.uint32)
     return Ranking(words=words, bits=bits, k=k, missing=absent)
 

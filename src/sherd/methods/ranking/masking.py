@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from sherd.engines import ENGINES
 from sherd.errors import PlanError, SchemaError
 from sherd.methods.ranking.allocation import cluster_sizes, epsilons
 from sherd.methods.ranking.column_masking import ColumnJob, mask_column
@@ -147,6 +148,7 @@ class Masking:
             facts="sherd.verifying.stated_facts:masked",
             drawing="sherd.auditing.case.centroid_drawing:centroids",
             alternative={} if self.default_promise else {"guarantee": "paper"},
+            engines=ENGINES,
         )
 
     def describe(self) -> list[Described]:
@@ -208,21 +210,23 @@ class Masking:
         rows = table.num_rows
         # Half the memory of 64-bit row numbers, which no table that fits a machine needs.
         if run.shuffle:
-            places = run.randomness.shuffle(rows, run.threads)
+            places = run.engine.places(run.randomness, rows, run.threads)
         else:
             places = np.arange(rows, dtype=np.uint32)
-        masked: dict[str, pa.Array] = {}
+        masked: dict[str, pa.ChunkedArray] = {}
         findings: list[Finding] = []
         # One piece of memory a worker for all its columns, so that the system need not give
         # out fresh pages for every sort.
         own = threading.local()
 
-        def work(job: ColumnJob) -> tuple[pa.Array, list[Finding]]:
+        def work(job: ColumnJob) -> tuple[pa.ChunkedArray, list[Finding]]:
             if self.least_k and not hasattr(own, "words"):
-                own.words = np.empty(rows, np.uint64)
-            return mask_column(job, places, getattr(own, "words", None))
+                own.words = run.engine.array(rows, np.uint64)
+            column, found = mask_column(job, places, run.engine, getattr(own, "words", None))
+            return run.engine.keep(column), found
 
-        with ThreadPoolExecutor(max_workers=max(1, run.threads)) as pool:
+        workers = min(run.threads, run.engine.columns_at_once or run.threads)
+        with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
             results = pool.map(work, jobs)
             for done, (job, (column, found)) in enumerate(zip(jobs, results, strict=True), 1):
                 masked[job.axis.name] = column
@@ -230,7 +234,9 @@ class Masking:
                 run.progress("masking", done, len(jobs))
         order_of = cache(lambda: inverse(places))
         columns = [
-            masked[name] if name in masked else table.column(name).take(arrow_array(order_of()))
+            masked[name]
+            if name in masked
+            else run.engine.keep(table.column(name).take(arrow_array(order_of())))
             for name in table.column_names
         ]
         data = pa.table(columns, names=table.column_names)
@@ -305,7 +311,7 @@ def _check_strict(plan: Plan, schema: Schema) -> None:
 
 
 def _in_all(
-    findings: list[Finding], jobs: list[ColumnJob], masked: dict[str, pa.Array]
+    findings: list[Finding], jobs: list[ColumnJob], masked: dict[str, pa.ChunkedArray]
 ) -> list[Finding]:
     """The two numbers an owner must see first, over all attributes."""
     share = {job.axis.name: float(job.epsilon) for job in jobs}

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sherd.engines import InMemory
 from sherd.methods.ranking.column_masking import ColumnJob, mask_column, scales_of
 from sherd.methods.ranking.individual_ranking import rank, reduce
 from sherd.methods.ranking.masking import Masking
@@ -48,7 +49,7 @@ def _places(n: int) -> Any:
 
 
 def _masked(job: ColumnJob) -> tuple[list[Any], dict[str, Finding]]:
-    column, found = mask_column(job, _places(len(job.column)))
+    column, found = mask_column(job, _places(len(job.column)), InMemory())
     return column.to_pylist(), {finding.name: finding for finding in found}
 
 
@@ -121,5 +122,5 @@ def test_rows_are_put_at_their_places(method: str) -> None:
     values = [10, 10, 10, 20, 20, 20]
     job = _job(method, values, epsilon=Fraction(10**6))
     order = np.array([5, 0, 4, 1, 3, 2])
-    column, _ = mask_column(job, np.argsort(order).astype(np.uint32))
+    column, _ = mask_column(job, np.argsort(order).astype(np.uint32), InMemory())
     assert column.to_pylist() == [values[row] for row in order]
