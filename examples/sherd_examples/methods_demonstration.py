@@ -75,7 +75,7 @@ def _measured(table: pa.Table, schema: Schema, release: Release) -> dict[str, An
     from sherd.release.information_loss import mean_sse
     from sherd.tables.coding import arrow_array
 
-    spent = [f.value for f in release.findings if f.name == "epsilon with clusters made anew"]
+    spent = [f.value for f in release.findings if f.name == "epsilon with clusters recomputed"]
     if release.order is None:
         return {"mean_sse": None, "unchanged": None, "spent": spent[0] if spent else None}
     before = table.take(arrow_array(release.order)).unify_dictionaries()

@@ -49,7 +49,8 @@ def test_it_is_still_read(kind: str) -> None:
     """Plan, schema and tables come back, and the audit can draw records where it could."""
     release = sherd.Release.load(RECORDED / kind)
     plan = release.manifest["plan"]
-    assert sherd.Plan.from_data(plan).as_data() == plan
+    again = sherd.Plan.from_data(plan).as_data()
+    assert plan.items() <= again.items(), "new parameters have defaults that change nothing"
     assert sherd.Schema.from_data(release.manifest["schema"]).attributes
     assert all(table.num_rows for table in release.tables.values())
     if "data" in release.tables and plan["method"] not in ("diffgen", "arbdistdp"):

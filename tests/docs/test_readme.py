@@ -78,7 +78,7 @@ def test_the_numbers_of_the_wine_table_are_true(readme: str) -> None:
     plan = sherd.Plan(method="idp-cbls", epsilon=1.0, k=5, guarantee="paper")
     release = sherd.protect(sherd.datasets.load("wine"), sherd.datasets.schema("wine"), plan)
     found = {f.name: float(f.value) for f in release.findings if f.attribute is None}
-    spent = found["epsilon with clusters made anew"]
+    spent = found["epsilon with clusters recomputed"]
     share = found["share without noise"]
     assert (
         "`idp-cbls` at k = 5 and a stated ε of 1 really spends "

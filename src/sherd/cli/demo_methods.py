@@ -40,7 +40,7 @@ def _print(count: int, epsilon: float, rows: list[dict[str, Any]]) -> None:
     click.echo(
         "\nloss: mean SSE in units of each attribute's spread (0: the original; about 1.5: noise)."
         "\nunchanged: cells released exactly as they were."
-        "\nreally spent: epsilon of the centroids when clusters are made anew, computed exactly"
+        "\nreally spent: epsilon of the centroids when clusters are recomputed, computed exactly"
         "\n  from this table; above the epsilon asked for, the promise holds only for clusters"
         "\n  taken as public."
         "\nThe least loss comes with the least protection: a release near the original in most"

@@ -53,8 +53,8 @@ def test_protect_prints_what_it_promises(capsys: pytest.CaptureFixture[str]) -> 
     assert out.startswith("released 30 rows to out\n")
     assert "Promise: ε-individual differential privacy with ε = 1" in out
     assert "Budget: 1 spent of 'people' so far, no limit is set." in out
-    assert "epsilon with clusters made anew" in err
-    assert "epsilon with clusters made anew" not in out
+    assert "epsilon with clusters recomputed" in err
+    assert "epsilon with clusters recomputed" not in out
 
 
 def test_a_parameter_given_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

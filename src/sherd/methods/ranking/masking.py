@@ -322,7 +322,7 @@ def _in_all(
         spent = sum(float(f.value) * share[str(f.attribute)] for f in losses)
         found.append(
             Finding(
-                name="epsilon with clusters made anew",
+                name="epsilon with clusters recomputed",
                 value=spent,
                 meaning="what the ordered centroids really cost when one record changes and the "
                 "clusters are made again, under the noise of this table",
