@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("sherd.cli.audit:audit", "What a release is worth, and what it gives away."),
     "compare": ("sherd.cli.compare:compare", "Several releases of one table on one map."),
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),
+    "studio": ("sherd.cli.studio:studio", "The same in a browser, on this machine."),
     "aggregator": ("sherd.cli.aggregator:aggregator", "Run joint releases of several owners."),
     "owner": ("sherd.cli.owner:owner", "Take part in joint releases of several owners."),
     "party": ("sherd.cli.party:party", "Take part in a joint release without an aggregator."),
