@@ -50,6 +50,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         kind=float,
         above=0,
         required=True,
+        short="-e",
         help="the privacy budget of the whole release: half for choices, half for counts",
     ),
     Parameter(
