@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.budget.entries import Reservation
+    from sherd.budget.entries import Entry, Reservation
     from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
     from sherd.randomness import Randomness
@@ -122,7 +122,7 @@ def protect(
 
     settings = settings or Settings()
     promised = _promise(plan, schema, settings)
-    with _reserved(ledger, plan, schema, population) as reservation:
+    with reserved(ledger, plan, schema, population) as reservation:
         release = _make(to_arrow(table), schema, plan, promised, settings, reservation)
         if ledger is not None and reservation is not None:
             ledger.charge(reservation, artefact_sha256=_fingerprint(release.tables))
@@ -154,7 +154,7 @@ def protect_to(
     check_format(format, spreadsheet_safe=spreadsheet_safe)
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
-    with _reserved(ledger, plan, schema, population, occasion) as reservation:
+    with reserved(ledger, plan, schema, population, occasion) as reservation:
         table = settings.engine.take_in(read)
         release = _make(table, schema, plan, promised, settings, reservation)
         if occasion is not None and occasion.time is not None:
@@ -229,14 +229,17 @@ def population_of(schema: Schema, population: str | None) -> str:
 
 
 @contextlib.contextmanager
-def _reserved(
+def reserved(
     ledger: Ledger | None,
     plan: Plan,
     schema: Schema,
     population: str | None,
     occasion: Occasion | None = None,
 ) -> Iterator[Reservation | None]:
-    """Hold the plan's epsilon while the run lasts; nothing for a plan without one."""
+    """Hold the plan's epsilon while the run lasts; nothing for a plan without one.
+
+    An occasion that is charged before its artefact exists, as a joint run is, uses it, too.
+    """
     if ledger is None or plan.parameters.get("epsilon") is None:
         yield None
         return
@@ -309,9 +312,12 @@ def manifest_of(
     plan: Plan,
     guarantee: Guarantee,
     settings: Settings,
-    reservation: Reservation | None,
+    reservation: Reservation | Entry | None,
 ) -> dict[str, Any]:
-    """What a release says of itself; nothing computed from raw data."""
+    """What a release says of itself; nothing computed from raw data.
+
+    ``reservation`` is what is held for it or, where that came first, what was charged.
+    """
     import numpy as np
     import pyarrow as pa
 
