@@ -352,7 +352,7 @@ def test_centroids_never_cost_more_than_epsilon(method: str) -> None:
         if finding.name == "share without noise":
             assert finding.value == 0
     total = release.findings[0]
-    assert total.name == "epsilon with clusters made anew"
+    assert total.name == "epsilon with clusters recomputed"
     assert float(total.value) <= 1 + 1e-9
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -17,8 +16,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
-from sherd.tables.files import sync_folder
+from sherd.errors import (
+    FormatError,
+    OutputExistsError,
+    SherdError,
+    StorageError,
+    UsageError,
+    VerificationError,
+)
+from sherd.release.method import traits_of
+from sherd.release.traits import loaded
+from sherd.tables.files import sync_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,21 +88,25 @@ class Release:
         data = self.tables["data"]
         return data if self.original is None else like(self.original, data)
 
+    @property
+    def rows(self) -> int:
+        """How many rows were released, each record counted once."""
+        for name in ("records", "data"):
+            if name in self.tables:
+                return int(self.tables[name].num_rows)
+        return max(int(table.num_rows) for table in self.tables.values())
+
     def query(self, sql: str, **own: Any) -> Any:
         """The answer to SQL over a release made of fragments, as a dataframe.
 
         One view is called ``release``; keyword arguments are your own tables to join. The
-        dataframe is of the same kind as the table that came in, or pandas; ``answer`` of
-        ``sherd.methods.fragmenting.query`` says besides what it is worth.
+        dataframe is of the same kind as the table that came in, or pandas. ``sherd.query`` says
+        besides what the answer is worth.
         """
-        import importlib
-
         from sherd.tables.frames import like
 
-        # found by name: queries lie above releases
-        answer = importlib.import_module("sherd.methods.fragmenting.query").answer
-        found = answer(self.tables, self.manifest, sql, own=own).table
-        return found.to_pandas() if self.original is None else like(self.original, found)
+        table = query(self, sql, own=own).table
+        return table.to_pandas() if self.original is None else like(self.original, table)
 
     def save(
         self,
@@ -154,7 +166,7 @@ class Release:
             _write(hidden / MANIFEST, {**self.manifest, "files": files})
             hidden.chmod(0o755)
             for path in hidden.iterdir():
-                _sync(path)
+                sync_file(path)
             sync_folder(hidden)
             return Staged(
                 path=hidden, final=folder, artefact=digest(hidden / MANIFEST), force=force
@@ -226,6 +238,35 @@ class Staged:
     def discard(self) -> None:
         """Remove what was staged."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def query(release: Release | str | Path, sql: str, *, own: Mapping[str, Any] | None = None) -> Any:
+    """Answer SQL over a release made of fragments; the answer says what it is worth.
+
+    ``release`` is what ``protect`` gave, or the folder of a bundle, whose files must be as they
+    were released. One view is called ``release``; ``own`` are tables of yours to join, by name.
+    """
+    if not isinstance(release, Release):
+        release = _unchanged(Path(release))
+    traits = traits_of(release.manifest)
+    if traits is None or traits.query is None:
+        raise UsageError(
+            "this release is not made of fragments", do="open its data file with any SQL tool"
+        )
+    return loaded(traits.query)(release.tables, release.manifest, sql, own=own)
+
+
+def _unchanged(folder: Path) -> Release:
+    """A bundle; refused where a file is not as it was released: answers would be called exact."""
+    release = Release.load(folder)
+    for name, facts in release.manifest["files"].items():
+        if digest(folder / name) != facts["sha256"]:
+            raise VerificationError(
+                f"the file '{name}' is not as it was released",
+                got=str(folder),
+                do="get the release again; `sherd verify` says more",
+            )
+    return release
 
 
 def check_format(format: str, *, spreadsheet_safe: bool) -> None:  # noqa: A002 - as above
@@ -332,12 +373,6 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
     with path.open("w", encoding="utf-8") as file:
         json.dump(data, file, indent=2, ensure_ascii=False)
         file.write("\n")
-
-
-def _sync(path: Path) -> None:
-    """Force a file to disk."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 _FRICTIONLESS = (

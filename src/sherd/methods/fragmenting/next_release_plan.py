@@ -43,7 +43,7 @@ OF_NEXT = ("after", "withdraw", "most_withdrawn")
 
 def follow(
     old: str | Path,
-    record: Kept,
+    record: PrivateRecord,
     schema: Schema,
     chosen: Mapping[str, Any] | None = None,
 ) -> Plan:
