@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
 from sherd.release.data_package import DOCUMENT, data_package
-from sherd.tables.files import sync_folder
+from sherd.tables.files import sync_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -151,7 +150,7 @@ class Release:
             _write(hidden / MANIFEST, {**self.manifest, "files": files})
             hidden.chmod(0o755)
             for path in hidden.iterdir():
-                _sync(path)
+                sync_file(path)
             sync_folder(hidden)
             return Staged(
                 path=hidden, final=folder, artefact=digest(hidden / MANIFEST), force=force
@@ -329,9 +328,3 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
     with path.open("w", encoding="utf-8") as file:
         json.dump(data, file, indent=2, ensure_ascii=False)
         file.write("\n")
-
-
-def _sync(path: Path) -> None:
-    """Force a file to disk."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
