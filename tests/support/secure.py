@@ -221,7 +221,7 @@ def main() -> None:
     ]
     link = connect(peers, rank, folder / f"p{rank}.key", timeout=240)
     meter, words = Meter(folder / f"spu{rank}.log"), Words()
-    engine = SpuEngine(link, words, meter=meter)  # type: ignore[arg-type]
+    engine = SpuEngine(link, words, meter=meter)
     for line in sys.stdin:
         answers.write(json.dumps(_answer(json.loads(line), engine, words, meter)) + "\n")
         answers.flush()

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sherd.randomness import Randomness
     from sherd.secure.engine.cost_meter import Meter
     from sherd.secure.engine.share_holders import Wire
+    from sherd.secure.engine.sharing import Words
 
     Numbers = NDArray[np.int64]
 
@@ -66,7 +66,7 @@ class SpuEngine:
     def __init__(
         self,
         link: Any,
-        randomness: Randomness,
+        randomness: Words,
         *,
         owners: int | None = None,
         wire: Wire | None = None,

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _KEYS = {"name", "parties", "key", "table", "schema", "plan", "id", "journal", "output",
          "population", "most_epsilon", "timeout", "compute", "compute_address", "engine", "linkage",
-         "linkage_key"}  # fmt: skip
+         "linkage_key", "longest_wait"}  # fmt: skip
 _NEEDED = ("name", "parties", "key", "table", "schema", "plan", "id", "output")
 
 
-class Linkage(StrEnum):
+class RecordLinkage(StrEnum):
     """How the parties find out which of their rows belong to one record.
 
     ``oprf``: by pseudonyms that take all parties' keys; those whom all have are the records.
@@ -56,7 +56,8 @@ class PartySettings:
     population: str | None = None
     most_epsilon: float | None = None
     timeout: float = 60.0
-    linkage: Linkage = Linkage.OPRF
+    longest_wait: float = 3600.0
+    linkage: RecordLinkage = RecordLinkage.OPRF
     linkage_key: Path | None = None
     compute_address: str | None = None
 
@@ -109,6 +110,7 @@ class PartySettings:
             population=data.get("population"),
             most_epsilon=data.get("most_epsilon"),
             timeout=float(data.get("timeout", 60)),
+            longest_wait=float(data.get("longest_wait", 3600)),
             linkage=_linkage(data),
             linkage_key=None if data.get("linkage_key") is None else folder / data["linkage_key"],
             compute_address=data.get("compute_address"),
@@ -160,18 +162,18 @@ def _computing(data: dict[str, Any], names: list[str]) -> list[str]:
     return [str(name) for name in chosen]
 
 
-def _linkage(data: dict[str, Any]) -> Linkage:
+def _linkage(data: dict[str, Any]) -> RecordLinkage:
     given = data.get("linkage", "oprf")
-    if given not in list(Linkage):
+    if given not in list(RecordLinkage):
         raise UsageError(
-            "there is no such linkage", must="one of " + ", ".join(Linkage), got=str(given)
+            "there is no such linkage", must="one of " + ", ".join(RecordLinkage), got=str(given)
         )
-    if given == Linkage.HMAC and data.get("linkage_key") is None:
+    if given == RecordLinkage.HMAC and data.get("linkage_key") is None:
         raise UsageError(
             "the linkage by HMAC needs the key all parties share",
             must="a file of at least 32 bytes, named under `linkage_key`",
         )
-    return Linkage(given)
+    return RecordLinkage(given)
 
 
 def init(folder: str | Path, name: str) -> Path:
@@ -200,7 +202,8 @@ linkage: oprf       # records are those whom all parties have; `known`: all have
 schema: schema.yaml # the same at all parties
 plan: {{epsilon: 1, h: 10, class_attribute: income}}  # the same at all parties
 output: release
-timeout: 60         # seconds to wait for the others
+timeout: 60         # seconds to wait for another party that is not heard
+# longest_wait: 3600  # seconds to wait for one that is alive but does not go on
 # most_epsilon: 1   # refuse plans that ask for more
 """
     write_whole(path, text.encode())

@@ -10,8 +10,8 @@ import yaml
 from sherd.cli import run as command
 from sherd.errors import FormatError, MissingPartError, PolicyError, UsageError
 from sherd.secure.engine.link import connect, make_key
-from sherd.secure.party import Linkage, PartySettings, init
-from sherd.secure.party.run_journal import Journal
+from sherd.secure.party import PartySettings, RecordLinkage, init
+from sherd.secure.party.run_journal import RunJournal, SignedResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ def test_settings_are_read(files: Callable[..., Path], tmp_path: Path) -> None:
     assert (settings.rank, settings.hosts, settings.computes) == (0, 2, True)
     assert settings.key == tmp_path / "a.key"
     assert settings.plan["epsilon"] == 1
-    assert settings.linkage is Linkage.OPRF
+    assert settings.linkage is RecordLinkage.OPRF
 
 
 @pytest.mark.parametrize("more", [{"key": None}, {"speed": 3}])
@@ -75,7 +75,7 @@ def test_an_engine_that_is_not_there_is_refused(files: Callable[..., Path]) -> N
 
 def test_linkages_are_checked(files: Callable[..., Path]) -> None:
     """By name; the one of low assurance needs its key."""
-    assert PartySettings.load(files(linkage="known")).linkage is Linkage.KNOWN
+    assert PartySettings.load(files(linkage="known")).linkage is RecordLinkage.KNOWN
     with pytest.raises(UsageError, match="must be one of oprf, hmac, known; got magic"):
         PartySettings.load(files(linkage="magic"))
     with pytest.raises(UsageError, match="linkage_key"):
@@ -109,7 +109,8 @@ def test_command_line(
     path = files()
     assert command(["party", "status", str(path)]) == 0
     assert "not begun" in capsys.readouterr().out
-    journal = Journal(path=tmp_path / "journal.jsonl", run="r", statement={}, entries=[("x", (1,))])
+    one = SignedResult(what="x", values=(1,))
+    journal = RunJournal(path=tmp_path / "journal.jsonl", run="r", statement={}, entries=[one])
     journal.begin()
     assert command(["party", "status", str(path), "--json"]) == 0
     out = capsys.readouterr().out
