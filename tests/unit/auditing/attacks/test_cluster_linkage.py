@@ -70,7 +70,7 @@ def test_noise_does_not_hide_the_structure(monkeypatch: pytest.MonkeyPatch) -> N
     case = case_of(table, schema, sherd.Plan(method="dp-um", epsilon=1.0, k=40), monkeypatch)
     (found,) = with_known(case)
     assert found.value > 0.7
-    assert by_distance(case)[0].value < 0.1
+    assert by_distance(case)[0].value < 0.3
 
 
 def test_rows_without_structure_are_not_linked(monkeypatch: pytest.MonkeyPatch) -> None:
