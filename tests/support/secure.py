@@ -86,7 +86,7 @@ class Words:
 class SecureParties:
     """All parties of a computation, alive until they are stopped."""
 
-    def __init__(self, python: str, parties: int, folder: Path) -> None:
+    def __init__(self, python: str, parties: int, folder: Path, engine: str = "spu") -> None:
         for i in range(parties):
             make_key(folder, f"p{i}")
         sockets = [socket.socket() for _ in range(parties)]
@@ -103,7 +103,7 @@ class SecureParties:
             with (folder / f"log{i}").open("wb") as log:
                 self._running.append(
                     subprocess.Popen(
-                        [python, __file__, str(folder), str(i), *ports],
+                        [python, __file__, engine, str(folder), str(i), *ports],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=log,
@@ -146,6 +146,8 @@ class SecureParties:
 def _answer(case: Case, engine: Any, words: Words, meter: Meter) -> Any:
     """What one party makes of a case."""
     before = len(meter.traffic), len(engine.transcript)
+    if case["do"] == "operations":
+        return operations(engine, np.array(case["values"], np.int64))
     if case["do"] == "share":
         # The bytes that leave this party when a sum of everybody's numbers is opened.
         values = np.array(case["values"], np.int64)
@@ -175,6 +177,34 @@ def _answer(case: Case, engine: Any, words: Words, meter: Meter) -> Any:
             for step, one in meter.traffic[before[0] :]
         ],
     }
+
+
+def operations(engine: Any, x: np.ndarray) -> list[Any]:
+    """What every operation of an engine makes of a matrix that its second party has."""
+
+    def given() -> Any:
+        return engine.share(1, lambda: x, x.shape)
+
+    flat = (x.size,)
+    results = [
+        given(),
+        engine.add(given(), given()),
+        engine.add(given(), x),
+        engine.scale(given(), -3),
+        engine.scale(given(), np.arange(x.shape[1])),
+        engine.take(engine.reshape(given(), flat), 1, x.size - 1),
+        engine.join([engine.reshape(given(), flat), engine.reshape(given(), flat)]),
+        engine.stack([engine.reshape(given(), flat), engine.reshape(given(), flat)]),
+        engine.sum(given()),
+        engine.less(engine.multiply(given(), given()), 30),
+        engine.maximum(given()),
+        engine.largest(given()),
+        engine.multiply(given(), engine.reshape(engine.sum(given()), (x.shape[0], 1))),
+        engine.settle(engine.inner(given(), given()), "a test"),
+        engine.random(5),
+        engine.random(4, 18),
+    ]
+    return [engine.open(one, "a test").tolist() for one in results]
 
 
 class _Tapped:
@@ -209,24 +239,38 @@ class _Scripted:
 
 def main() -> None:
     """One party: arguments are the folder of keys, this party's place, and everybody's ports."""
-    from sherd.secure.engine.spu_engine import SpuEngine
-
     # SPU writes to standard output; answers go to what that was.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    folder, rank, ports = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    kind, folder, rank, ports = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
     peers = [
         Peer(name=f"p{i}", address=f"127.0.0.1:{port}", certificate=folder / f"p{i}.pem")
         for i, port in enumerate(ports)
     ]
-    link = connect(peers, rank, folder / f"p{rank}.key", timeout=240)
     meter, words = Meter(folder / f"spu{rank}.log"), Words()
-    engine = SpuEngine(link, words, meter=meter)
+    link, engine = _engine(kind, peers, rank, folder / f"p{rank}.key", words, meter)
     for line in sys.stdin:
         answers.write(json.dumps(_answer(json.loads(line), engine, words, meter)) + "\n")
         answers.flush()
-    link.stop_link()
+    if link is not None:
+        link.stop_link()
     part(folder, rank, len(ports))
+
+
+def _engine(
+    kind: str, peers: list[Peer], rank: int, key: Path, words: Words, meter: Meter
+) -> tuple[Any, Any]:
+    """The link, where the engine has one apart from itself, and the engine."""
+    if kind == "mpyc":
+        from sherd.secure.engine.mpyc_engine import MpycEngine
+
+        engine = MpycEngine(peers, rank, key, words, timeout=240)
+        engine.connect()
+        return None, engine
+    from sherd.secure.engine.spu_engine import SpuEngine
+
+    link = connect(peers, rank, key, timeout=240)
+    return link, SpuEngine(link, words, meter=meter)
 
 
 def part(folder: Path, rank: int, parties: int) -> None:

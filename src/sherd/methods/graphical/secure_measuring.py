@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 NOISY = "noisy counts"
 
+EVERYBODY = -1
+
 LEAST_VARIANCE = 4
 """Each party's part of Gaussian noise has this variance at least: then the sum of parts is as good
 as one draw, to more digits than anybody counts."""
@@ -57,7 +59,11 @@ as one draw, to more digits than anybody counts."""
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Who holds what, which all parties know: for each attribute its holder, None where several."""
+    """Who holds what, which all parties know.
+
+    For each attribute its holder, ``EVERYBODY`` where every party has all of its cells (a class),
+    None where its cells lie with several parties.
+    """
 
     holders: tuple[int | None, ...]
     sizes: tuple[int, ...]
@@ -123,11 +129,14 @@ class SecureMeasurer:
 
     def _sides(self, marginal: Marginal) -> tuple[_Side, ...] | None:
         """The parties' parts of a marginal, where there are two at most; None else."""
-        if len(marginal.attributes) == 1:
+        if len(marginal.attributes) == 1 and self._layout.holders[marginal.attributes[0]] is None:
             return (
                 _Side(party=None, places=(0,), attributes=marginal.attributes, bins=marginal.bins),
             )
         holders = [self._layout.holders[a] for a in marginal.attributes]
+        # What everybody has goes along with the first of those that hold the rest.
+        first = min((one for one in holders if one not in (None, EVERYBODY)), default=0)
+        holders = [first if one == EVERYBODY else one for one in holders]
         parties = sorted({one for one in holders if one is not None})
         if None in holders or len(parties) > 2:
             return None
@@ -237,7 +246,7 @@ class SecureMeasurer:
             return found
 
         total = None
-        for party in range(engine.parties) if holder is None else [holder]:
+        for party in range(engine.parties) if holder is None else [max(holder, 0)]:
             mine = engine.share(party, lambda party=party: own(party), (size, n))  # type: ignore[misc]
             total = mine if total is None else engine.add(total, mine)
         return total
@@ -295,10 +304,14 @@ def _blocks(pairs: Sequence[tuple[_Side, _Side]]) -> list[list[tuple[_Side, _Sid
     asked = sum(left.cells * right.cells for left, right in pairs)
     if sum(lefts.values()) * sum(rights.values()) <= 8 * asked:
         return [list(pairs)]
-    rows: dict[_Side, list[tuple[_Side, _Side]]] = {}
+    # Those on the left that meet the same ones on the right go together.
+    meets: dict[_Side, list[_Side]] = {}
     for left, right in pairs:
-        rows.setdefault(left, []).append((left, right))
-    return list(rows.values())
+        meets.setdefault(left, []).append(right)
+    blocks: dict[frozenset[_Side], list[tuple[_Side, _Side]]] = {}
+    for left, others in meets.items():
+        blocks.setdefault(frozenset(others), []).extend((left, one) for one in others)
+    return list(blocks.values())
 
 
 def _starts(sides: Sequence[_Side]) -> dict[_Side, int]:
