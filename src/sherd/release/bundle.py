@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from sherd.errors import (
 )
 from sherd.release.method import traits_of
 from sherd.release.traits import loaded
-from sherd.tables.files import sync_folder
+from sherd.tables.files import sync_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -160,7 +159,7 @@ class Release:
             _write(hidden / MANIFEST, {**self.manifest, "files": files})
             hidden.chmod(0o755)
             for path in hidden.iterdir():
-                _sync(path)
+                sync_file(path)
             sync_folder(hidden)
             return Staged(
                 path=hidden, final=folder, artefact=digest(hidden / MANIFEST), force=force
@@ -367,12 +366,6 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
     with path.open("w", encoding="utf-8") as file:
         json.dump(data, file, indent=2, ensure_ascii=False)
         file.write("\n")
-
-
-def _sync(path: Path) -> None:
-    """Force a file to disk."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 _FRICTIONLESS = (

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from sherd.budget.entries import Entry, Reservation
     from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
+    from sherd.randomness import Randomness
     from sherd.release.plan import Plan
+    from sherd.tables.prepare import Prepared
     from sherd.tables.schema import Schema
 
 Progress = Callable[[str, int, int], None]
@@ -55,7 +57,9 @@ class Settings:
     the rows in the order they came and makes it unfit for publication. ``key`` is the
     attribute that names tuples over time: with it, the release has a private ``record``, and
     ``past`` is the record of the release that this one follows. ``engine`` is where the heavy
-    work runs (see ``sherd.engines``); the release is the same on each.
+    work runs (see ``sherd.engines``); the release is the same on each. ``randomness`` gives
+    the source for the table that was read, where it is not the operating system's: a keyed
+    one, so that the same occasion comes out the same again.
     """
 
     seed: int | None = None
@@ -65,12 +69,18 @@ class Settings:
     key: str | None = None
     past: PrivateRecord | None = field(default=None, repr=False)
     engine: Engine = field(default_factory=InMemory)
+    randomness: Callable[[pa.Table], Randomness] | None = field(default=None, repr=False)
 
-    def run(self) -> Run:
-        """What the method is given."""
+    def run(self, table: pa.Table) -> Run:
+        """What the method is given to protect this table."""
         from sherd.randomness import Randomness
 
-        source = Randomness.from_system() if self.seed is None else Randomness.seeded(self.seed)
+        if self.seed is not None:
+            source = Randomness.seeded(self.seed)
+        elif self.randomness is not None:
+            source = self.randomness(table)
+        else:
+            source = Randomness.from_system()
         extra: dict[str, Any] = {} if self.progress is None else {"progress": self.progress}
         return Run(
             randomness=source,
@@ -86,11 +96,13 @@ class Occasion:
     """What a release is made for when that is more than its plan: a joint plan, for instance.
 
     The ledger notes ``hash`` in the place of the plan's and charges it once at most, so that
-    an occasion never has two artefacts.
+    an occasion never has two artefacts. ``time`` is what the manifest states as its time, so
+    that a repetition is the same to the byte.
     """
 
     hash: str
     note: str = ""
+    time: datetime | None = None
 
 
 def protect(
@@ -119,7 +131,7 @@ def protect(
 
 def protect_to(
     folder: str | Path,
-    read: Callable[[], pa.Table | Iterator[pa.Table]],
+    read: Callable[[], pa.Table | Prepared | Iterator[pa.Table]],
     schema: Schema,
     plan: Plan,
     *,
@@ -135,6 +147,7 @@ def protect_to(
     """Protect what ``read`` returns and write the bundle, whole or not at all.
 
     ``read`` gives a table, or its blocks one after the other where an engine takes them.
+    A table that was prepared already is not prepared again.
     """
     settings = settings or Settings()
     _check_engine(plan, settings)
@@ -144,6 +157,9 @@ def protect_to(
     with reserved(ledger, plan, schema, population, occasion) as reservation:
         table = settings.engine.take_in(read)
         release = _make(table, schema, plan, promised, settings, reservation)
+        if occasion is not None and occasion.time is not None:
+            stated = {"created": occasion.time.isoformat(timespec="seconds")}
+            release = replace(release, manifest={**release.manifest, **stated})
         staged = release.stage(
             folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
         )
@@ -243,20 +259,20 @@ def reserved(
 
 
 def _make(
-    table: pa.Table,
+    table: pa.Table | Prepared,
     schema: Schema,
     plan: Plan,
     guarantee: Guarantee,
     settings: Settings,
     reservation: Reservation | None,
 ) -> Release:
-    from sherd.tables.prepare import prepare
+    from sherd.tables.prepare import Prepared, prepare
     from sherd.tables.row_keys import keys_of
 
-    prepared = prepare(table, schema)
+    prepared = table if isinstance(table, Prepared) else prepare(table, schema)
     record = None
     if settings.key is None and settings.past is None:
-        outcome = plan.spec.run(prepared.table, schema, plan, settings.run())
+        outcome = plan.spec.run(prepared.table, schema, plan, settings.run(prepared.table))
     elif not isinstance(plan.spec, FollowsReleases):
         raise PlanError(
             f"the method '{plan.method}' keeps no record of who is where",
@@ -273,7 +289,7 @@ def _make(
             prepared.table,
             schema,
             plan,
-            settings.run(),
+            settings.run(prepared.table),
             keys=keys_of(table, schema, settings.key, prepared.kept),
             past=settings.past,
         )
