@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from parties import MARKER, PLAIN, consortium, ended, wait_until
-from secure import SecureParties, agreement_of, operations, table_of
+from secure import SecureParties, agreement_of, measuring_case, operations, table_of
 
 import sherd
 from sherd.methods.specialising.joint_specialisation import cells_of, release
@@ -69,6 +69,13 @@ def test_a_release_is_that_of_the_plain_engine(parties: SecureParties) -> None:
     for answer in parties.run(case):
         assert [tuple(cut) for cut in answer["cuts"]] == list(plain.specialised.cuts)
         assert answer["counts"] == plain.counts.tolist()
+
+
+def test_histograms_are_those_of_the_whole_table(parties: SecureParties) -> None:
+    """By columns, cell by cell and with an attribute that everybody has, all pairs and triples."""
+    case, exact = measuring_case(3)
+    for answer in parties.run(case):
+        assert answer == exact
 
 
 def test_three_parties_release_with_mpyc_and_a_lost_one_ends_the_run(tmp_path: Path) -> None:

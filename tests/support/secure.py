@@ -7,6 +7,7 @@ SHERD_JOINT_PYTHON names; this module is imported there as well, so it needs no 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
@@ -20,6 +21,8 @@ from typing import Any
 import numpy as np
 
 import sherd
+from sherd.methods.graphical.measuring import CodedTable, Marginal, Noise, Request
+from sherd.methods.graphical.secure_measuring import EVERYBODY, Layout, SecureMeasurer
 from sherd.methods.specialising.epsilon_shares import Budget
 from sherd.methods.specialising.hierarchy import Hierarchy
 from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
@@ -70,6 +73,22 @@ def table_of(case: Case) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]
         classes,
         [holder >> party & 1 == 1 if bits else holder == party for party in range(case["parties"])],
     )
+
+
+def measuring_case(parties: int) -> tuple[Case, list[list[int]]]:
+    """Attributes by column, one split cell by cell, one everybody has; and the exact counts."""
+    rng = np.random.default_rng(3)
+    sizes, n = [3, 2, 4, 2, 2], 40
+    layout = [0, 1, parties - 1, None, EVERYBODY]
+    codes = [rng.integers(0, size, n) for size in sizes]
+    holder = np.tile([0 if one is None else one for one in layout], (n, 1))
+    holder[:, 3] = rng.integers(0, parties, n)
+    case: Case = {
+        "do": "measure", "sizes": sizes, "layout": layout, "holder": holder.tolist(),
+        "codes": [column.tolist() for column in codes],
+    }  # fmt: skip
+    table = CodedTable(codes, sizes)
+    return case, [table.histogram(one.marginal).tolist() for one in requests_of(case)]
 
 
 class Words:
@@ -148,6 +167,8 @@ def _answer(case: Case, engine: Any, words: Words, meter: Meter) -> Any:
     before = len(meter.traffic), len(engine.transcript)
     if case["do"] == "operations":
         return operations(engine, np.array(case["values"], np.int64))
+    if case["do"] == "measure":
+        return [one.counts.tolist() for one in measurer_of(case, engine).measure(requests_of(case))]
     if case["do"] == "share":
         # The bytes that leave this party when a sum of everybody's numbers is opened.
         values = np.array(case["values"], np.int64)
@@ -179,6 +200,31 @@ def _answer(case: Case, engine: Any, words: Words, meter: Meter) -> Any:
     }
 
 
+def requests_of(case: Case) -> list[Request]:
+    """Marginals of all pairs and triples, with so little noise that none is ever drawn."""
+    noise = Noise(kind="laplace", scale=Fraction(1, 16))
+    places = range(len(case["sizes"]))
+    every = [c for k in (1, 2, 3) for c in itertools.combinations(places, k)]
+    bins = [tuple(range(size)) for size in case["sizes"]]
+    return [
+        Request(marginal=Marginal(attributes=c, bins=tuple(bins[a] for a in c)), noise=noise)
+        for c in every
+    ]
+
+
+def measurer_of(case: Case, engine: Any) -> SecureMeasurer:
+    """A party's measurer of a case: attributes by column, split, or known to everybody."""
+    codes = [np.array(column, np.int64) for column in case["codes"]]
+    holder = np.array(case["holder"], np.int64)
+    mine = (holder == engine.rank) | (holder == EVERYBODY)
+    cells = tuple(np.where(mine[:, a], column, -1) for a, column in enumerate(codes))
+    layout = Layout(holders=tuple(case["layout"]), sizes=tuple(case["sizes"]), rows=len(codes[0]))
+    source = Randomness.from_system()
+    return SecureMeasurer(
+        engine, layout, {engine.rank: cells}, lambda _p: lambda noise, n: noise.draw(source, n)
+    )
+
+
 def operations(engine: Any, x: np.ndarray) -> list[Any]:
     """What every operation of an engine makes of a matrix that its second party has."""
 
@@ -201,6 +247,7 @@ def operations(engine: Any, x: np.ndarray) -> list[Any]:
         engine.largest(given()),
         engine.multiply(given(), engine.reshape(engine.sum(given()), (x.shape[0], 1))),
         engine.settle(engine.inner(given(), given()), "a test"),
+        engine.block(given(), slice(0, 2), slice(1, 3)),
         engine.random(5),
         engine.random(4, 18),
     ]

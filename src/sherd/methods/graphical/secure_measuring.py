@@ -184,21 +184,14 @@ class SecureMeasurer:
                 lefts = list(dict.fromkeys(left for left, _ in some))
                 rights = list(dict.fromkeys(right for _, right in some))
                 product = engine.inner(self._columns(lefts), self._columns(rights))
-                width = sum(one.cells for one in rights)
-                height = sum(one.cells for one in lefts)
-                flat = engine.settle(engine.reshape(product, (height * width,)), "cross counts")
-                starts = {**_starts(lefts), **_starts(rights)}
+                product = engine.settle(product, "cross counts")
+                down, across = _starts(lefts), _starts(rights)
                 for left, right in some:
-                    rows = [
-                        engine.take(
-                            flat,
-                            at * width + starts[right],
-                            at * width + starts[right] + right.cells,
-                        )
-                        for at in range(starts[left], starts[left] + left.cells)
-                    ]
+                    rows = slice(down[left], down[left] + left.cells)
+                    columns = slice(across[right], across[right] + right.cells)
+                    block = engine.block(product, rows, columns)
                     for i in crossing[left, right]:
-                        found[i] = _ordered(engine, rows, left, right, marginals[i].shape)
+                        found[i] = _ordered(engine, block, left, right, marginals[i].shape)
 
     def _columns(self, sides: Sequence[_Side]) -> Any:
         """The columns of all combinations of some of a party's own attributes, as a secret."""
@@ -320,14 +313,13 @@ def _starts(sides: Sequence[_Side]) -> dict[_Side, int]:
 
 
 def _ordered(
-    engine: JointEngine, rows: Sequence[Any], left: _Side, right: _Side, shape: tuple[int, ...]
+    engine: JointEngine, flat: Any, left: _Side, right: _Side, shape: tuple[int, ...]
 ) -> Any:
     """Counts by left and right combinations as those of the marginal, last attribute fastest."""
     given = [*left.places, *right.places]
     place = np.arange(left.cells * right.cells).reshape(*left.shape, *right.shape)
     order = place.transpose(np.argsort(given)).ravel()
     assert place.transpose(np.argsort(given)).shape == shape
-    flat = engine.join(rows)
     if (order == np.arange(len(order))).all():
         return flat
     # Neighbours that stay neighbours are taken together.

@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import ssl
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +46,9 @@ def load_mpyc() -> Any:
     """The package, or an error that says how to get it."""
     given, sys.argv = sys.argv, sys.argv[:1]  # it would read options from our command line
     try:
-        import mpyc.runtime
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of numpy's, in its own code
+            import mpyc.runtime
     except ImportError:
         raise MissingPartError(
             "secure computation is not installed",
@@ -203,6 +206,11 @@ class MpycEngine:
     def take(self, a: Any, start: int, stop: int) -> Any:
         """Local."""
         return a[start:stop]
+
+    def block(self, a: Any, rows: slice, columns: slice) -> Any:
+        """Local."""
+        found = a[rows, columns]
+        return self.reshape(found, (found.shape[0] * found.shape[1],))
 
     def join(self, parts: Sequence[Any]) -> Any:
         """Local."""
