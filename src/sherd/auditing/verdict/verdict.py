@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.verdict.significance import (
     JUDGED,
+    NOTICEABLE,
     OUTSIDERS,
+    SERIOUS,
     STRUCTURE,
     Standing,
     risk_level,
@@ -138,10 +140,12 @@ def decide(
     stamps: Sequence[str] = (),
     skipped: Sequence[Skipped] = (),
     artefact: Sequence[Check] = (),
+    own: float = 0.0,
 ) -> Verdict:
     """The verdict on a release.
 
-    ``skipped`` is what was left out, ``artefact`` how the released values stand to the plan.
+    ``skipped`` is what was left out, ``artefact`` how the released values stand to the plan,
+    ``own`` the advantage of telling members that the method itself found.
     """
     missing = gaps(skipped)
     risk = risk_level(measures)
@@ -151,6 +155,10 @@ def decide(
     if risk.startswith("low") and untested:
         # What no noise hides was not tried: nothing else makes up for that.
         risk = "unknown"
+    level = "serious" if own >= SERIOUS else "noticeable" if own >= NOTICEABLE else ""
+    worse = (level == "serious" and risk != "serious") or (level and risk not in _SUCCEED)
+    if worse:
+        risk = level  # never better than what the method says of itself
     untried = tuple(
         (reason, tuple(dict.fromkeys(_ATTACKS[g.spec.code] for g in missing if g.lacks == lacks)))
         for lacks, reason in _LACKED.items()
@@ -164,6 +172,7 @@ def decide(
             for reason, attacks in untried
         ),
         *attack_points(measures),
+        *([_own_point(own)] if level else []),
         *promised,
         *_worth(measures),
     ]
@@ -172,7 +181,7 @@ def decide(
         headline=headline(
             risk,
             usefulness,
-            surely_ahead(measures),
+            max(surely_ahead(measures), own if worse else 0.0),
             but=not_tried(untried) if untried else "",
             unknown="What the structure of the rows gives away was not tried" if untested else "",
         ),
@@ -182,6 +191,16 @@ def decide(
         points=tuple(points),
         untried=untried,
     )
+
+
+_SUCCEED = ("noticeable", "serious")
+
+
+def _own_point(advantage: float) -> Point:
+    text = (
+        "By the method's own account, telling who is in the release succeeds with an advantage of "
+    )
+    return Point(tone="bad", text=f"{text}{percent(advantage)}.")
 
 
 def _usefulness(measures: Mapping[str, Measure]) -> str:
@@ -401,13 +420,23 @@ def _worth(measures: Mapping[str, Measure]) -> list[Point]:
     for code, noun in (("forest-accuracy", "is right"), ("forest-r2", "explains")):
         model = measures.get(code)
         if model is not None and model.baseline is not None:
-            lost = model.baseline - model.value
-            points.append(
-                Point(
-                    tone="good" if lost <= 0.03 else "bad" if lost > 0.1 else "plain",
-                    text=f"A model trained on the release {noun} {percent(max(0.0, model.value))} "
-                    f"of the time on real records (trained on originals: "
-                    f"{percent(max(0.0, model.baseline))}).",
-                )
-            )
+            points.append(_model_point(model, noun))
     return points
+
+
+def _model_point(model: Measure, noun: str) -> Point:
+    """What a model trained on the release is worth; good only where it beats knowing nothing."""
+    lost = (model.baseline or 0.0) - model.value
+    tone = "good" if lost <= 0.03 else "bad" if lost > 0.1 else "plain"
+    text = (
+        f"A model trained on the release {noun} {percent(max(0.0, model.value))} of the time on "
+        f"real records (trained on originals: {percent(max(0.0, model.baseline or 0.0))})"
+    )
+    surely = model.value if model.low is None else model.low
+    if model.floor is not None and surely <= model.floor:
+        tone = "bad"
+        text += f", no better than always guessing the same ({percent(max(0.0, model.floor))})"
+    elif model.caution:
+        tone = "plain" if tone == "good" else tone
+        text += f"; {model.caution}"
+    return Point(tone=tone, text=f"{text}.")
