@@ -39,7 +39,7 @@ def verified(given: Any) -> list[Check]:
         return verify_release(given) if Path(given).is_dir() else []
     if not isinstance(given, Release) or traits_of(given.manifest) is None:
         return []
-    return verify_contents(given.tables, given.manifest)
+    return verify_contents(given.tables, given.manifest, given.documents)
 
 
 def shares(plan: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sherd.release.bundle import read_manifest
 from sherd.release.method import traits_of
 from sherd.release.traits import Traits, loaded
-from sherd.verifying.bundle_files import check_files, check_sizes, read_tables
+from sherd.verifying.bundle_files import check_files, check_sizes, read_documents, read_tables
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.manifest_form import check_manifest, check_package
 
@@ -44,8 +44,15 @@ def verify_release(folder: str | Path) -> list[Check]:
         return [*checks, Check(name="contents", passed=False, detail=detail)]
 
 
-def verify_contents(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
-    """The checks of a release's tables that its method declares; none for an unknown method."""
+def verify_contents(
+    tables: Mapping[str, pa.Table],
+    manifest: Mapping[str, Any],
+    documents: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Check]:
+    """The checks of a release's tables that its method declares; none for an unknown method.
+
+    The verifier of a method whose releases have documents is given them too.
+    """
     name = str(manifest.get("plan", {}).get("method"))
     traits = traits_of(manifest)
     if traits is None:
@@ -53,7 +60,8 @@ def verify_contents(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any])
     if traits.verifier is None:
         detail = f"the method '{name}' declares no checks of its releases"
         return [Check(name="contents", passed=None, detail=detail)]
-    checks: list[Check] = loaded(traits.verifier)(tables, manifest)
+    more = (documents or {},) if traits.documents else ()
+    checks: list[Check] = loaded(traits.verifier)(tables, manifest, *more)
     return checks
 
 
@@ -64,7 +72,7 @@ def _contents(folder: Path, manifest: dict[str, Any], traits: Traits) -> list[Ch
         detail = "each owner's tables stand for themselves, without the facts to check them by"
         checks.append(Check(name="contents", passed=None, detail=detail))
     else:
-        checks += verify_contents(tables, manifest)
+        checks += verify_contents(tables, manifest, read_documents(folder, manifest))
     if any(check.passed is False for check in checks):
         return checks
     from sherd.verifying.stated_facts import check_facts
