@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from sherd.errors import SherdError as SherdError
     from sherd.methods.fragmenting.fragment_table import fragment as fragment
     from sherd.release.bundle import Release as Release
-    from sherd.release.bundle import query as query
     from sherd.release.plan import Plan as Plan
     from sherd.release.protect import Settings as Settings
     from sherd.release.protect import protect as protect
     from sherd.release.protect import protect_to as protect_to
+    from sherd.release.query_release import query as query
     from sherd.release.tune import tune as tune
     from sherd.report.reporting import audit as audit
     from sherd.report.reporting import compare as compare
@@ -49,7 +49,7 @@ _PUBLIC = {
     "fragment": "sherd.methods.fragmenting.fragment_table",
     "protect": "sherd.release.protect",
     "protect_to": "sherd.release.protect",
-    "query": "sherd.release.bundle",
+    "query": "sherd.release.query_release",
     "read": "sherd.datasets.sources",
     "tune": "sherd.release.tune",
     "verify": "sherd.verifying.verification",

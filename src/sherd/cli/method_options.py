@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.errors import UsageError
+from sherd.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,16 +29,25 @@ class MethodCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Find out which method is meant before options are read."""
-        ctx.meta["sherd.method"] = self.method or _named(args)
-        return super().parse_args(ctx, args)
+        chosen = ctx.meta["sherd.method"] = self.method or _named(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if chosen is None:
+                raise
+            raise UsageError(
+                f"the method '{chosen}' has no option '{error.option_name}'",
+                must="one of " + ", ".join(_flags(chosen)),
+                do=did_you_mean(error.option_name, _flags(chosen))
+                or f"run `sherd methods {chosen}`",
+            ) from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The command's own options, and those of the method."""
         own = super().get_params(ctx)
         taken = {flag for option in own for flag in (*option.opts, *option.secondary_opts)}
         chosen = ctx.meta.get("sherd.method", self.method)
-        made = [option for option, _ in _options(chosen, taken, all_methods=self.method is None)]
-        return [*own[:-1], *made, own[-1]]  # --help stays last
+        return [*own[:-1], *_options(chosen, taken), own[-1]]  # --help stays last
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options first, then the parameters of methods."""
@@ -81,31 +90,32 @@ def _named(args: list[str]) -> str | None:
     return Plan.load(plan).method
 
 
-def _options(
-    chosen: str | None, taken: set[str], *, all_methods: bool
-) -> Iterator[tuple[click.Option, Parameter]]:
-    """The options of the chosen method; those of others are known too, but not shown."""
+def _options(chosen: str | None, taken: set[str]) -> Iterator[click.Option]:
+    """The options of the chosen method, or of every method where none is chosen yet."""
     from sherd.release.method import DIRECTORY, find
 
     seen = set(taken)
-    others = DIRECTORY if all_methods else ()
-    for name in dict.fromkeys([*([chosen] if chosen else []), *others]):
+    for name in DIRECTORY if chosen is None else (chosen,):
         for parameter in find(name).parameters:
             flag = parameter.flag
             if flag is None or flag in seen:
                 continue
-            seen.add(flag)
-            shown = chosen is None or name == chosen
-            short = parameter.short if parameter.short not in seen else None
-            seen |= {short} if short else set()
-            yield _option(parameter, flag, short, hidden=not shown), parameter
+            short = None if parameter.short in seen else parameter.short
+            seen |= {flag, *([short] if short else [])}
+            yield _option(parameter, flag, short)
 
 
-def _option(parameter: Parameter, flag: str, short: str | None, *, hidden: bool) -> click.Option:
+def _flags(method: str) -> list[str]:
+    from sherd.release.method import find
+
+    return [parameter.flag for parameter in find(method).parameters if parameter.flag]
+
+
+def _option(parameter: Parameter, flag: str, short: str | None) -> click.Option:
     names = [MARK + parameter.name, *([short] if short else []), flag]
     text = parameter.help[:1].upper() + parameter.help[1:] + "."
     if parameter.kind is bool:
-        return click.Option(names, is_flag=True, help=text, hidden=hidden)
+        return click.Option(names, is_flag=True, help=text)
     if parameter.default is not None:
         text = f"{text[:-1]} (default: {parameter.default})."
     metavar = parameter.metavar or ("|".join(parameter.choices) if parameter.choices else None)
@@ -115,7 +125,6 @@ def _option(parameter: Parameter, flag: str, short: str | None, *, hidden: bool)
         multiple=parameter.repeat or (parameter.kind is dict and not parameter.in_file),
         metavar=metavar or number or "TEXT",
         help=text,
-        hidden=hidden,
     )
 
 
@@ -128,7 +137,7 @@ def chosen_parameters(given: dict[str, Any], method: Method) -> dict[str, Any]:
         name = key.removeprefix(MARK)
         if not key.startswith(MARK) or value in (None, (), False):
             continue
-        parameter = own.get(name) or _of_another(name)
+        parameter = own[name]
         if parameter.in_file:
             chosen |= _in_file(method, name, Path(value))
         elif parameter.kind is bool:
@@ -136,13 +145,6 @@ def chosen_parameters(given: dict[str, Any], method: Method) -> dict[str, Any]:
         else:
             said[name] = parameter.read([value] if isinstance(value, str) else value)
     return chosen | said
-
-
-def _of_another(name: str) -> Parameter:
-    """A parameter that the method does not have; the plan will say so."""
-    from sherd.release.method import DIRECTORY, find
-
-    return next(p for m in DIRECTORY for p in find(m).parameters if p.name == name)
 
 
 def _in_file(method: Method, name: str, path: Path) -> dict[str, Any]:

@@ -91,7 +91,12 @@ def load_schema(path: str, missing: str | None, outside: str | None) -> Schema:
 
 
 def open_source(
-    source: str, schema: Schema | None, query: str | None, *, blocks: bool = False
+    source: str,
+    schema: Schema | None,
+    query: str | None,
+    *,
+    blocks: bool = False,
+    lenient: bool = False,
 ) -> Callable[[], Any]:
     """A function that reads a table, or its blocks; ``:adult`` names one that comes with sherd."""
     if blocks and schema is not None and not source.startswith(":"):
@@ -100,7 +105,7 @@ def open_source(
         return lambda: read_blocks(source, schema, query=query)
     import sherd
 
-    return lambda: sherd.read(source, schema=schema, query=query)
+    return lambda: sherd.read(source, schema=schema, query=query, lenient=lenient)
 
 
 @contextlib.contextmanager

@@ -16,16 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import (
-    FormatError,
-    OutputExistsError,
-    SherdError,
-    StorageError,
-    UsageError,
-    VerificationError,
-)
-from sherd.release.method import traits_of
-from sherd.release.traits import loaded
+from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
+from sherd.release.data_package import DOCUMENT, data_package
 from sherd.tables.files import sync_file, sync_folder
 
 if TYPE_CHECKING:
@@ -40,8 +32,6 @@ MANIFEST = "manifest.json"
 PACKAGE = "datapackage.json"
 ORDER_KEPT = "order of rows kept: not for publication"
 """The stamp of a release whose rows are in the order of the table it was made from."""
-DOCUMENT = ".json"
-"""How the name of a document's file ends."""
 FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 
 
@@ -63,6 +53,13 @@ class Release:
     documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     original: Any = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        """Bring the tables into the form in which they are released, whoever made them."""
+        from sherd.tables.canonical_form import released_form
+
+        made = {name: released_form(table) for name, table in self.tables.items()}
+        object.__setattr__(self, "tables", made)
+
     @cached_property
     def order(self) -> Any:
         """The input row behind each released row, or None where these are not records."""
@@ -70,7 +67,7 @@ class Release:
 
     @property
     def table(self) -> Any:
-        """The released table, of the same kind as the one that came in."""
+        """The released table as the kind of dataframe that came in; types are the schema's."""
         from sherd.tables.frames import like
 
         if "data" not in self.tables:
@@ -96,6 +93,7 @@ class Release:
         dataframe is of the same kind as the table that came in, or pandas. ``sherd.query`` says
         besides what the answer is worth.
         """
+        from sherd.release.query_release import query
         from sherd.tables.frames import like
 
         table = query(self, sql, own=own).table
@@ -150,7 +148,7 @@ class Release:
                 path = hidden / f"{name}{DOCUMENT}"
                 _write(path, document)
                 files[path.name] = {"sha256": digest(path), "bytes": path.stat().st_size}
-            package = _data_package(self.tables, files, format, self.manifest, self.documents)
+            package = data_package(self.tables, files, format, self.manifest, self.documents)
             _write(hidden / PACKAGE, package)
             files[PACKAGE] = {
                 "sha256": digest(hidden / PACKAGE),
@@ -231,35 +229,6 @@ class Staged:
     def discard(self) -> None:
         """Remove what was staged."""
         shutil.rmtree(self.path, ignore_errors=True)
-
-
-def query(release: Release | str | Path, sql: str, *, own: Mapping[str, Any] | None = None) -> Any:
-    """Answer SQL over a release made of fragments; the answer says what it is worth.
-
-    ``release`` is what ``protect`` gave, or the folder of a bundle, whose files must be as they
-    were released. One view is called ``release``; ``own`` are tables of yours to join, by name.
-    """
-    if not isinstance(release, Release):
-        release = _unchanged(Path(release))
-    traits = traits_of(release.manifest)
-    if traits is None or traits.query is None:
-        raise UsageError(
-            "this release is not made of fragments", do="open its data file with any SQL tool"
-        )
-    return loaded(traits.query)(release.tables, release.manifest, sql, own=own)
-
-
-def _unchanged(folder: Path) -> Release:
-    """A bundle; refused where a file is not as it was released: answers would be called exact."""
-    release = Release.load(folder)
-    for name, facts in release.manifest["files"].items():
-        if digest(folder / name) != facts["sha256"]:
-            raise VerificationError(
-                f"the file '{name}' is not as it was released",
-                got=str(folder),
-                do="get the release again; `sherd verify` says more",
-            )
-    return release
 
 
 def check_format(format: str, *, spreadsheet_safe: bool) -> None:  # noqa: A002 - as above
@@ -366,67 +335,3 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
     with path.open("w", encoding="utf-8") as file:
         json.dump(data, file, indent=2, ensure_ascii=False)
         file.write("\n")
-
-
-_FRICTIONLESS = (
-    ("int", "integer"),
-    ("uint", "integer"),
-    ("float", "number"),
-    ("double", "number"),
-    ("decimal", "number"),
-    ("halffloat", "number"),
-    ("bool", "boolean"),
-    ("date", "date"),
-    ("timestamp", "datetime"),
-)
-
-
-def _data_package(
-    tables: Mapping[str, pa.Table],
-    files: Mapping[str, Mapping[str, Any]],
-    format: str,  # noqa: A002 - what everybody calls it
-    manifest: Mapping[str, Any],
-    documents: Mapping[str, Mapping[str, Any]],
-) -> dict[str, Any]:
-    """A Frictionless data package, so that other tools can open the bundle."""
-    import pyarrow as pa
-
-    from sherd.tables.spreadsheet import escaped
-
-    resources = []
-    for name, table in tables.items():
-        path = f"{name}.{format}"
-        fields = []
-        for column in table.schema:
-            text = str(column.type)
-            kind = next((k for start, k in _FRICTIONLESS if text.startswith(start)), "string")
-            fields.append({"name": column.name, "type": kind})
-        if files[path].get("spreadsheet_safe"):
-            names = escaped(pa.array(table.column_names, pa.string())).to_pylist()
-            fields = [{**field, "name": name} for field, name in zip(fields, names, strict=True)]
-        resources.append(
-            {
-                "name": name,
-                "path": path,
-                "format": format.split(".", maxsplit=1)[0],
-                "bytes": files[path]["bytes"],
-                "hash": f"sha256:{files[path]['sha256']}",
-                "schema": {"fields": fields},
-            }
-        )
-    resources += [
-        {
-            "name": name,
-            "path": f"{name}{DOCUMENT}",
-            "format": "json",
-            "bytes": files[f"{name}{DOCUMENT}"]["bytes"],
-            "hash": f"sha256:{files[f'{name}{DOCUMENT}']['sha256']}",
-        }
-        for name in documents
-    ]
-    return {
-        "name": "sherd-release",
-        "created": manifest.get("created"),
-        "description": str(manifest.get("guarantee", {}).get("words", "")),
-        "resources": resources,
-    }
