@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import UsageError
 from sherd.release.bundle import (
-    DOCUMENT,
     FORMATS,
     PACKAGE,
     digest,
@@ -17,6 +16,7 @@ from sherd.release.bundle import (
     read_data,
     read_json,
 )
+from sherd.release.data_package import DOCUMENT
 from sherd.release.method import traits_of
 from sherd.tables.schema import Schema
 from sherd.verifying.check import Check
@@ -62,6 +62,12 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
             detail="none" if not unlisted else "not in the manifest: " + ", ".join(unlisted),
         )
     )
+    return [*checks, *check_hashes(manifest)]
+
+
+def check_hashes(manifest: Mapping[str, Any]) -> list[Check]:
+    """The stated hashes of plan and schema."""
+    checks = []
     for part in ("plan", "schema"):
         text = json.dumps(manifest.get(part), sort_keys=True, separators=(",", ":"))
         same = hashlib.sha256(text.encode()).hexdigest() == manifest.get(f"{part}_hash")

@@ -12,9 +12,10 @@ from paper_protocol import PaperOracle, segment, winner
 import sherd
 from sherd.methods.specialising.diffgen import encode, settings
 from sherd.methods.specialising.epsilon_shares import Budget
-from sherd.methods.specialising.joint_specialisation import Agreement, fragments_of, release
+from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
 from sherd.methods.specialising.plain_oracle import Histograms, leaf_counts
 from sherd.methods.specialising.scores import scores
+from sherd.methods.specialising.secure_leaf_counts import LeafCounter
 from sherd.methods.specialising.shared_oracle import JointOracle
 from sherd.methods.specialising.specialise import Candidate, specialise, split_candidates
 from sherd.randomness import Randomness
@@ -23,7 +24,7 @@ from sherd.secure.engine.interface import PlainEngine
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sherd.methods.specialising.diffgen import Settings
+    from sherd.methods.specialising.diffgen import SpecialisationSettings
 
 ANY_JOB = Candidate(attribute=0, edges=(0, 2, 4))
 AGE_AT_26 = Candidate(attribute=1, edges=(0, 25, 99))
@@ -31,7 +32,7 @@ WORKER_FROM_26 = 3
 
 
 @pytest.fixture
-def chosen(schema1: sherd.Schema) -> Settings:
+def chosen(schema1: sherd.Schema) -> SpecialisationSettings:
     """Hierarchies of Job and Age."""
     plan = sherd.Plan(method="diffgen", epsilon=1.0, class_attribute="Class", h=2)
     return settings(plan, schema1)
@@ -39,7 +40,7 @@ def chosen(schema1: sherd.Schema) -> Settings:
 
 @pytest.fixture
 def coded(
-    table1: pa.Table, schema1: sherd.Schema, chosen: Settings
+    table1: pa.Table, schema1: sherd.Schema, chosen: SpecialisationSettings
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """The codes of the ten records and their classes (Y is 0, N is 1)."""
     return encode(table1, schema1, chosen)
@@ -50,7 +51,7 @@ def budget(epsilon: Fraction = Fraction(1)) -> Budget:
     return Budget(epsilon=epsilon, specialisations=2, numeric=1, sensitivity=1)
 
 
-def test_example_1_cuts_of_table_1(chosen: Settings) -> None:
+def test_example_1_cuts_of_table_1(chosen: SpecialisationSettings) -> None:
     """The first cuts are ANY_JOB and [1, 99]; ANY_JOB falls into Professional and Worker."""
     job, age = chosen.hierarchies
     assert job.label(0, job.size) == "ANY_JOB"
@@ -78,7 +79,7 @@ class Scripted:
 
 
 def test_example_2_data_processing(
-    chosen: Settings, coded: tuple[list[np.ndarray], np.ndarray]
+    chosen: SpecialisationSettings, coded: tuple[list[np.ndarray], np.ndarray]
 ) -> None:
     """Job, then Age at 26: four leaves with the counts of Fig. 2."""
     oracle = Scripted(*coded)
@@ -100,7 +101,7 @@ def test_example_4_local_counts_are_shares(
 ) -> None:
     """P1 counts one Y and one N among professionals, P2 three Y; together 7 is scored."""
     codes, classes = coded
-    fragments = fragments_of(codes, held1)
+    fragments = cells_of(codes, held1)
     local = [
         Histograms(fragments[p].codes, [4, 99], classes, 2).children([ANY_JOB])[0] for p in (0, 1)
     ]
@@ -145,13 +146,9 @@ def test_example_7_binary_vectors_of_table_3(
     """The parties' vectors for ⟨Worker, [26, 99]⟩ are as printed; their product is 2."""
     codes, classes = coded
     engine = PlainEngine([Randomness.seeded(1), Randomness.seeded(2)])
-    oracle = JointOracle(
-        engine, fragments_of(codes, held1), [4, 99], classes, 2, utility="max", budget=budget()
-    )
     cuts = ((0, 2, 4), (0, 25, 99))
-    vectors = [
-        oracle._consistent(p, cuts, range(2), np.arange(10), 10)[:, WORKER_FROM_26] for p in (0, 1)
-    ]
+    counter = LeafCounter(engine=engine, cells=cells_of(codes, held1), cuts=cuts, holes=False)
+    vectors = [counter._consistent(p, range(2), np.arange(10), 10)[WORKER_FROM_26] for p in (0, 1)]
     assert vectors[0].tolist() == [0, 0, 1, 0, 1, 1, 1, 0, 1, 1]
     assert vectors[1].tolist() == [1, 1, 0, 1, 0, 0, 1, 1, 0, 1]
     assert int(vectors[0] @ vectors[1]) == 2
@@ -159,7 +156,9 @@ def test_example_7_binary_vectors_of_table_3(
 
 
 def test_example_8_noise_on_every_leaf(
-    chosen: Settings, coded: tuple[list[np.ndarray], np.ndarray], held1: list[np.ndarray]
+    chosen: SpecialisationSettings,
+    coded: tuple[list[np.ndarray], np.ndarray],
+    held1: list[np.ndarray],
 ) -> None:
     """Every leaf and class has a noisy count; with very much epsilon it is the exact one."""
     codes, classes = coded
@@ -172,7 +171,7 @@ def test_example_8_noise_on_every_leaf(
         max_leaves=100,
     )
     engine = PlainEngine([Randomness.seeded(5), Randomness.seeded(6)])
-    found = release(engine, fragments_of(codes, held1), classes, agreement)
+    found = release(engine, cells_of(codes, held1), classes, agreement)
     assert found.counts.shape == (found.leaves, 2)
     cuts = found.specialised.cuts
     assert found.counts.tolist() == leaf_counts(codes, cuts, classes, 2).tolist()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
 
 
-class Noise(Protocol):
+class NoiseSource(Protocol):
     """Where an oracle's noise comes from."""
 
     def largest(self, groups: Sequence[NDArray[np.int64]], rate: Fraction) -> list[int]:
@@ -42,7 +42,7 @@ class Noise(Protocol):
 
 
 class ExactNoise:
-    """Noise of the exact samplers of ``sherd.randomness``."""
+    """NoiseSource of the exact samplers of ``sherd.randomness``."""
 
     def __init__(self, randomness: Randomness) -> None:
         self._randomness = randomness
@@ -75,7 +75,7 @@ class PlainOracle:
         *,
         utility: str,
         budget: Budget,
-        noise: Noise,
+        noise: NoiseSource,
     ) -> None:
         self._codes, self._classes, self._n_classes = codes, classes, n_classes
         self._utility, self._budget, self._noise = utility, budget, noise
@@ -114,6 +114,10 @@ class Histograms:
             table = np.bincount(here, minlength=size * n_classes).reshape(size, n_classes)
             begin = self._start[a]
             np.cumsum(table, axis=0, out=self._sums[begin + 1 : begin + 1 + size])
+
+    def add_to_last(self, attribute: int, counts: NDArray[np.int64]) -> None:
+        """Add to the counts by class of an attribute's last code."""
+        self._sums[self._start[attribute + 1] - 1] += counts
 
     def children(self, group: Sequence[Candidate]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Class counts of every child of every candidate, and where each candidate's begin."""

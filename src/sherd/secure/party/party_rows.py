@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sherd.methods.specialising.shared_oracle import Fragment
+    from sherd.methods.specialising.hierarchy import Hierarchy
+    from sherd.methods.specialising.secure_leaf_counts import PartyCells
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class Input:
     """A party's fragment in the order of the identifiers, and what it knows of all cells."""
 
-    fragment: Fragment
+    cells: PartyCells
     classes: NDArray[np.int64]
     identifiers: tuple[bytes, ...]
 
@@ -43,12 +44,35 @@ class Input:
 
     def take(self, places: NDArray[np.int64]) -> Input:
         """Some of the rows, in the order given."""
-        from sherd.methods.specialising.shared_oracle import Fragment
+        from sherd.methods.specialising.secure_leaf_counts import PartyCells
 
         return Input(
-            fragment=Fragment(codes=tuple(codes[places] for codes in self.fragment.codes)),
+            cells=PartyCells(codes=tuple(codes[places] for codes in self.cells.codes)),
             classes=self.classes[places],
             identifiers=tuple(self.identifiers[place] for place in places.tolist()),
+        )
+
+
+def _refuse_missing(table: pa.Table, schema: Schema, one: Hierarchy, *, is_class: bool) -> None:
+    """Raise where cells that this party holds are missing and the schema has no place for them.
+
+    Every party knows the class, so an empty cell of it is missing; any other is another party's.
+    """
+    from sherd.tables.coding import nulls, positions
+
+    if one.keeps_missing:
+        return
+    column = table.column(one.name)
+    _, gaps = positions(column, one.axis, schema.missing_values)
+    if not is_class:
+        gaps = gaps & ~nulls(column.combine_chunks())
+    if gaps.any():
+        kind = "class" if is_class else "attribute"
+        raise TableError(
+            f"the {kind} '{one.name}' has missing cells",
+            must="a value in every cell that this party holds",
+            got=f"{int(gaps.sum())} of {len(gaps)} missing",
+            do=f"set `missing: keep` for '{one.name}' in the schema, the same at all parties",
         )
 
 
@@ -58,7 +82,7 @@ def read_input(table: pa.Table, schema: Schema, plan: Plan, id_name: str) -> Inp
 
     from sherd.federation.protocol.linkage import canonical_identifier
     from sherd.methods.specialising.diffgen import encode, settings
-    from sherd.methods.specialising.shared_oracle import Fragment
+    from sherd.methods.specialising.secure_leaf_counts import PartyCells
     from sherd.tables.coding import nulls
 
     chosen = settings(plan, schema)
@@ -71,15 +95,15 @@ def read_input(table: pa.Table, schema: Schema, plan: Plan, id_name: str) -> Inp
     ids = [canonical_identifier(one) for one in given.to_pylist()]
     if given.null_count or b"" in ids or len(set(ids)) != len(ids):
         raise TableError(f"the ids in '{id_name}' are empty or not unique", must="one for each row")
-    if target and table.column(target).null_count:
-        raise TableError(f"the class '{target}' has empty cells", must="known to every party")
+    for one in (*chosen.hierarchies, *filter(None, [chosen.class_hierarchy])):
+        _refuse_missing(table, schema, one, is_class=one.name == target)
     order = sorted(range(len(ids)), key=ids.__getitem__)
     table = table.take(order)
     codes, classes = encode(table, schema, chosen)
     held = [~nulls(table.column(one.name).combine_chunks()) for one in chosen.hierarchies]
     mine = tuple(np.where(own, code, -1) for own, code in zip(held, codes, strict=True))
     return Input(
-        fragment=Fragment(codes=mine),
+        cells=PartyCells(codes=mine),
         classes=classes,
         identifiers=tuple(ids[place] for place in order),
     )
