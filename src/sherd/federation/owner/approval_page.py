@@ -1,7 +1,7 @@
 """The approval page: what ``sherd owner requests`` shows, in a browser on the owner's machine.
 
 It listens on the loopback address only. Whoever opens it needs the token in the address,
-which is made anew at every start. A page of another site can neither read it (the token, and
+which is new at every start. A page of another site can neither read it (the token, and
 a check of the Host header against names that are pointed here) nor post to it (the Origin
 header, and a code in every form that is bound to the round and the plan that was shown). The
 page loads nothing from anywhere and runs no script.
