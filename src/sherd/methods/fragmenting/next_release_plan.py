@@ -162,7 +162,8 @@ def check_past(
         return None
     if not isinstance(past, Kept) or past.release != plan["after"]["release"]:
         raise UsageError("the record is not that of the release which the plan follows")
-    if past.schema != schema.hash:
+    # Records of earlier versions note the whole schema, not its published form.
+    if past.schema not in (schema.hash, schema.published().hash):
         raise _other_schema()
     assert keys is not None, "checked above"
     if past.key != keys.attribute:
@@ -182,7 +183,9 @@ def check_past(
 
 def signed(kept: Kept, schema: Schema, run: Run, keys: Keys) -> Kept:
     """A record that knows what it belongs to, but for the hash of its release."""
-    return replace(kept, key=keys.attribute, schema=schema.hash, seeded=run.randomness.is_seeded)
+    return replace(
+        kept, key=keys.attribute, schema=schema.published().hash, seeded=run.randomness.is_seeded
+    )
 
 
 def next_groups(
