@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
@@ -244,10 +243,11 @@ class Account:
             "delta": str(self.delta),
         }
 
-    def epsilon_of_rho(self, delta: float) -> float:
-        """The ε that the account's ρ amounts to at a δ: ρ + 2·√(ρ·ln(1/δ)) (bun2016, Prop. 1.3)."""
-        rho = float(self.columns[RHO].spent) if RHO in self.columns else 0.0
-        return rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    def epsilon_of_rho(self, delta: Fraction) -> Fraction:
+        """The ε that the account's ρ amounts to at a δ (``sherd.guarantees.concentrated``)."""
+        from sherd.guarantees.concentrated import epsilon_of
+
+        return epsilon_of(self.columns[RHO].spent, delta)
 
 
 @dataclass(frozen=True, kw_only=True)

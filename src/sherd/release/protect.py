@@ -34,6 +34,7 @@ from sherd.release.method import REAL_SPEND, Finding, FollowsReleases, PrivateRe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from fractions import Fraction
 
     import pyarrow as pa
 
@@ -354,8 +355,11 @@ def reserved(
     measure = measure_of(plan, schema)
     free = measure == "none"
     amount = Amount.zero() if free else Amount(plan.exact("epsilon") * schema.rows_per_unit)
+    rho, delta = _concentrated(plan, amount)
     with ledger.reserving(
         measure=measure,
+        rho=rho,
+        delta=delta,
         population=population_of(schema, population),
         amount=amount,
         plan_hash=plan.hash if occasion is None else occasion.hash,
@@ -364,6 +368,16 @@ def reserved(
         note="" if occasion is None else occasion.note,
     ) as reservation:
         yield reservation
+
+
+def _concentrated(plan: Plan, amount: Amount) -> tuple[Fraction | None, Fraction | None]:
+    """The ρ and δ of a plan whose ε holds at a δ: what its noise is made by."""
+    from sherd.guarantees.concentrated import rho_of
+
+    if plan.parameters.get("epsilon") is None or plan.parameters.get("delta") is None:
+        return None, None
+    delta = plan.exact("delta")
+    return rho_of(amount.epsilon, delta), delta
 
 
 def measure_of(plan: Plan, schema: Schema) -> str:

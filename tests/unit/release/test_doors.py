@@ -127,3 +127,30 @@ def test_releases_without_an_epsilon_can_be_forbidden(book: Ledger) -> None:
     book.set_limit("people", 1, of="none")
     with pytest.raises(BudgetError, match="releases without an ε"):
         sherd.protect(table, schema, plan)
+
+
+def test_rho_and_delta_of_a_plan_are_booked(book: Ledger) -> None:
+    """Beside its epsilon, exactly; a limit on rho holds before data is read."""
+    from fractions import Fraction
+
+    from sherd.guarantees.concentrated import rho_of
+
+    schema = sherd.Schema.from_data(
+        {
+            "population": "people",
+            "missing": "recode",
+            "attributes": {
+                name: {"type": "category", "values": ["a", "b"], "recode": "a"}
+                for name in ("c", "d")
+            },
+        }
+    )
+    table = pa.table({"c": ["a", "b"] * 50, "d": ["a", "a", "b", "b"] * 25})
+    plan = sherd.Plan(method="dp-graph", epsilon=1.0, delta=1e-6)
+    sherd.protect(table, schema, plan)
+    account = book.account("people")
+    assert account.columns["rho"].spent == rho_of(Fraction(1), Fraction(1, 10**6))
+    assert account.delta == Fraction(1, 10**6)
+    book.set_limit("people", account.columns["rho"].spent, of="rho")
+    with pytest.raises(BudgetError, match="zero-concentrated"):
+        sherd.protect(table, schema, plan)
