@@ -57,6 +57,15 @@ def settings(given: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
+def printable(text: str) -> str:
+    """A text that somebody else wrote, with nothing in it that a terminal would obey.
+
+    >>> printable("free\\x1b[2Jcake\\n")
+    'free\\\\x1b[2Jcake\\\\n'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def in_words(value: Any) -> str:
     """A value of a report as a person reads it.
 
@@ -70,7 +79,7 @@ def in_words(value: Any) -> str:
     elif isinstance(value, float):
         found = f"{value:.4g}"
     else:
-        found = "" if value is None else str(value)
+        found = "" if value is None else printable(str(value))
     return found or "-"
 
 
@@ -82,7 +91,12 @@ def load_schema(path: str, missing: str | None, outside: str | None) -> Schema:
 
 
 def open_source(
-    source: str, schema: Schema | None, query: str | None, *, blocks: bool = False
+    source: str,
+    schema: Schema | None,
+    query: str | None,
+    *,
+    blocks: bool = False,
+    lenient: bool = False,
 ) -> Callable[[], Any]:
     """A function that reads a table, or its blocks; ``:adult`` names one that comes with sherd."""
     if blocks and schema is not None and not source.startswith(":"):
@@ -91,7 +105,7 @@ def open_source(
         return lambda: read_blocks(source, schema, query=query)
     import sherd
 
-    return lambda: sherd.read(source, schema=schema, query=query)
+    return lambda: sherd.read(source, schema=schema, query=query, lenient=lenient)
 
 
 @contextlib.contextmanager

@@ -163,6 +163,7 @@ def fragment() -> None:
 def _make(given: dict[str, Any]) -> None:
     import sherd
     from sherd.release.private_files import PrivateFiles
+    from sherd.release.protect import is_strict
 
     _check_following(given)
     schema, plan, past = _asked(given)
@@ -184,7 +185,13 @@ def _make(given: dict[str, Any]) -> None:
     ):
         release = sherd.protect_to(
             output,
-            open_source(given["table"], schema, given["query"], blocks=engine.name != "memory"),
+            open_source(
+                given["table"],
+                schema,
+                given["query"],
+                blocks=engine.name != "memory",
+                lenient=is_strict(plan),
+            ),
             schema,
             plan,
             ledger=ledger,
@@ -344,4 +351,10 @@ def _print(release: Release, folder: Path, ledger: Ledger | None, given: dict[st
             "only this run can write",
             err=True,
         )
-    print_findings([finding for finding in release.findings if finding.attribute is None])
+    print_findings(
+        [
+            finding
+            for finding in release.findings
+            if finding.attribute is None or finding.meaning.startswith("WARNING")
+        ]
+    )

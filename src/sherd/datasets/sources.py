@@ -22,20 +22,22 @@ def read(
     schema: Schema | None = None,
     query: str | None = None,
     progress: Progress | None = None,
+    lenient: bool = False,
 ) -> pa.Table:
     """Read the table in a file or a database, or one that comes with sherd (``:adult``).
 
     ``source`` is a path (.csv, .tsv, also compressed; .parquet; .feather, .arrow) or an
     address (``sqlite:///``, ``duckdb:///``, ``postgresql://``), which needs a ``query`` or
     ``?table=name``. With a schema the table's columns must be those of the schema and get
-    its types; without one they have the types found. ``progress`` is told the step, what
-    is done of it and how much there is.
+    its types; without one they have the types found. With ``lenient``, a text that is no value of
+    its attribute's type is not refused here. ``progress`` is told the step, what is done of it
+    and how much there is.
     """
     if isinstance(source, str) and source.startswith(":"):
         return datasets.load(source[1:])
     from sherd.tables.read import read as read_table
 
-    return read_table(source, schema=schema, query=query, progress=progress)
+    return read_table(source, schema=schema, query=query, progress=progress, lenient=lenient)
 
 
 def load_schema(

@@ -53,6 +53,13 @@ class Release:
     documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     original: Any = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        """Bring the tables into the form in which they are released, whoever made them."""
+        from sherd.tables.canonical_form import released_form
+
+        made = {name: released_form(table) for name, table in self.tables.items()}
+        object.__setattr__(self, "tables", made)
+
     def __repr__(self) -> str:
         """Say what the release is, without findings and cells."""
         guarantee = self.manifest.get("guarantee", {})
@@ -61,7 +68,7 @@ class Release:
         return f"Release(method={method!r}, rows={self.rows}, promise={notion!r})"
 
     def _repr_html_(self) -> str:
-        """The promise in words and the first rows, for a notebook; nothing private."""
+        """The promise in words, for a notebook; nothing private."""
         from html import escape
 
         words = escape(str(self.manifest.get("guarantee", {}).get("words", "")))
@@ -75,7 +82,7 @@ class Release:
 
     @property
     def table(self) -> Any:
-        """The released table, of the same kind as the one that came in."""
+        """The released table as the kind of dataframe that came in; types are the schema's."""
         from sherd.tables.frames import like
 
         if "data" not in self.tables:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sherd.engines import Engine, InMemory
 from sherd.errors import PlanError, UsageError
 from sherd.release.bundle import ORDER_KEPT, Release, Staged, check_format, check_target
-from sherd.release.method import FollowsReleases, PrivateRecord, Run
+from sherd.release.method import Finding, FollowsReleases, PrivateRecord, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sherd.release.plan import Plan
     from sherd.tables.prepare import Prepared
     from sherd.tables.schema import Schema
+    from sherd.tables.treatment import Treated
 
 Progress = Callable[[str, int, int], None]
 
@@ -269,7 +270,8 @@ def _make(
     from sherd.tables.prepare import Prepared, prepare
     from sherd.tables.row_keys import keys_of
 
-    prepared = table if isinstance(table, Prepared) else prepare(table, schema)
+    strict = is_strict(plan)
+    prepared = table if isinstance(table, Prepared) else prepare(table, schema, strict=strict)
     record = None
     if settings.key is None and settings.past is None:
         outcome = plan.spec.run(prepared.table, schema, plan, settings.run(prepared.table))
@@ -300,11 +302,29 @@ def _make(
     return Release(
         tables=outcome.tables,
         manifest={**manifest, "facts": dict(outcome.facts)},
-        findings=outcome.findings,
+        findings=(*_treatments(prepared.treated), *outcome.findings),
         order_of=order_of,
         record=record,
         documents=outcome.documents,
     )
+
+
+def is_strict(plan: Plan) -> bool:
+    """Whether a plan promises that no record decides on a refusal."""
+    return plan.parameters.get("guarantee") == "strict"
+
+
+def _treatments(treated: tuple[Treated, ...]) -> list[Finding]:
+    """What the owner should know of how cells were treated, the worst first."""
+    return [
+        Finding(
+            name=f"share {one.how}",
+            attribute=one.attribute,
+            value=one.share,
+            meaning=one.meaning(),
+        )
+        for one in sorted(treated, key=lambda one: -one.share)
+    ]
 
 
 def manifest_of(
@@ -322,7 +342,10 @@ def manifest_of(
     import pyarrow as pa
 
     from sherd import __version__
+    from sherd.guarantees import Assumption
 
+    # The hash is that of what is published: one over secret values could be guessed at.
+    told = schema.published(names_values=Assumption.ORDER_FROM_DATA in guarantee.assumes)
     stamps = []
     if settings.seed is not None:
         stamps.append("reproducible: carries no guarantee")
@@ -338,8 +361,8 @@ def manifest_of(
         "guarantee": guarantee.as_data(),
         "plan": plan.as_data(),
         "plan_hash": plan.hash,
-        "schema": schema.as_data(),
-        "schema_hash": schema.hash,
+        "schema": told.as_data(),
+        "schema_hash": told.hash,
         "budget": budget,
         "versions": {
             "sherd": __version__,

@@ -131,7 +131,7 @@ def check_feasible(found: Sequence[Excess], rows: int, allowed: float) -> None:
             "the looseness cannot be reached: some values of "
             f"{', '.join(worst.attributes)} are too frequent",
             must=f"at most 1/{worst.limit} of the tuples each",
-            got=f"{100 * worst.forced / rows:.3g} % of the tuples would have to be left out",
+            got="more than may be left out ('suppress')",
             do="lower the looseness, coarsen these attributes, withhold one, or raise 'suppress'",
         )
 

@@ -276,7 +276,7 @@ def _run(
         raise InfeasibleError(
             "too many tuples would have to be left out",
             must=f"at most {100 * plan['suppress']:g} % ('suppress')",
-            got=f"{100 * left_out / table.num_rows:.3g} %",
+            got="more",
             do="lower the looseness, raise 'suppress' or 'budget', or coarsen attributes",
         )
     groups = first_groups(made, run.randomness)

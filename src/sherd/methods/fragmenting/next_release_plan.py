@@ -68,7 +68,7 @@ def follow(
         )
     if ORDER_KEPT in manifest.get("stamps", ()):
         raise UsageError("the old release is not for publication", got=ORDER_KEPT)
-    if schema.hash != manifest.get("schema_hash"):
+    if schema.published().hash != manifest.get("schema_hash"):
         raise _other_schema()
     first = {key: value for key, value in plan.items() if key not in OF_NEXT}
     shared = {**first, "fragments": facts.get("fragments"), "sizes": facts.get("sizes")}
@@ -162,7 +162,8 @@ def check_past(
         return None
     if not isinstance(past, Kept) or past.release != plan["after"]["release"]:
         raise UsageError("the record is not that of the release which the plan follows")
-    if past.schema != schema.hash:
+    # Earlier records hold the hash of the whole schema; a release publishes part of it.
+    if past.schema not in (schema.published().hash, schema.hash):
         raise _other_schema()
     assert keys is not None, "checked above"
     if past.key != keys.attribute:
@@ -182,7 +183,8 @@ def check_past(
 
 def signed(kept: Kept, schema: Schema, run: Run, keys: Keys) -> Kept:
     """A record that knows what it belongs to, but for the hash of its release."""
-    return replace(kept, key=keys.attribute, schema=schema.hash, seeded=run.randomness.is_seeded)
+    told = schema.published().hash  # what whoever follows the release can know of its schema
+    return replace(kept, key=keys.attribute, schema=told, seeded=run.randomness.is_seeded)
 
 
 def next_groups(

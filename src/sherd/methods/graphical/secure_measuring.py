@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 NOISY = "noisy counts"
 
+EVERYBODY = -1
+
 LEAST_VARIANCE = 4
 """Each party's part of Gaussian noise has this variance at least: then the sum of parts is as good
 as one draw, to more digits than anybody counts."""
@@ -57,7 +59,11 @@ as one draw, to more digits than anybody counts."""
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Who holds what, which all parties know: for each attribute its holder, None where several."""
+    """Who holds what, which all parties know.
+
+    For each attribute its holder, ``EVERYBODY`` where every party has all of its cells (a class),
+    None where its cells lie with several parties.
+    """
 
     holders: tuple[int | None, ...]
     sizes: tuple[int, ...]
@@ -123,11 +129,14 @@ class SecureMeasurer:
 
     def _sides(self, marginal: Marginal) -> tuple[_Side, ...] | None:
         """The parties' parts of a marginal, where there are two at most; None else."""
-        if len(marginal.attributes) == 1:
+        if len(marginal.attributes) == 1 and self._layout.holders[marginal.attributes[0]] is None:
             return (
                 _Side(party=None, places=(0,), attributes=marginal.attributes, bins=marginal.bins),
             )
         holders = [self._layout.holders[a] for a in marginal.attributes]
+        # What everybody has goes along with the first of those that hold the rest.
+        first = min((one for one in holders if one not in (None, EVERYBODY)), default=0)
+        holders = [first if one == EVERYBODY else one for one in holders]
         parties = sorted({one for one in holders if one is not None})
         if None in holders or len(parties) > 2:
             return None
@@ -175,21 +184,14 @@ class SecureMeasurer:
                 lefts = list(dict.fromkeys(left for left, _ in some))
                 rights = list(dict.fromkeys(right for _, right in some))
                 product = engine.inner(self._columns(lefts), self._columns(rights))
-                width = sum(one.cells for one in rights)
-                height = sum(one.cells for one in lefts)
-                flat = engine.settle(engine.reshape(product, (height * width,)), "cross counts")
-                starts = {**_starts(lefts), **_starts(rights)}
+                product = engine.settle(product, "cross counts")
+                down, across = _starts(lefts), _starts(rights)
                 for left, right in some:
-                    rows = [
-                        engine.take(
-                            flat,
-                            at * width + starts[right],
-                            at * width + starts[right] + right.cells,
-                        )
-                        for at in range(starts[left], starts[left] + left.cells)
-                    ]
+                    rows = slice(down[left], down[left] + left.cells)
+                    columns = slice(across[right], across[right] + right.cells)
+                    block = engine.block(product, rows, columns)
                     for i in crossing[left, right]:
-                        found[i] = _ordered(engine, rows, left, right, marginals[i].shape)
+                        found[i] = _ordered(engine, block, left, right, marginals[i].shape)
 
     def _columns(self, sides: Sequence[_Side]) -> Any:
         """The columns of all combinations of some of a party's own attributes, as a secret."""
@@ -237,7 +239,7 @@ class SecureMeasurer:
             return found
 
         total = None
-        for party in range(engine.parties) if holder is None else [holder]:
+        for party in range(engine.parties) if holder is None else [max(holder, 0)]:
             mine = engine.share(party, lambda party=party: own(party), (size, n))  # type: ignore[misc]
             total = mine if total is None else engine.add(total, mine)
         return total
@@ -295,10 +297,14 @@ def _blocks(pairs: Sequence[tuple[_Side, _Side]]) -> list[list[tuple[_Side, _Sid
     asked = sum(left.cells * right.cells for left, right in pairs)
     if sum(lefts.values()) * sum(rights.values()) <= 8 * asked:
         return [list(pairs)]
-    rows: dict[_Side, list[tuple[_Side, _Side]]] = {}
+    # Those on the left that meet the same ones on the right go together.
+    meets: dict[_Side, list[_Side]] = {}
     for left, right in pairs:
-        rows.setdefault(left, []).append((left, right))
-    return list(rows.values())
+        meets.setdefault(left, []).append(right)
+    blocks: dict[frozenset[_Side], list[tuple[_Side, _Side]]] = {}
+    for left, others in meets.items():
+        blocks.setdefault(frozenset(others), []).extend((left, one) for one in others)
+    return list(blocks.values())
 
 
 def _starts(sides: Sequence[_Side]) -> dict[_Side, int]:
@@ -307,14 +313,13 @@ def _starts(sides: Sequence[_Side]) -> dict[_Side, int]:
 
 
 def _ordered(
-    engine: JointEngine, rows: Sequence[Any], left: _Side, right: _Side, shape: tuple[int, ...]
+    engine: JointEngine, flat: Any, left: _Side, right: _Side, shape: tuple[int, ...]
 ) -> Any:
     """Counts by left and right combinations as those of the marginal, last attribute fastest."""
     given = [*left.places, *right.places]
     place = np.arange(left.cells * right.cells).reshape(*left.shape, *right.shape)
     order = place.transpose(np.argsort(given)).ravel()
     assert place.transpose(np.argsort(given)).shape == shape
-    flat = engine.join(rows)
     if (order == np.arange(len(order))).all():
         return flat
     # Neighbours that stay neighbours are taken together.

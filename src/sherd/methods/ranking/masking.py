@@ -300,6 +300,7 @@ def _check_strict(plan: Plan, schema: Schema) -> None:
                 must="a list that is public knowledge",
                 do="decide the list, then delete `values_from_data` from the schema",
             )
+        # Neither policy is carried out by refusing: see ``sherd.tables.prepare``.
         if schema.missing_policy(name) not in (Missing.REFUSE, Missing.RECODE):
             raise SchemaError(
                 f"missing cells of the attribute '{name}' would be kept apart or dropped, which "

@@ -62,6 +62,9 @@ class JointEngine(Protocol):
     def take(self, a: Any, start: int, stop: int) -> Any:
         """Some neighbouring numbers of a flat secret."""
 
+    def block(self, a: Any, rows: slice, columns: slice) -> Any:
+        """Some neighbouring rows and columns of a matrix, as a flat secret."""
+
     def join(self, parts: Sequence[Any]) -> Any:
         """Flat secrets one behind the other."""
 
@@ -163,6 +166,10 @@ class PlainEngine:
     def take(self, a: Shares, start: int, stop: int) -> Shares:
         """Share by share."""
         return Shares(parts=tuple(x[start:stop] for x in a.parts))
+
+    def block(self, a: Shares, rows: slice, columns: slice) -> Shares:
+        """Share by share."""
+        return Shares(parts=tuple(x[rows, columns].ravel() for x in a.parts))
 
     def join(self, parts: Sequence[Shares]) -> Shares:
         """Share by share."""

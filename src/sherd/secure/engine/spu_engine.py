@@ -169,6 +169,12 @@ class SpuEngine:
         """Local."""
         return _note(f"take{start}:{stop}", lambda x: x[start:stop], (stop - start,), a)
 
+    def block(self, a: Noted, rows: slice, columns: slice) -> Noted:
+        """Local."""
+        size = (rows.stop - rows.start) * (columns.stop - columns.start)
+        key = f"block{rows.start}:{rows.stop},{columns.start}:{columns.stop}"
+        return _note(key, lambda x: x[rows, columns].reshape(size), (size,), a)
+
     def join(self, parts: Sequence[Noted]) -> Noted:
         """Local."""
         jnp, length = self._jnp, sum(one.shape[0] for one in parts)

@@ -73,6 +73,7 @@ class JournaledEngine:
     scale = _passed_on("scale")
     reshape = _passed_on("reshape")
     take = _passed_on("take")
+    block = _passed_on("block")
     join = _passed_on("join")
     stack = _passed_on("stack")
     sum = _passed_on("sum")

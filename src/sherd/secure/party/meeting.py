@@ -107,6 +107,7 @@ def terms(settings: PartySettings) -> dict[str, Any]:
         "plan": settings.plan.hash,
         "parties": [list(one) for one in zip(settings.names, certificates, strict=True)],
         "computing": settings.names[: settings.hosts],
+        "engine": settings.engine,
         "linkage": str(settings.linkage),
     }
 

@@ -84,7 +84,7 @@ def publish(
                 **facts(partition, schema, plan, n),
                 "parties": settings.names,
                 "computing": settings.names[: settings.hosts],
-                "protocol": PROTOCOLS[settings.hosts],
+                "protocol": "MPyC" if settings.engine == "mpyc" else PROTOCOLS[settings.hosts],
                 "linkage": str(settings.linkage),
                 "run": journal.run,
                 "opened": opened,

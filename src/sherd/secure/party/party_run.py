@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sherd.methods.specialising.partition import Partition
     from sherd.release.bundle import Release
     from sherd.secure.engine.cost_meter import Meter
+    from sherd.secure.engine.link import Peer
     from sherd.secure.party.channel import Channel
     from sherd.secure.party.party_rows import Input
     from sherd.secure.party.party_settings import PartySettings
@@ -71,10 +72,7 @@ def run(
             got=f"{plan['epsilon']:g}",
         )
     state = PartyState.of(settings)
-    if settings.computes:
-        from sherd.secure.engine.spu_engine import load_spu
-
-        load_spu()
+    _check_engine(settings)
     known = state.open or (state.finished if state.published else None)
     with RunBudget(settings, ledger, None if known is None else known.run) as budget:
         if state.open is not None and not state.published:
@@ -94,6 +92,27 @@ def run(
             release = party.take_part(given) or Release.load(settings.output)
             channel.part()
             return release
+
+
+def _check_engine(settings: PartySettings) -> None:
+    """Raise where this party computes and its engine is not there or cannot do what is due."""
+    if not settings.computes:
+        return
+    if settings.engine == "spu":
+        from sherd.secure.engine.spu_engine import load_spu
+
+        load_spu()
+        return
+    from sherd.secure.engine.mpyc_engine import load_mpyc
+
+    load_mpyc()
+    if settings.plan["overlaps"] != "refuse":
+        raise PolicyError(
+            "the engine mpyc does not settle overlaps",
+            must="`overlaps: refuse` in the plan",
+            got=str(settings.plan["overlaps"]),
+            do="use the engine spu, or see to it that every cell has one holder",
+        )
 
 
 def _finish_alone(settings: PartySettings, journal: RunJournal, budget: RunBudget) -> PartyState:
@@ -283,18 +302,49 @@ class _Party:
 
         if not settings.computes:
             return released(GuestEngine(channel, rank, owners, hosts, Randomness.from_system()))
-        from sherd.secure.engine.link import connect, within
-        from sherd.secure.engine.spu_engine import SpuEngine
-
         computing = [
             replace(settings.peers[place], address=_address(ready[place].compute))
             for place in range(hosts)
         ]
-        link = connect(computing, rank, settings.key, timeout=settings.timeout)
+        if settings.engine == "mpyc":
+            return self._with_mpyc(computing, words, released)
+        return self._with_spu(computing, words, released)
+
+    def _with_mpyc(
+        self, computing: list[Peer], words: RunWords, released: Callable[[Any], Release]
+    ) -> Release:
+        from sherd.secure.engine.mpyc_engine import MpycEngine
+
+        settings = self._settings
+        engine = MpycEngine(
+            computing,
+            settings.rank,
+            settings.key,
+            words,
+            timeout=settings.timeout,
+            longest_wait=settings.longest_wait,
+        )
+        try:
+            engine.connect()
+            return released(engine)
+        finally:
+            if self._meter is not None:
+                self._meter.passed("secure computation", [engine.sent], [])
+            engine.close()
+
+    def _with_spu(
+        self, computing: list[Peer], words: RunWords, released: Callable[[Any], Release]
+    ) -> Release:
+        from sherd.secure.engine.link import connect, within
+        from sherd.secure.engine.spu_engine import SpuEngine
+
+        settings = self._settings
+        link = connect(computing, settings.rank, settings.key, timeout=settings.timeout)
         # Kept until all have parted: others still need an answer when their link is taken down.
         self._link = link
+        owners = len(settings.peers)
         try:
-            engine = SpuEngine(link, words, owners=owners, wire=channel, meter=self._meter)
+            engine = SpuEngine(link, words, owners=owners, wire=self._channel, meter=self._meter)
             return released(engine)
         finally:
             # After publishing: with a peer gone, SPU may end this process here, or not come back.

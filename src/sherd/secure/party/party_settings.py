@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _KEYS = {"name", "parties", "key", "table", "schema", "plan", "id", "journal", "output",
          "population", "most_epsilon", "timeout", "compute", "compute_address", "engine", "linkage",
          "linkage_key", "longest_wait"}  # fmt: skip
+ENGINES = ("auto", "spu", "mpyc")
 _NEEDED = ("name", "parties", "key", "table", "schema", "plan", "id", "output")
 
 
@@ -60,6 +61,7 @@ class PartySettings:
     linkage: RecordLinkage = RecordLinkage.OPRF
     linkage_key: Path | None = None
     compute_address: str | None = None
+    engine: str = "spu"
 
     @property
     def names(self) -> list[str]:
@@ -93,7 +95,8 @@ class PartySettings:
             )
         folder = path.parent
         listed = _peers(data, folder)
-        computing = _computing(data, [peer.name for peer in listed])
+        engine = _engine(data, len(listed))
+        computing = _computing(data, [peer.name for peer in listed], engine)
         peers = sorted(listed, key=lambda peer: peer.name not in computing)
         plan = Plan(**{"method": "arbdistdp", **data["plan"]})
         return cls(
@@ -114,6 +117,7 @@ class PartySettings:
             linkage=_linkage(data),
             linkage_key=None if data.get("linkage_key") is None else folder / data["linkage_key"],
             compute_address=data.get("compute_address"),
+            engine=engine,
         )
 
 
@@ -145,11 +149,32 @@ def _peers(data: dict[str, Any], folder: Path) -> list[Peer]:
     return peers
 
 
-def _computing(data: dict[str, Any], names: list[str]) -> list[str]:
-    """Who computes: as the file says, all where there are two or three."""
-    engine = data.get("engine", "spu")
-    if engine != "spu":
-        raise UsageError("there is no such engine", must="spu", got=str(engine))
+def _engine(data: dict[str, Any], parties: int) -> str:
+    """The engine of a file: ``auto`` is SPU where it is installed or there is no other choice."""
+    from importlib.util import find_spec
+
+    given = data.get("engine", "auto")
+    if given not in ENGINES:
+        raise UsageError(
+            "there is no such engine", must="one of " + ", ".join(ENGINES), got=str(given)
+        )
+    others = parties >= 3 and "compute" not in data and find_spec("mpyc") is not None
+    if given == "auto":
+        return "mpyc" if others and find_spec("spu") is None else "spu"
+    return str(given)
+
+
+def _computing(data: dict[str, Any], names: list[str], engine: str) -> list[str]:
+    """Who computes: as the file says, all where there are two or three, or with MPyC."""
+    if engine == "mpyc":
+        if len(names) < 3 or "compute" in data:
+            raise PolicyError(
+                "the engine mpyc does not fit",
+                must="three parties or more, all of which compute",
+                got=f"{len(names)} parties" + (" and `compute`" if "compute" in data else ""),
+                do="use the engine spu",
+            )
+        return names
     chosen = data.get("compute", names if len(names) <= 3 else [])
     fits = isinstance(chosen, list) and set(chosen) <= set(names)
     if not fits or len(chosen) not in (2, 3) or len(set(chosen)) != len(chosen):
@@ -195,6 +220,7 @@ parties:            # all of them, the same list everywhere; the others' certifi
   - {{name: {json.dumps(name)}, address: "127.0.0.1:9530", certificate: {certificate.name}}}
   # - {{name: other, address: "127.0.0.1:9531", certificate: other.pem}}
 # compute: [one, two]  # with more than three parties: those that compute, for all
+# engine: auto      # spu (two or three parties compute) or mpyc (three or more, all compute)
 # compute_address: "127.0.0.1:9630"  # where this one computes; else any free port
 table: fragment.csv # this party's cells; a cell that another party holds is left empty
 id: id              # the column that says whom a row belongs to

@@ -16,6 +16,7 @@ from scipy.stats import ks_2samp
 from sherd.errors import PlanError
 from sherd.methods.graphical.measuring import CodedTable, Marginal, Noise, NoisyCounts, Request
 from sherd.methods.graphical.secure_measuring import (
+    EVERYBODY,
     Insiders,
     Layout,
     SecureMeasurer,
@@ -35,9 +36,13 @@ def measurer(
     """All parties in one process; ``holder`` says for each record and attribute who has it."""
     engine = PlainEngine([Randomness.seeded(seed + p) for p in range(parties)])
     whole = [int(one[0]) if len(set(one.tolist())) == 1 else None for one in holder.T]
+    # An attribute whose cells everybody has is marked by -1.
     layout = Layout(holders=tuple(whole), sizes=tuple(sizes), rows=len(codes[0]))
     cells = {
-        p: tuple(np.where(holder[:, a] == p, column, -1) for a, column in enumerate(codes))
+        p: tuple(
+            np.where((holder[:, a] == p) | (holder[:, a] == EVERYBODY), column, -1)
+            for a, column in enumerate(codes)
+        )
         for p in range(parties)
     }
     sources = {p: Randomness.seeded(1000 + seed + p) for p in range(parties)}
@@ -56,9 +61,11 @@ def tables(draw: st.DrawFn) -> Any:
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     codes = [rng.integers(0, size, n) for size in sizes]
     columns = rng.integers(0, parties, len(sizes))
+    if draw(st.booleans()):
+        columns[-1] = EVERYBODY
     holder = np.tile(columns, (n, 1))
     if draw(st.booleans()):
-        split = rng.random(len(sizes)) < 0.5
+        split = (rng.random(len(sizes)) < 0.5) & (columns != EVERYBODY)
         holder = np.where(split, rng.integers(0, parties, holder.shape), holder)
     every = [c for k in (1, 2, 3) for c in itertools.combinations(range(len(sizes)), k)]
     wanted = draw(st.lists(st.sampled_from(every), min_size=1, max_size=6))

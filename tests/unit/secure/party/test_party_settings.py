@@ -10,7 +10,7 @@ import yaml
 from sherd.cli import run as command
 from sherd.errors import FormatError, MissingPartError, PolicyError, UsageError
 from sherd.secure.engine.link import connect, make_key
-from sherd.secure.party import PartySettings, RecordLinkage, init
+from sherd.secure.party import PartySettings, RecordLinkage, init, run
 from sherd.secure.party.run_journal import RunJournal, SignedResult
 
 if TYPE_CHECKING:
@@ -63,14 +63,51 @@ def test_those_that_compute_come_first(files: Callable[..., Path]) -> None:
 def test_fewer_than_two_that_compute_are_refused(files: Callable[..., Path], compute: Any) -> None:
     """Two or three, by name; with more parties somebody must say which."""
     with pytest.raises(PolicyError, match="two or three of the parties"):
-        PartySettings.load(files("abcd", compute=compute))
+        PartySettings.load(files("abcd", compute=compute, engine="spu"))
+
+
+def test_the_engine_is_as_said_or_what_is_installed(
+    files: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless said, SPU; MPyC where it alone is there and three or more parties all compute."""
+    import importlib.util
+
+    there: set[str] = set()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if name in there else None)
+
+    def engine(names: str, **more: Any) -> tuple[str, int]:
+        loaded = PartySettings.load(files(names, **more))
+        return loaded.engine, loaded.hosts
+
+    assert engine("abc") == ("spu", 3)
+    there.add("mpyc")
+    assert engine("abc") == ("mpyc", 3)
+    assert engine("abcde") == ("mpyc", 5)
+    assert engine("ab") == ("spu", 2)
+    assert engine("abcd", compute=["a", "b"]) == ("spu", 2)
+    there.add("spu")
+    assert engine("abc") == ("spu", 3)
+    assert engine("abc", engine="mpyc") == ("mpyc", 3)
+    for names, more in (("ab", {}), ("abcd", {"compute": ["a", "b", "c"]})):
+        with pytest.raises(PolicyError, match="the engine mpyc does not fit"):
+            engine(names, engine="mpyc", **more)
+
+
+def test_mpyc_does_not_settle_overlaps(files: Callable[..., Path]) -> None:
+    """The plan is refused before anything is reserved or read."""
+    pytest.importorskip("mpyc")
+    plan = {"epsilon": 1, "class_attribute": "income", "overlaps": "first"}
+    with pytest.raises(PolicyError, match="does not settle overlaps"):
+        run(PartySettings.load(files("abc", engine="mpyc", plan=plan)), ledger=None)
 
 
 def test_an_engine_that_is_not_there_is_refused(files: Callable[..., Path]) -> None:
     """Nothing else computes in its place."""
     assert PartySettings.load(files(engine="spu")).hosts == 2
-    with pytest.raises(UsageError, match="no such engine; must be spu; got mpyc"):
-        PartySettings.load(files(engine="mpyc"))
+    with pytest.raises(
+        UsageError, match="no such engine; must be one of auto, spu, mpyc; got motion"
+    ):
+        PartySettings.load(files(engine="motion"))
 
 
 def test_linkages_are_checked(files: Callable[..., Path]) -> None:
