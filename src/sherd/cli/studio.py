@@ -79,6 +79,8 @@ def _home(
     given: dict[str, Any],
 ) -> tuple[Starlette, Callable[[str], int], Callable[[], list[str]]]:
     """The pages of the home that was asked for, their bounds, and how to close it."""
+    if given["owner"] is not None or given["aggregator"] is not None:
+        return _federation(given)
     from sherd.budget.place import chosen_path
     from sherd.studio.steward import Steward
     from sherd.studio.workspace import default_workspace
@@ -91,3 +93,24 @@ def _home(
 
         open_table(steward, given["file"], query=given["query"])
     return steward.app(), steward.most, steward.jobs.close
+
+
+def _federation(
+    given: dict[str, Any],
+) -> tuple[Starlette, Callable[[str], int], Callable[[], list[str]]]:
+    """The home of an owner, or of an aggregator's operator."""
+    from sherd.federation.wire.optional_parts import AGGREGATOR, PAGE, require
+
+    if given["owner"] is not None:
+        require(PAGE)
+        from sherd.federation.owner.owner_home import Home
+        from sherd.studio.owner_pages import OwnerPages
+
+        owner = OwnerPages(Home(given["owner"].absolute()))
+        return owner.app(), owner.most, list
+    require(AGGREGATOR)
+    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.studio.aggregator_pages import AggregatorPages
+
+    aggregator = AggregatorPages(Premises(given["aggregator"].absolute()))
+    return aggregator.app(), aggregator.most, aggregator.close
