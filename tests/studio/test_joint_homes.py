@@ -101,17 +101,23 @@ def test_decision_and_budget_are_on_record(organisations: Organisations) -> None
     assert "at north" not in south
 
 
-def test_result_is_audited_by_its_owner(organisations: Organisations) -> None:
-    """What was fetched is audited against the owner's own table; the page cannot act."""
+def test_no_audit_is_invented(organisations: Organisations) -> None:
+    """A report that was not made is not there, whatever it is called."""
     visitor = organisations.visitors["north"]
-    assert visitor.get("/rounds/stays/audit.html").status_code == 404
+    for name in ("stays", "..%2fkey", "nothing"):
+        assert visitor.get(f"/rounds/{name}/audit.html").status_code in (400, 404)
+    assert visitor.post("/rounds/nothing/audit").status_code == 400
+
+
+@pytest.mark.slow
+def test_delivery_is_audited_by_its_owner(organisations: Organisations) -> None:
+    """What was delivered is audited against the owner's own table; the page cannot act."""
+    visitor = organisations.visitors["north"]
     answer = visitor.post("/rounds/stays/audit")
     assert answer.status_code == 200, html.unescape(answer.text)
     page = visitor.get("/rounds/stays/audit.html")
     assert page.status_code == 200
     assert "sandbox" in page.headers["content-security-policy"]
-    for name in ("..%2fkey", "nothing"):
-        assert visitor.get(f"/rounds/{name}/audit.html").status_code in (400, 404)
 
 
 def test_refusal_ends_the_round(organisations: Organisations) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 from consortium import POLICY, AppTransport
+from driving import step
 from people import SCHEMA, people
 from studio_process import Visitor, entered
 
@@ -97,7 +98,7 @@ class Organisations:
     def settle(self) -> None:
         """Everybody works until nothing happens any more."""
         for _ in range(60):
-            happened = [agent.step() for agent in self.agents.values()]
+            happened = [step(agent) for agent in self.agents.values()]
             if not any([*happened, bool(self.service.work())]):
                 return
 

@@ -10,14 +10,21 @@ from typing import Any
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 
 
-def keep_picture(browser: Any, name: str) -> None:
-    """Take a picture for the documentation, where SHERD_PICTURES asks for it."""
-    if not os.environ.get("SHERD_PICTURES"):
+MAKING = bool(os.environ.get("SHERD_PICTURES"))
+"""Whether pictures for the documentation are wanted."""
+
+
+def keep_picture(browser: Any, name: str, top: str = "main") -> None:
+    """Take a picture for the documentation, from an element on; where pictures are wanted."""
+    if not MAKING:
         return
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": 1280, "height": 860, "deviceScaleFactor": 1, "mobile": False},
     )
+    browser.execute_script(f"document.querySelector('{top}').scrollIntoView()")
+    if top == "main":
+        browser.execute_script("window.scrollTo(0, 0)")
     time.sleep(0.3)
     browser.save_screenshot(str(PICTURES / f"studio-{name}.png"))
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -15,41 +15,39 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from sherd.errors import SherdError, UsageError
+from sherd.errors import UsageError
 from sherd.federation.aggregator.round_view import round_report
 from sherd.federation.protocol.collusion import collusion_table
 from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Sharing, Terms
 from sherd.federation.protocol.states import ROUND_ENDS
-from sherd.release.method import find
+from sherd.release.method import find, names
 from sherd.signing_keys import fingerprint
 from sherd.studio import plan_form
 from sherd.studio.access_guard import MOST_FORM
 from sherd.studio.page_rendering import (
+    application,
     check_code,
     download,
     form_of,
     fragment,
     go,
-    handlers,
     page,
-    static,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
     from sherd.federation.aggregator.aggregator_home import Premises
 
-JOINT = ("dp", "idp", "dp-um", "idp-ls", "idp-cbls", "mondrian", "slice", "anatomy")
 _ENDS = {state.value for state in ROUND_ENDS}
 _SPAN = re.compile(r"(\d{1,5})([mhd])")
 
@@ -70,7 +68,6 @@ class AggregatorPages:
         """The application."""
         post = ["POST"]
         routes = [
-            Route("/static/{name}", static),
             Route("/", self._rounds),
             Route("/part", self._part),
             Route("/round/{round}", self._round),
@@ -85,9 +82,7 @@ class AggregatorPages:
             Route("/members/revoke", self._revoke, methods=post),
             Route("/log.json", self._log),
         ]
-        made = Starlette(routes=routes, exception_handlers=handlers(SherdError))
-        made.router.redirect_slashes = False
-        return made
+        return application(routes)
 
     @staticmethod
     def most(path: str) -> int:
@@ -172,7 +167,7 @@ class AggregatorPages:
         fields = [f for f in plan_form.fields(method, {}, None) if f.name != "epsilon"]
         return await page(
             request, "aggregator_new.html", owners=await run_in_threadpool(self._owners),
-            method=method, methods=JOINT, fields=fields, look=None, form=given,
+            method=method, methods=joint_methods(), fields=fields, look=None, form=given,
             needs_epsilon=any(p.name == "epsilon" for p in method.parameters),
             **self._given("new"),
         )  # fmt: skip
@@ -286,6 +281,11 @@ class AggregatorPages:
         found = await run_in_threadpool(self._summaries)
         text = json.dumps({"rounds": found}, indent=2, ensure_ascii=False) + "\n"
         return download(text, "rounds.json", "application/json")
+
+
+def joint_methods() -> list[str]:
+    """The methods whose releases are made of records, which several owners' can be united."""
+    return [name for name in names() if find(name).traits.rows_are_records]
 
 
 def _moment(seconds: int) -> str:

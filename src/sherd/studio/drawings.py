@@ -19,7 +19,8 @@ _WIDE, _HIGH = 240.0, 64.0
 
 def _svg(width: float, height: float, words: str, parts: Sequence[Any], kind: str) -> Markup:
     head = Markup('<svg class="{}" viewBox="0 0 {:.0f} {:.0f}"{} role="img" aria-label="{}">')
-    fill = Markup(' preserveAspectRatio="none"') if kind == "bars" else ""
+    more = {"bars": ' preserveAspectRatio="none"', "heat": f' width="{1.2 * width:.0f}"'}
+    fill = Markup(more.get(kind, ""))  # noqa: S704 - numbers of ours
     return head.format(kind, width, height, fill, words) + Markup("").join(parts) + Markup("</svg>")
 
 

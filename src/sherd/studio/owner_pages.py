@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
@@ -21,11 +20,12 @@ from sherd.federation.owner.owner_journal import Journal
 from sherd.federation.owner.preview import LABEL, preview
 from sherd.release.bundle import digest
 from sherd.studio.access_guard import MOST_FORM
-from sherd.studio.page_rendering import form_of, go, handlers, inside, page, static
+from sherd.studio.page_rendering import application, form_of, go, inside, page
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -46,7 +46,6 @@ class OwnerPages:
     def app(self) -> Starlette:
         """The application."""
         routes = [
-            Route("/static/{name}", static),
             Route("/", self._requests),
             Route("/decide", self._decide, methods=["POST"]),
             Route("/rounds", self._rounds),
@@ -54,9 +53,7 @@ class OwnerPages:
             Route("/rounds/{round}/audit.html", self._report),
             Route("/budget", self._budget),
         ]
-        made = Starlette(routes=routes, exception_handlers=handlers(SherdError))
-        made.router.redirect_slashes = False
-        return made
+        return application(routes)
 
     @staticmethod
     def most(path: str) -> int:
