@@ -12,11 +12,10 @@ from driving import step
 from people import SCHEMA, people
 from studio_process import Visitor, entered
 
-from sherd.federation.aggregator.aggregator_home import Premises
-from sherd.federation.aggregator.aggregator_home import Settings as AggregatorSettings
+from sherd.federation.aggregator.aggregator_home import AggregatorHome, AggregatorSettings
 from sherd.federation.aggregator.api import make_app
 from sherd.federation.owner.agent import Agent
-from sherd.federation.owner.owner_home import Home, Settings
+from sherd.federation.owner.owner_home import OwnerHome, OwnerSettings
 from sherd.federation.wire.client import Client
 from sherd.federation.wire.enrolment import read_answer
 from sherd.signing_keys import fingerprint
@@ -39,7 +38,7 @@ class Organisations:
         self.folder = folder
         folder.mkdir(exist_ok=True)
         settings = AggregatorSettings(name="registry", url="https://registry.test")
-        self.premises = Premises.make(folder / "registry", settings, ("registry.test",))
+        self.premises = AggregatorHome.make(folder / "registry", settings, ("registry.test",))
         pages = AggregatorPages(self.premises)
         stack.callback(pages.close)
         self.operator = stack.enter_context(entered(pages.app(), pages.most))
@@ -47,7 +46,7 @@ class Organisations:
         stack.callback(self.service.store.close)
         self.transport = AppTransport(make_app(self.service, worker=False))
         stack.callback(self.transport.stop)
-        self.homes: dict[str, Home] = {}
+        self.homes: dict[str, OwnerHome] = {}
         self.agents: dict[str, Agent] = {}
         self.visitors: dict[str, Visitor] = {}
         self._stack = stack
@@ -58,9 +57,9 @@ class Organisations:
         folder.mkdir()
         pq.write_table(people(60, seed=seed), folder / "table.parquet")
         (folder / "schema.yaml").write_text(SCHEMA, encoding="utf-8")
-        home = Home.make(
+        home = OwnerHome.make(
             folder,
-            Settings(
+            OwnerSettings(
                 name=name, source=str(folder / "table.parquet"),
                 schema=str(folder / "schema.yaml"), population=f"people of {name}",
             ),

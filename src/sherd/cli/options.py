@@ -57,6 +57,15 @@ def settings(given: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
+def printable(text: str) -> str:
+    """A text that somebody else wrote, with nothing in it that a terminal would obey.
+
+    >>> printable("free\\x1b[2Jcake\\n")
+    'free\\\\x1b[2Jcake\\\\n'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def in_words(value: Any) -> str:
     """A value of a report as a person reads it.
 
@@ -70,7 +79,7 @@ def in_words(value: Any) -> str:
     elif isinstance(value, float):
         found = f"{value:.4g}"
     else:
-        found = "" if value is None else str(value)
+        found = "" if value is None else printable(str(value))
     return found or "-"
 
 

@@ -107,10 +107,10 @@ def _federation(given: dict[str, Any]) -> StudioHome:
     if given["owner"] is not None:
         return owner_home(given["owner"])
     require(AGGREGATOR)
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.studio.aggregator_pages import AggregatorPages
 
-    aggregator = AggregatorPages(Premises(given["aggregator"].absolute()))
+    aggregator = AggregatorPages(AggregatorHome(given["aggregator"].absolute()))
     return aggregator.app(), aggregator.most, aggregator.close
 
 
@@ -119,8 +119,8 @@ def owner_home(folder: Path) -> StudioHome:
     from sherd.federation.wire.optional_parts import PAGE, require
 
     require(PAGE)
-    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_home import OwnerHome
     from sherd.studio.owner_pages import OwnerPages
 
-    owner = OwnerPages(Home(folder.absolute()))
+    owner = OwnerPages(OwnerHome(folder.absolute()))
     return owner.app(), owner.most, list

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
 
 _ENDS = {state.value for state in ROUND_ENDS}
 _SPAN = re.compile(r"(\d{1,5})([mhd])")
@@ -55,7 +55,7 @@ _SPAN = re.compile(r"(\d{1,5})([mhd])")
 class AggregatorPages:
     """The pages of one aggregator's operator."""
 
-    def __init__(self, premises: Premises) -> None:
+    def __init__(self, premises: AggregatorHome) -> None:
         self._premises = premises
         self._aggregator = premises.aggregator()
 

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from sherd.errors import SherdError, UsageError
 from sherd.federation.aggregator.round_view import owner_report
 from sherd.federation.owner import approvals
-from sherd.federation.owner.owner_journal import Journal
+from sherd.federation.owner.owner_journal import OwnerJournal
 from sherd.federation.owner.preview import LABEL, preview
 from sherd.release.bundle import digest
 from sherd.studio.access_guard import MOST_FORM
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.owner.policy import Policy
     from sherd.federation.protocol.knowledge import OwnerData
 
@@ -39,7 +39,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 class OwnerPages:
     """The pages of one owner."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: OwnerHome) -> None:
         self._home = home
         assert home.settings  # says at once where this is no owner's folder
 
@@ -71,7 +71,7 @@ class OwnerPages:
         )  # fmt: skip
 
     def _waiting(self, previewed: str | None) -> list[dict[str, Any]]:
-        journal = Journal(self._home.journal)
+        journal = OwnerJournal(self._home.journal)
         try:
             found = approvals.waiting(journal)
         finally:
@@ -112,7 +112,7 @@ class OwnerPages:
 
     def _write(self, form: dict[str, str], decision: str, who: str, why: str) -> None:
         """Note the decision about the plan that was shown, and who made it."""
-        journal = Journal(self._home.journal)
+        journal = OwnerJournal(self._home.journal)
         try:
             name = form.get("round", "")
             if all(data.round != name for data in approvals.waiting(journal)):
@@ -134,7 +134,7 @@ class OwnerPages:
         """Every round with its state, what each party saw, and what this owner's log says."""
         from sherd.federation.protocol.collusion import collusion_table
 
-        journal = Journal(self._home.journal)
+        journal = OwnerJournal(self._home.journal)
         try:
             every, lines = journal.rounds(all=True), journal.audit()
         finally:
@@ -175,7 +175,7 @@ class OwnerPages:
         from sherd import audit
 
         target = self._page_of(name)
-        journal = Journal(self._home.journal)
+        journal = OwnerJournal(self._home.journal)
         try:
             data = journal.round(name)
         finally:

@@ -272,6 +272,18 @@ class Aggregator:
             told = self.keep(work, machine, machine.fail(reason, details))
         self.listener(told)
 
+    def revoke(self, name: str) -> list[str]:
+        """Take somebody's access away and end the rounds it is part of; which they were."""
+        if not self.store.remove_member(name):
+            raise UsageError("nobody of that name is enrolled", got=repr(name))
+        ended = []
+        for round_id in self.store.open_rounds():
+            data = self.store.round(round_id)
+            if data is not None and name in data.keys and name not in data.dropped:
+                self.abort(round_id, Reason.STOPPED, f"{name} has no access any more")
+                ended.append(round_id)
+        return ended
+
     def work(self) -> list[str]:
         """Do what waits to be done in any round: deadlines, linking, checking, assembling.
 

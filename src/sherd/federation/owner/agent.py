@@ -31,7 +31,7 @@ from sherd.errors import (
 )
 from sherd.federation.owner import outbox
 from sherd.federation.owner import owner_linking as linking
-from sherd.federation.owner.owner_journal import FETCHED, Journal, Outgoing
+from sherd.federation.owner.owner_journal import FETCHED, Outgoing, OwnerJournal
 from sherd.federation.owner.owner_tasks import RoundBook, do_task
 from sherd.federation.protocol.knowledge import OwnerData
 from sherd.federation.protocol.messages import Abort
@@ -44,10 +44,10 @@ from sherd.signing_keys import verify_plan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.protocol.messages import Message
     from sherd.federation.wire.client import Client
-    from sherd.federation.wire.exchange import Answer
+    from sherd.federation.wire.exchange import ParcelAnswer
 
 REMEMBERED = 30 * 24 * 3600
 """How long after its deadline a round may still be spoken of; the aggregator forgets earlier."""
@@ -76,7 +76,7 @@ class Agent:
 
     def __init__(
         self,
-        home: Home,
+        home: OwnerHome,
         client: Client,
         *,
         clock: Callable[[], float] = time.time,
@@ -89,7 +89,7 @@ class Agent:
         enrolled = home.enrolled
         self.aggregator, self.aggregator_key = enrolled["aggregator"], enrolled["key"]
         self.ledger = Ledger(home.ledger)
-        self.journal = Journal(home.journal)
+        self.journal = OwnerJournal(home.journal)
         self._clock = clock
         self._sleep = sleep
         self.released = self.journal.unfetched(since=self.now() - REMEMBERED)
@@ -187,7 +187,7 @@ class Agent:
             self._answered(message, answer)
         return list(found.messages)
 
-    def _answered(self, message: Outgoing, answer: Answer) -> None:
+    def _answered(self, message: Outgoing, answer: ParcelAnswer) -> None:
         if answer.reason is not None:
             self._rejected(message, answer.reason)
             return
