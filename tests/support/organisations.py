@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-from consortium import POLICY, AppTransport
+from consortium import AppTransport
 from driving import step
 from people import SCHEMA, people
 from studio_process import Visitor, entered
@@ -29,6 +29,19 @@ if TYPE_CHECKING:
     import httpx
 
 OWNERS = ("north", "south", "west")
+
+POLICY = """\
+aggregators: {{registry: {fingerprint}}}
+kinds: [horizontal, vertical]
+methods: [dp, dp-um, idp, idp-ls]
+attributes: all
+least_k: 3
+least_rows: 3
+largest_epsilon: 2
+lifetime_epsilon: 3
+peers: all
+approve: ask
+"""
 
 
 class Organisations:
@@ -66,7 +79,7 @@ class Organisations:
         )  # fmt: skip
         own = fingerprint(self.premises.key.public)
         home.policy_file.write_text(
-            POLICY.format(fingerprint=own, largest="2", lifetime="3", approve="ask"),
+            POLICY.format(fingerprint=own),
             encoding="utf-8",
         )
         self.homes[name] = home

@@ -87,6 +87,7 @@ class OwnerPages:
             "promise": approvals.promise(data),
             "cost": approvals.cost(self._home, data),
             "rules": rules(self._home.policy, data),
+            "strangers": self._home.policy.strangers(data.plan, data.owner),
             "preview": None,
             "problem": None,
         }
