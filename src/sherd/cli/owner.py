@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,11 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
         client = found.client()
         agent = Agent(found, client)
 
+        def end(*_given: Any) -> None:
+            agent.stop()
+
+        signal.signal(signal.SIGTERM, end)
+
         def enough() -> bool:
             if until_ended is None:
                 return False
@@ -170,6 +176,20 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
         finally:
             client.close()
             agent.journal.close()
+
+
+@owner.command("check")
+@home_option
+@json_option
+def check_home(home: Path, as_json: bool) -> int:
+    """Look whether the folder is complete, and the table fits its schema and the policy."""
+    from sherd.federation.wire.optional_parts import OWNER, require
+
+    require(OWNER)
+    from sherd.cli.home_check import owner_checks, show
+    from sherd.federation.owner.owner_home import OwnerHome
+
+    return show(owner_checks(OwnerHome(home)), as_json=as_json)
 
 
 @owner.command()
