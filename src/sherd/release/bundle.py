@@ -37,7 +37,7 @@ ORDER_KEPT = "order of rows kept: not for publication"
 FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Release:
     """What ``protect`` gives back.
 
@@ -61,6 +61,21 @@ class Release:
 
         made = {name: released_form(table) for name, table in self.tables.items()}
         object.__setattr__(self, "tables", made)
+
+    def __repr__(self) -> str:
+        """Say what the release is, without findings and cells."""
+        guarantee = self.manifest.get("guarantee", {})
+        method = self.manifest.get("plan", {}).get("method")
+        notion = guarantee.get("notion")
+        return f"Release(method={method!r}, rows={self.rows}, promise={notion!r})"
+
+    def _repr_html_(self) -> str:
+        """The promise in words, for a notebook; nothing private."""
+        from html import escape
+
+        words = escape(str(self.manifest.get("guarantee", {}).get("words", "")))
+        stamps = "".join(f"<p><b>{escape(str(s))}</b></p>" for s in self.manifest.get("stamps", ()))
+        return f"<p>{escape(repr(self))}</p>{stamps}<pre>{words}</pre>"
 
     @cached_property
     def order(self) -> Any:

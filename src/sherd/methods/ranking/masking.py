@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.engines import ENGINES
-from sherd.errors import PlanError, SchemaError
+from sherd.errors import PlanError, SchemaError, SherdError, together
 from sherd.methods.ranking.allocation import cluster_sizes, epsilons
 from sherd.methods.ranking.column_masking import ColumnJob, mask_column
 from sherd.methods.ranking.noise_scales import Scales
@@ -182,8 +182,14 @@ class Masking:
         shares = epsilons(plan, schema)
         if self.least_k:
             cluster_sizes(plan, schema, self.least_k)
+        wrong: list[SherdError] = []
         for name, share in shares.items():
-            self._check_attribute(plan, schema, name, share)
+            try:
+                self._check_attribute(plan, schema, name, share)
+            except SchemaError as error:
+                wrong.append(error)
+        if wrong:
+            raise together(wrong, "attributes do not fit the method")
         if plan["guarantee"] == "strict":
             _check_strict(plan, schema)
 
