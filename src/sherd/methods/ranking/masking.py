@@ -24,7 +24,7 @@ from sherd.methods.ranking.column_masking import ColumnJob, mask_column
 from sherd.methods.ranking.noise_scales import Scales
 from sherd.methods.ranking.ranking_promise import Promise, promise
 from sherd.randomness.order import inverse
-from sherd.release.method import Described, Finding, Outcome, Parameter, Run
+from sherd.release.method import REAL_SPEND, Described, Finding, Outcome, Parameter, Run
 from sherd.release.traits import Traits
 from sherd.tables.axis import Axis
 from sherd.tables.coding import arrow_array
@@ -329,7 +329,7 @@ def _in_all(
         spent = sum(float(f.value) * share[str(f.attribute)] for f in losses)
         found.append(
             Finding(
-                name="epsilon with clusters recomputed",
+                name=REAL_SPEND,
                 value=spent,
                 meaning="what the ordered centroids really cost when one record changes and the "
                 "clusters are made again, under the noise of this table",
