@@ -36,8 +36,11 @@ if TYPE_CHECKING:
     "--group", multiple=True, metavar="A,B,…", help="A column's attributes; give every column."
 )
 @click.option("--min-frequency", type=int, help="Least frequency of a column's values.")
-@click.option("--regroup", is_flag=True, help="Regroup buckets into groups of about l.")
+@click.option(
+    "--regroup/--no-regroup", default=None, help="Regroup buckets into groups of about l."
+)
 @click.option("--suppress", is_flag=True, help="Leave out the records that make l infeasible.")
+@click.option("--most-suppressed", type=float, metavar="SHARE", help="At most so many (0.05).")
 @click.option(
     "--bins", multiple=True, metavar="ATTRIBUTE=EDGES", help="Bins of a measured sensitive one."
 )
@@ -85,12 +88,11 @@ def slice_command(**given: Any) -> None:
 
 def _parameters(given: dict[str, Any]) -> dict[str, Any]:
     chosen: dict[str, Any] = {"method": "slice"}
-    for name in ("l", "columns", "alpha", "min_frequency"):
+    for name in ("l", "columns", "alpha", "min_frequency", "most_suppressed", "regroup"):
         if given[name] is not None:
             chosen[name] = given[name]
-    for name in ("regroup", "suppress"):
-        if given[name]:
-            chosen[name] = True
+    if given["suppress"]:
+        chosen["suppress"] = True
     if given["sensitive"]:
         chosen["sensitive"] = list(given["sensitive"])
     if given["group"]:

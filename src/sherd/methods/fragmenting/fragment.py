@@ -348,7 +348,7 @@ def _first(
         choices = iter([(found, forced)])
     fewest = table.num_rows
     best: tuple[Fragmentation, tuple[Excess, ...], Association] | None = None
-    for chosen, forced in islice(choices, _TRIED):
+    for chosen, forced in islice(choices, _TRIED if table.num_rows > _SMALL else 2):
         if best is not None and chosen.value < best[0].value:
             break
         made = associate(
@@ -381,8 +381,8 @@ def _first(
     )
 
 
-_TRIED = 8
-"""Fragmentations for which groups are looked for before a plan is refused."""
+_TRIED, _SMALL = 8, 2000
+"""Fragmentations for which groups are looked for; fewer in a small table, tried many times each."""
 
 
 def layout(plan: Plan, schema: Schema) -> Fragmentation:

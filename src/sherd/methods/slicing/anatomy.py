@@ -4,7 +4,7 @@
 The baseline of paper 003 (section 3), by the algorithm of xiao2006: groups of l records
 with l different sensitive values, taken from the most frequent ones first; one table says
 which group a record is in, the other how often each sensitive value occurs in a group.
-With several sensitive attributes, groups are joined until each of them is diverse.
+With several sensitive attributes, the records of a group differ in each of them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sherd.methods.slicing.sensitive_values import sensitive_names, stated_bins
 from sherd.methods.slicing.slicing_promise import (
     ARRANGED,
     BINS,
+    MOST_SUPPRESSED,
     SENSITIVE,
     SUPPRESS,
     UNIT,
@@ -25,6 +26,7 @@ from sherd.methods.slicing.slicing_promise import (
     assumptions,
     check_attributes,
     left_aside,
+    suppression,
 )
 from sherd.release.method import Described, Finding, Outcome, Parameter
 from sherd.release.traits import Traits
@@ -66,7 +68,7 @@ class Anatomy:
         "Releases quasi-identifiers as they are and sensitive values in a table of their own; "
         "records and values are linked by buckets of about l records only."
     )
-    parameters: tuple[Parameter, ...] = (L, SENSITIVE, SUPPRESS, BINS)
+    parameters: tuple[Parameter, ...] = (L, SENSITIVE, SUPPRESS, MOST_SUPPRESSED, BINS)
     traits: Traits = TRAITS
 
     def describe(self) -> tuple[Described, ...]:
@@ -126,24 +128,11 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     import pyarrow as pa
 
     from sherd.methods.slicing.bucket_pipeline import check_buckets
-    from sherd.methods.slicing.clamping import within
     from sherd.methods.slicing.permutation import renamed
-    from sherd.methods.slicing.sensitive_values import feasible, sensitive_codes
+    from sherd.methods.slicing.sensitive_values import feasible_rows
 
-    table = within(table, schema)
     n, l = table.num_rows, plan["l"]
-    sensitive = sensitive_codes(table, schema, plan)
-    nothing = np.zeros(n, dtype=np.int32)
-    kept = feasible(
-        sensitive,
-        nothing,
-        1,
-        l,
-        suppress=plan["suppress"],
-        randomness=run.randomness,
-    )
-    if len(kept) < n:
-        sensitive, table = sensitive.kept(kept), table.take(pa.array(kept))
+    table, sensitive, kept = feasible_rows(table, schema, plan, run.randomness)
     m = len(kept)
     run.progress("grouping", 0, 1)
     buckets = _grouped(sensitive, l, run.randomness.permutation(m))
@@ -173,12 +162,13 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
 def _grouped(sensitive: Any, l: int, order: Any) -> Any:
     import numpy as np
 
-    from sherd.methods.slicing.regroup import grouped, merged
+    from sherd.methods.slicing.regroup import grouped, joint_groups
 
     codes = np.ascontiguousarray(sensitive.codes[order])
-    group = grouped(codes[:, 0].copy(), sensitive.sizes[0], l)
     if codes.shape[1] > 1:
-        group = merged(group, codes, np.array(sensitive.sizes, dtype=np.int64), l)
+        group = joint_groups(codes, np.array(sensitive.sizes, dtype=np.int64), l)
+    else:
+        group = grouped(codes[:, 0].copy(), sensitive.sizes[0], l)
     buckets = np.empty(len(order), dtype=np.int64)
     buckets[order] = group
     return buckets
@@ -198,13 +188,5 @@ def _counted(table: pa.Table, names: tuple[str, ...], buckets: Any, run: Run) ->
 
 
 def _findings(n: int, kept: int, n_buckets: int, l: int) -> tuple[Finding, ...]:
-    found = [Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")]
-    if kept < n:
-        found.append(
-            Finding(
-                name="suppressed records",
-                value=n - kept,
-                meaning=f"left out of {n} so that l = {l} is feasible",
-            )
-        )
-    return tuple(found)
+    found = Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")
+    return (found, *suppression(n, kept, l))

@@ -13,7 +13,7 @@ from sherd.methods.slicing.sensitive_values import (
     quasi_identifiers,
     sensitive_names,
 )
-from sherd.release.method import Parameter
+from sherd.release.method import Finding, Parameter
 from sherd.tables.schema import Missing, Outside
 
 if TYPE_CHECKING:
@@ -35,6 +35,13 @@ SUPPRESS = Parameter(
     kind=bool,
     default=False,
     help="leave out the fewest records that make l feasible",
+)
+MOST_SUPPRESSED = Parameter(
+    name="most_suppressed",
+    kind=float,
+    default=0.05,
+    least=0,
+    help="the largest share of records that 'suppress' may leave out",
 )
 L = Parameter(
     name="l",
@@ -64,6 +71,12 @@ def check_attributes(plan: Plan, schema: Schema, *, needs_sensitive: bool = True
         raise SchemaError(
             f"the method '{plan.method}' needs a quasi-identifier",
             must="a protected attribute that is not sensitive",
+        )
+    if plan["most_suppressed"] > 1:
+        raise PlanError(
+            "the 'most_suppressed' parameter is not valid",
+            must="a share from 0 to 1",
+            got=repr(plan["most_suppressed"]),
         )
     for name in sensitive if needs_sensitive else ():
         edges(plan, schema[name])
@@ -109,3 +122,11 @@ def left_aside(plan: Plan, schema: Schema) -> tuple[str, ...]:
 
 
 UNIT = Unit.RECORD
+
+
+def suppression(n: int, kept: int, l: int) -> tuple[Finding, ...]:  # noqa: E741 - the field's name
+    """What the owner is told of records that were left out; nothing where none were."""
+    if kept == n:
+        return ()
+    meaning = f"left out of {n} so that l = {l} is feasible"
+    return (Finding(name="suppressed records", value=n - kept, meaning=meaning),)
