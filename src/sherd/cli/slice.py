@@ -57,7 +57,7 @@ def slice_command(**given: Any) -> None:
     differential privacy, and no budget is charged.
 
     \b
-    sherd slice adult.csv --schema adult.yaml --sensitive occupation --l 5 --regroup -o out/
+    sherd slice adult.csv --schema adult.yaml --sensitive occupation --l 5 -o out/
     """
     from sherd.release.plan import Plan
     from sherd.release.protect import Settings, protect_to

@@ -43,6 +43,7 @@ MOST_SUPPRESSED = Parameter(
     least=0,
     help="the largest share of records that 'suppress' may leave out",
 )
+AFTER = Parameter(name="after", kind=dict, help="the release that this one follows")
 L = Parameter(
     name="l",
     kind=int,
@@ -93,7 +94,8 @@ def check_attributes(plan: Plan, schema: Schema, *, needs_sensitive: bool = True
 def assumptions(plan: Plan, schema: Schema) -> tuple[Assumption, ...]:
     """What every guarantee of this family takes for granted."""
     found = [Assumption.NO_OTHER_SENSITIVE_VALUES, Assumption.NO_CORRELATED_KNOWLEDGE]
-    found.append(Assumption.NO_OTHER_RELEASE)
+    follows = plan.parameters.get("after") is not None
+    found.append(Assumption.ONLY_EARLIER_RELEASES if follows else Assumption.NO_OTHER_RELEASE)
     if schema.unit is None or schema.rows_per_unit > 1:
         found.append(Assumption.ONE_ROW_PER_PERSON)
     if schema.untouched:
@@ -103,6 +105,18 @@ def assumptions(plan: Plan, schema: Schema) -> tuple[Assumption, ...]:
     if Missing.DROP in policies or dropped or plan["suppress"]:
         found.append(Assumption.RECORDS_DROPPED)
     return tuple(found)
+
+
+def following_words(plan: Plan) -> str:
+    """What a promise covers beside its own release."""
+    if plan["after"] is None:
+        return ""
+    if set(plan["after"]) != {"release"} or not isinstance(plan["after"]["release"], str):
+        raise PlanError("the 'after' parameter is not valid", must="made from the old release")
+    return (
+        "; also for somebody who holds the release it follows "
+        f"(sha256 of its manifest: {plan['after']['release']}) and those before that one"
+    )
 
 
 def left_aside(plan: Plan, schema: Schema) -> tuple[str, ...]:
