@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 import trustme
+from driving import inbox
 from people import PARTS, part, people
 from processes import Village, add_owners, make_database
 
 from sherd.errors import ConnectionFailedError
+from sherd.federation.owner.owner_home import SETTINGS
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.wire import certificates
 from sherd.federation.wire.client import Client, tls_context
+from sherd.federation.wire.settings_file import write_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +44,7 @@ def test_postgresql_source_and_database(quick_path: Path, postgresql: str) -> No
         settings = dataclasses.replace(
             north.settings, source=database, query="SELECT id, age, income, colour FROM people"
         )
-        north.write_settings(settings)
+        write_settings(north.folder / SETTINGS, settings)
         village.start_all()
         village.open_round()
         village.check_released()
@@ -72,7 +75,7 @@ def test_certificates(village: Village, tmp_path: Path) -> None:
         )
 
     good = client(north.authority, own)
-    assert good.inbox({}) == []
+    assert inbox(good, {}) == []
     good.close()
     authority = trustme.CA()
     foreign = authority.issue_cert("north")
@@ -97,13 +100,13 @@ def test_certificates(village: Village, tmp_path: Path) -> None:
     for what, certificate in wrong.items():
         refused = client(north.authority, certificate)
         with pytest.raises(ConnectionFailedError):
-            refused.inbox({})
+            inbox(refused, {})
         refused.close()
         assert what
     # The aggregator's own certificate must be of the authority the owner trusts.
     stranger = client(tmp_path / "foreign-ca.pem", own)
     with pytest.raises(ConnectionFailedError, match="cannot be reached"):
-        stranger.inbox({})
+        inbox(stranger, {})
     stranger.close()
     context = ssl.create_default_context(cafile=str(north.authority))
     context.maximum_version = ssl.TLSVersion.TLSv1_3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from sherd.auditing.case.case import Case, Limits
 from sherd.auditing.case.distributions import distributions
 from sherd.auditing.case.record_drawing import MaskedRelease
 from sherd.auditing.catalogue import CATALOGUE
+from sherd.auditing.released_noise import check_noise
 from sherd.auditing.verdict.audit_result import Audit, Pictures
 from sherd.auditing.verdict.measure import Measure, Skipped
 from sherd.errors import SherdError, UsageError
@@ -24,6 +24,7 @@ from sherd.release.bundle import ORDER_KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from sherd.tables.schema import Schema
 
@@ -39,6 +40,8 @@ _REASONS = {
     "control": "needs --holdout, or a plan that can be run again on half of the table",
     "target": "needs --target: a column to predict",
     "run": "needs a ranking method that can be run again",
+    "clusters": "needs records masked in clusters, by ranking with k above 1",
+    "matched": "needs --row-map, or a plan that can be run again on half of the table",
 }
 
 
@@ -48,7 +51,6 @@ class _Opened:
 
     case: Case
     sample: pa.Table
-    manifest: Mapping[str, Any]
     no_control: str
 
 
@@ -75,13 +77,14 @@ def audit(
     """
     tell = progress or (lambda _step, _done, _total: None)
     tell("opening", 0, 1)
-    from sherd.auditing.promise_check import verified
-
-    opening.full_schema(opening.manifest_of(release, schema), schema)  # is it a release at all
-    checks = tuple(verified(release))  # before the tables are coded: it reads the files once more
-    opened = _open(original, release, schema, row_map, holdout, target, seed, limits or Limits())
+    # Before the tables are coded: verifying reads the files once more.
+    verification = opening.verified(release, schema)
+    checks, manifest = verification.checks, verification.manifest or {}
+    opened = _open(
+        original, release, manifest, schema, row_map, holdout, target, seed, limits or Limits()
+    )
     tell("opening", 1, 1)
-    case, manifest = opened.case, opened.manifest
+    case = opened.case
     plan: Mapping[str, Any] = manifest.get("plan", {})
     places: tuple[Any, ...] = ()
     note = ""
@@ -109,6 +112,13 @@ def audit(
     from sherd import __version__
     from sherd.auditing.verdict.verdict import decide
 
+    artefact = tuple(
+        check_noise(
+            case,
+            order_kept=ORDER_KEPT in manifest.get("stamps", ()),
+            joint=manifest.get("joint", {}).get("kind") == "horizontal",
+        )
+    )
     guarantee = manifest.get("guarantee", {})
     stamps = tuple(str(stamp) for stamp in manifest.get("stamps", ()))
     order = {code: place for place, code in enumerate(CATALOGUE)}
@@ -124,7 +134,8 @@ def audit(
         measures=tuple(measures),
         skipped=tuple(skipped),
         checks=checks,
-        verdict=decide({m.code: m for m in measures}, checks, guarantee, stamps, skipped),
+        artefact=artefact,
+        verdict=decide({m.code: m for m in measures}, checks, guarantee, stamps, skipped, artefact),
         pictures=Pictures(
             distributions=distributions(case),
             names=case.names,
@@ -148,6 +159,7 @@ def _title(plan: Mapping[str, Any]) -> str:
 def _open(
     original: Any,
     given: Any,
+    manifest: Mapping[str, Any],
     schema: Schema | None,
     row_map: str | Path | None,
     holdout: Any,
@@ -155,10 +167,9 @@ def _open(
     seed: int,
     limits: Limits,
 ) -> _Opened:
-    manifest = opening.manifest_of(given, schema)
     full = opening.full_schema(manifest, schema)
     schema = opening.released_part(full)
-    table, kept = opening.prepared(_table(original, full), schema, "the original")
+    table, kept = opening.prepared(opening.read_table(original, full), schema, "the original")
     plan = manifest.get("plan", {})
     scales = opening.scales_of(table, schema, plan.get("category_order") == "frequency")
     before = opening.columns_of(table, scales, schema)
@@ -166,7 +177,7 @@ def _open(
     n = len(table)
     del table, original  # before the release is read: a million rows matter
     pa.default_memory_pool().release_unused()
-    source = opening.drawable_of(opening.tables_of(given), manifest)
+    source = opening.drawable_of(opening.tables_of(given, manifest), manifest)
     rows = isinstance(source, MaskedRelease)
     columns = opening.columns_of(opening.records(source, schema, seed), scales, schema)
     before = {name: before[name] for name in columns}
@@ -174,7 +185,7 @@ def _open(
         opening.check_rows(before, columns, schema)
     held = None
     if holdout is not None:
-        other, _ = opening.prepared(_table(holdout, full), schema, "the hold-out")
+        other, _ = opening.prepared(opening.read_table(holdout, full), schema, "the hold-out")
         held = {n: c for n, c in opening.columns_of(other, scales, schema).items() if n in columns}
     case = Case(
         schema=schema,
@@ -189,10 +200,13 @@ def _open(
         seed=seed,
         limits=limits,
     )
+    from sherd.auditing.promise_check import mechanisms_of
+
+    case = replace(case, mechanisms=mechanisms_of(case, plan))
     del source
     pa.default_memory_pool().release_unused()
     case, reason = _with_control(case, sample, manifest)
-    return _Opened(case=case, sample=sample, manifest=manifest, no_control=reason)
+    return _Opened(case=case, sample=sample, no_control=reason)
 
 
 def _order(
@@ -207,17 +221,6 @@ def _order(
     if order is None and stays:
         return np.arange(n)
     return None if order is None else opening.check_order(order, kept, n)
-
-
-def _table(given: Any, schema: Schema) -> pa.Table:
-    """A table as given, or read from its file in the schema's types."""
-    if isinstance(given, (str, Path)):
-        from sherd.tables.read import read
-
-        return read(given, schema=schema)
-    from sherd.tables.frames import to_arrow
-
-    return to_arrow(given)
 
 
 def _with_control(case: Case, table: pa.Table, manifest: Mapping[str, Any]) -> tuple[Case, str]:
@@ -244,6 +247,8 @@ def _lacking(case: Case, code: str, no_control: str) -> tuple[str, str] | None:
         "control": case.control is not None,
         "target": case.target is not None,
         "run": True,
+        "clusters": case.clustered,
+        "matched": case.matched() is not None,
     }
     for need in CATALOGUE[code].needs:
         if not have[need]:

@@ -63,11 +63,11 @@ def init(
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises, Settings
-    from sherd.federation.wire.signing_keys import fingerprint
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome, AggregatorSettings
+    from sherd.signing_keys import fingerprint
 
     if upgrade:
-        Premises(home).store(upgrade=True).close()
+        AggregatorHome(home).store(upgrade=True).close()
         click.echo("the database is up to date")
         return
     if name is None or url is None:
@@ -75,7 +75,9 @@ def init(
     host = urlsplit(url).hostname
     if host is None:
         raise UsageError("the address is not valid", must="https://host:port", got=repr(url))
-    made = Premises.make(home, Settings(name=name, url=url, database=database), hosts or (host,))
+    made = AggregatorHome.make(
+        home, AggregatorSettings(name=name, url=url, database=database), hosts or (host,)
+    )
     shown = fingerprint(made.key.public)
     if as_json:
         emit_json({"home": str(home), "name": name, "fingerprint": shown})
@@ -109,13 +111,14 @@ def enrol(
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
 
-    premises, now = Premises(home), int(time.time())
+    premises, now = AggregatorHome(home), int(time.time())
     if remove is not None:
-        if not premises.store().remove_member(remove):
-            raise UsageError("nobody of that name is enrolled", got=repr(remove))
+        ended = premises.aggregator().revoke(remove)
         click.echo(f"'{remove}' has no access any more")
+        for name in ended:
+            click.echo(f"round '{name}' has ended because of that")
         return
     if analyst is not None:
         import secrets
@@ -175,10 +178,10 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.federation.aggregator.serving import ClientCertificates, server, set_up_logs
 
-    premises = Premises(home)
+    premises = AggregatorHome(home)
     if plain and host not in ("127.0.0.1", "::1", "localhost"):
         raise UsageError(
             "without TLS the service may listen on this machine only",
@@ -209,7 +212,7 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
 
 @aggregator.group()
 def round() -> None:  # noqa: A001 - the command's name
-    """Open or abort a round."""
+    """Open, repeat or abort a round."""
 
 
 @round.command("open")
@@ -251,9 +254,9 @@ def open_round(home: Path, as_json: bool, **given: Any) -> None:
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
 
-    premises = Premises(home)
+    premises = AggregatorHome(home)
     terms = _terms(premises.settings.name, given)
     premises.aggregator().open_round(terms)
     if as_json:
@@ -293,15 +296,15 @@ def _terms(name: str, given: dict[str, Any]) -> Terms:
         linkage=Linkage(linkage),
         dropout=Dropout(given["dropout"]),
         least_owners=given["least_owners"],
-        deadline=deadline(given["deadline"], time.time()),
+        deadline=read_deadline(given["deadline"], time.time()),
         purpose=given["purpose"],
     )
 
 
-def deadline(text: str, now: float) -> int:
+def read_deadline(text: str, now: float) -> int:
     """A deadline in seconds since 1970, from a span or a date.
 
-    >>> deadline("2h", 0)
+    >>> read_deadline("2h", 0)
     7200
     """
     span = re.fullmatch(r"(\d{1,6})([smhd])", text)
@@ -316,6 +319,33 @@ def deadline(text: str, now: float) -> int:
         ) from None
 
 
+@round.command("repeat")
+@home_option
+@click.argument("name")
+@click.argument("new_name", required=False)
+@click.option("--deadline", default="24h", show_default=True, help="30m, 24h, 7d, or a date.")
+@json_option
+def repeat_round(home: Path, name: str, new_name: str | None, deadline: str, as_json: bool) -> None:
+    """Open a round once more that ended without a release after owners were charged.
+
+    Owners that were charged for it send what they paid for, and pay nothing more.
+    """
+    import secrets
+
+    from sherd.federation.wire.optional_parts import require
+
+    require()
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
+
+    until = read_deadline(deadline, time.time())
+    new_name = new_name or f"round-{secrets.token_hex(4)}"
+    terms = AggregatorHome(home).aggregator().repeat(name, name=new_name, deadline=until)
+    if as_json:
+        emit_json({"round": terms.round, "repeats": name, "deadline": terms.deadline})
+        return
+    click.echo(f"round '{terms.round}' is open and repeats '{name}'")
+
+
 @round.command("abort")
 @home_option
 @click.argument("name")
@@ -324,9 +354,9 @@ def abort_round(home: Path, name: str) -> None:
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
 
-    Premises(home).aggregator().abort(name)
+    AggregatorHome(home).aggregator().abort(name)
     click.echo(f"round '{name}' has ended")
 
 
@@ -339,10 +369,10 @@ def status(home: Path, name: str | None, as_json: bool) -> None:
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.federation.aggregator.round_view import round_report
 
-    premises = Premises(home)
+    premises = AggregatorHome(home)
     store = premises.store()
     if name is None:
         rounds = [vars(each) for each in store.rounds()]
@@ -376,10 +406,10 @@ def release(home: Path, name: str, output: Path) -> None:
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.release.bundle import check_target
 
-    premises = Premises(home)
+    premises = AggregatorHome(home)
     data = premises.store().round(name)
     if data is None or data.manifest is None:
         raise UsageError(

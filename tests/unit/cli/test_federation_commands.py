@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from driving import step
 from people import SCHEMA, people
 
 from sherd.cli import run
@@ -93,24 +94,24 @@ def test_from_set_up_to_release(
     assert call(capsys, *open_round)[0] == 0
     assert call(capsys, *open_round)[0] == 2  # there is such a round already
     assert call(capsys, "aggregator", "release", "--home", registry, "first", "-o", "x")[0] == 2
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.federation.aggregator.serving import server
     from sherd.federation.owner.agent import Agent
-    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.wire.client import Client
 
-    premises = Premises(registry)
+    premises = AggregatorHome(registry)
     port = int(premises.settings.url.rpartition(":")[2])
     service = server(premises.aggregator(), host="127.0.0.1", port=port)
     thread = threading.Thread(target=service.run, daemon=True)
     thread.start()
     while not service.started:
         time.sleep(0.05)
-    home = Home(north)
+    home = OwnerHome(north)
     client = Client(url=premises.settings.url, name="north", aggregator="registry", key=home.key)
     agent = Agent(home, client)
     for _ in range(4):
-        agent.step()
+        step(agent)
     code, waiting, _ = call(capsys, "owner", "requests", "--home", north, "--preview", "--json")
     assert code == 0
     assert waiting[0]["round"] == "first"
@@ -150,7 +151,7 @@ def test_from_set_up_to_release(
     assert code == 0
     assert "ok    signatures: 1 of 1" in said
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
-    from sherd.federation.aggregator.joint_manifest import check_joint
+    from sherd.verifying.joint_manifest import check_joint
 
     for change in ("plan_hash", "signature", "plan", "epsilon"):
         changed = json.loads(json.dumps(manifest))

@@ -9,16 +9,20 @@ owner (or the pseudonyms' order) away.
 from __future__ import annotations
 
 import platform
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import VerificationError
 from sherd.federation.aggregator.delivery_check import RECORDS, check_delivery, holds_records
-from sherd.federation.protocol.collusion import collusion_table
-from sherd.federation.protocol.joint_plan import JointPlan, Kind, Linkage, local_plan
-from sherd.federation.wire.signing_keys import fingerprint, verify_plan
-from sherd.values import to_data
+from sherd.federation.protocol.joint_plan import Kind, Linkage
+from sherd.federation.protocol.joint_release import (
+    followed,
+    joint_guarantee,
+    linkage,
+    pooled_plan,
+    pooled_schema,
+)
+from sherd.signing_keys import fingerprint, verify_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,35 +30,38 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sherd.federation.protocol.knowledge import RoundData
-    from sherd.guarantees import Guarantee
     from sherd.release.bundle import Release
-    from sherd.release.plan import Plan
-    from sherd.tables.schema import Schema
 
 Tables = dict[str, "pa.Table"]
 
 
+def check(data: RoundData, owner: str, tables: Tables) -> None:
+    """Raise VerificationError where an owner's delivery is not what the plan asks for."""
+    plan = data.plan
+    assert plan is not None
+    share = plan.share(owner)
+    if not verify_plan(share.key, plan.hash, data.signatures.get(owner, "")):
+        raise VerificationError(f"the plan is not signed by {owner}")
+    rows = data.common_count if plan.terms.kind is Kind.VERTICAL else share.rows
+    assert rows is not None
+    schema = plan.schema(owner)
+    check_delivery(owner, tables, schema, plan.local(owner), rows)
+    if plan.terms.kind is Kind.VERTICAL and not holds_records(tables, schema):
+        raise VerificationError("a vertical release needs records from every owner")
+
+
 def assemble(data: RoundData, deliveries: Mapping[str, Tables]) -> Release:
-    """The joint release of verified deliveries; VerificationError where one is not."""
+    """The joint release of deliveries that were checked."""
     from sherd.release.bundle import Release
 
     plan = data.plan
     assert plan is not None
-    vertical = plan.terms.kind is Kind.VERTICAL
-    for owner, tables in deliveries.items():
-        share = plan.share(owner)
-        if not verify_plan(share.key, plan.hash, data.signatures.get(owner, "")):
-            raise VerificationError(f"the plan is not signed by {owner}")
-        rows = data.common_count if vertical else share.rows
-        assert rows is not None
-        check_delivery(owner, tables, plan.schema(owner), plan.local(owner), rows)
     if all(holds_records(found, plan.schema(owner)) for owner, found in deliveries.items()):
         tables = {owner: found[RECORDS] for owner, found in deliveries.items()}
         order = pooled_schema(plan).released
+        vertical = plan.terms.kind is Kind.VERTICAL
         joined = _join(tables, order) if vertical else _union(tables, order)
         made = {RECORDS: _shuffled(joined)}
-    elif vertical:
-        raise VerificationError("a vertical release needs records from every owner")
     else:
         made = {
             f"{name}-{owner}": table
@@ -65,29 +72,50 @@ def assemble(data: RoundData, deliveries: Mapping[str, Tables]) -> Release:
     return Release(tables=made, manifest=manifest(data, rows))
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """Dictionaries of different owners differ: labels are put together as labels."""
-    import pyarrow as pa
-
-    columns = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
-    return pa.table(columns, names=table.column_names)
-
-
 def _union(tables: Mapping[str, pa.Table], order: tuple[str, ...]) -> pa.Table:
+    """The rows of all owners; a column of labels is one if it is one at any owner."""
     import pyarrow as pa
 
+    labelled = {
+        name
+        for table in tables.values()
+        for name in order
+        if pa.types.is_dictionary(table.schema.field(name).type)
+    }
     try:
-        return pa.concat_tables(
-            [_plain(table).select(list(order)) for table in tables.values()],
-            promote_options="permissive",
-        ).combine_chunks()
+        return (
+            pa.concat_tables(
+                [_coded(table.select(list(order)), labelled) for table in tables.values()],
+                promote_options="permissive",
+            )
+            .unify_dictionaries()
+            .combine_chunks()
+        )
     except pa.ArrowException:
         raise VerificationError(
             "the deliveries' columns are of types that do not go together"
         ) from None
+
+
+def _coded(table: pa.Table, labelled: set[str]) -> pa.Table:
+    """A table whose labels are codes into a list of texts, which is never written out."""
+    import pyarrow as pa
+
+    kind = pa.dictionary(pa.int32(), pa.string())
+    for place, name in enumerate(table.column_names):
+        column = table.column(name)
+        if name not in labelled or column.type == kind:
+            continue
+        if not pa.types.is_dictionary(column.type):
+            column = column.cast(pa.string()).dictionary_encode()
+        chunks = [
+            pa.DictionaryArray.from_arrays(
+                chunk.indices.cast(pa.int32()), chunk.dictionary.cast(pa.string())
+            )
+            for chunk in column.chunks
+        ]
+        table = table.set_column(place, name, pa.chunked_array(chunks, type=kind))
+    return table
 
 
 def _join(tables: Mapping[str, pa.Table], order: tuple[str, ...]) -> pa.Table:
@@ -103,49 +131,6 @@ def _shuffled(table: pa.Table) -> pa.Table:
 
     order = Randomness.from_system().permutation(table.num_rows)
     return table.take(arrow_array(order))
-
-
-def pooled_schema(plan: JointPlan) -> Schema:
-    """The schema of the joint release."""
-    from sherd.tables.schema import Schema
-
-    schemas = [plan.schema(owner) for owner in plan.owners]
-    if plan.terms.kind is Kind.HORIZONTAL:
-        return schemas[0]
-    attributes = {}
-    for schema in schemas:
-        for attribute in schema:
-            # Table-wide policies may differ between owners, so each attribute carries its own.
-            attributes[attribute.name] = replace(
-                attribute,
-                missing=schema.missing_policy(attribute.name),
-                outside=schema.outside_policy(attribute.name),
-            )
-    return Schema(attributes=attributes)
-
-
-def pooled_plan(plan: JointPlan) -> Plan:
-    """The plan as if one owner had everything: the method with the composed epsilon."""
-    return local_plan(plan.terms, plan.composed, pooled_schema(plan))
-
-
-def joint_guarantee(plan: JointPlan, overlap_tested: bool) -> Guarantee:
-    """What the joint release promises, and what the federation adds to what is not covered."""
-    base = pooled_plan(plan).guarantee(pooled_schema(plan))
-    found = list(base.not_covered)
-    if plan.terms.kind is Kind.HORIZONTAL:
-        found.append("how many records each owner has, and who is at which owner")
-        if not overlap_tested and len(plan.shares) > 1:
-            total = "" if plan.bound is None else f", up to {plan.bound} in all"
-            found.append(
-                "a person at several owners, which is assumed not to happen and was not tested: "
-                f"such a person is protected by the sum of what each owner spends{total}"
-            )
-    else:
-        found.append("which people are known to every owner: who is in the release")
-    if plan.terms.linkage is Linkage.HMAC:
-        found.append("the linkage is of low assurance: every owner holds the key of the pseudonyms")
-    return replace(base, not_covered=tuple(found))
 
 
 def manifest(data: RoundData, rows: int) -> dict[str, Any]:
@@ -195,40 +180,3 @@ def manifest(data: RoundData, rows: int) -> dict[str, Any]:
             "pyarrow": pa.__version__,
         },
     }
-
-
-def followed(plan: JointPlan) -> dict[str, Any]:
-    """What a joint manifest says that follows from the plan alone."""
-    return {
-        "round": plan.terms.round,
-        "kind": plan.terms.kind.value,
-        "plan": to_data(plan),
-        "plan_hash": plan.hash,
-        "composition": plan.composition,
-        "epsilon": plan.composed,
-        "epsilon_of_a_person_at_every_owner": plan.bound,
-        "disjointness": _disjointness(plan),
-        "learns_beyond_the_release": collusion_table(plan.terms),
-    }
-
-
-def _disjointness(plan: JointPlan) -> str:
-    if plan.terms.kind is Kind.VERTICAL:
-        return "attributes are disjoint, as the plan shows"
-    if plan.terms.linkage is Linkage.NONE:
-        return "assumed: nobody is at two owners"
-    return "tested by pseudonyms: nobody is at two owners"
-
-
-def linkage(plan: JointPlan, common: int | None) -> dict[str, Any]:
-    """What a joint manifest says of how people were matched."""
-    assurance = {
-        Linkage.NONE: "none",
-        Linkage.OPRF: "chained OPRF on ristretto255",
-        Linkage.HMAC: "low: one key shared by all owners",
-    }[plan.terms.linkage]
-    found: dict[str, Any] = {"mode": plan.terms.linkage.value, "assurance": assurance}
-    if common is not None:
-        found["common_people"] = common
-        found["note"] = "that these people are known to every owner is not covered by epsilon"
-    return found

@@ -13,11 +13,13 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 
 from sherd.errors import PeerError, SherdError
 from sherd.federation.aggregator.metrics import Metrics
 from sherd.federation.aggregator.storage import Member
 from sherd.federation.protocol.reasons import Reason
+from sherd.federation.wire.exchange import MOST_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
@@ -167,6 +169,42 @@ async def limited(request: Request, most: int) -> bytes:
         if len(data) > most:
             raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
     return bytes(data)
+
+
+MOST_LOGIN = 4 << 10
+"""The most bytes of a body from somebody who is not logged in."""
+
+BEFORE_LOGIN = frozenset({"/v1/challenge", "/v1/session"})
+
+
+class Bounded:
+    """Refuses bodies that are too large before anybody reads them, or who sent them is known."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        most = MOST_LOGIN if scope["path"] in BEFORE_LOGIN else MOST_REQUEST
+        given = dict(scope["headers"]).get(b"content-length", b"0")
+        if not given.isdigit() or int(given) > most:
+            body = {"code": "peer", "what": Reason.TOO_LARGE.words, "reason": "too-large"}
+            await JSONResponse({"error": body}, status_code=413)(scope, receive, send)
+            return
+        left = most
+
+        async def bounded() -> MutableMapping[str, Any]:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+            return message
+
+        await self.app(scope, bounded, send)
 
 
 class Observed:

@@ -13,11 +13,11 @@ from sherd.budget.amount import Amount
 from sherd.errors import UsageError
 from sherd.federation.protocol.joint_plan import Kind, Linkage
 from sherd.federation.protocol.states import OwnerState
-from sherd.federation.wire.signing_keys import fingerprint
+from sherd.signing_keys import fingerprint
 
 if TYPE_CHECKING:
-    from sherd.federation.owner.owner_home import Home
-    from sherd.federation.owner.owner_journal import Journal
+    from sherd.federation.owner.owner_home import OwnerHome
+    from sherd.federation.owner.owner_journal import OwnerJournal
     from sherd.federation.protocol.knowledge import OwnerData
 
 APPROVE, REFUSE = "approve", "refuse"
@@ -50,7 +50,7 @@ class Cost:
     enough: bool
 
 
-def waiting(journal: Journal) -> list[OwnerData]:
+def waiting(journal: OwnerJournal) -> list[OwnerData]:
     """The rounds that wait for a person, undecided."""
     return [
         data
@@ -59,7 +59,9 @@ def waiting(journal: Journal) -> list[OwnerData]:
     ]
 
 
-def decide(journal: Journal, name: str, decision: str, *, plan_hash: str | None = None) -> None:
+def decide(
+    journal: OwnerJournal, name: str, decision: str, *, plan_hash: str | None = None
+) -> None:
     """Note a decision; with ``plan_hash``, only about the plan that the person saw."""
     data = journal.round(name)
     if data is None or data.state is not OwnerState.AWAITING_APPROVAL:
@@ -102,7 +104,7 @@ def promise(data: OwnerData) -> list[str]:
     return plan.local(data.owner).guarantee(plan.schema(data.owner)).words().splitlines()
 
 
-def cost(home: Home, data: OwnerData) -> Cost:
+def cost(home: OwnerHome, data: OwnerData) -> Cost:
     """What the round would spend, and what is left to spend."""
     from sherd.budget.ledger import Ledger
 

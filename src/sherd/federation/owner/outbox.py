@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sherd.budget.amount import Amount
 from sherd.errors import BudgetError, StorageError, VerificationError
 from sherd.federation.owner import owner_linking as linking
+from sherd.federation.owner.owner_table import table_hash
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.messages import CHUNK, Attachment, Delivery
 from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import OWNER_ENDS
 from sherd.federation.wire.chunks import describe_file, pieces
 from sherd.federation.wire.exchange import MOST_AT_ONCE, MOST_PARTS, Call, Exchanged, Parcel
 from sherd.federation.wire.failpoints import reach
@@ -30,8 +33,8 @@ if TYPE_CHECKING:
 
     from sherd.budget.entries import Account
     from sherd.budget.ledger import Ledger
-    from sherd.federation.owner.owner_home import Home
-    from sherd.federation.owner.owner_journal import Journal, Outgoing
+    from sherd.federation.owner.owner_home import OwnerHome
+    from sherd.federation.owner.owner_journal import Outgoing, OwnerJournal
     from sherd.federation.owner.policy import Policy
     from sherd.federation.protocol.owner_machine import Owner
     from sherd.federation.wire.client import Client
@@ -47,7 +50,7 @@ def recover(ledger: Ledger) -> list[Path]:
     return ledger.recover(lambda folder: file_digest(folder / MANIFEST))
 
 
-def sweep(home: Home, ledger: Ledger) -> None:
+def sweep(home: OwnerHome, ledger: Ledger) -> None:
     """Throw away what a dead agent had half done and not paid for; only for the one agent."""
     for staged in home.outbox.glob(".*.staged-*"):
         if ledger.charge_of(staged.name[1:].partition(".")[0]) is None:
@@ -59,18 +62,39 @@ def sweep(home: Home, ledger: Ledger) -> None:
 
 
 def occasion_hash(machine: Owner) -> str:
-    """What the ledger knows a delivery by: the joint plan, at this owner."""
-    plan = machine.data.plan
+    """What the ledger knows a delivery by: the joint plan, at this owner, of this table.
+
+    A round that repeats one without a release is the same occasion: its artefact is there
+    already, and sending it again costs nothing.
+    """
+    data = machine.data
+    plan = data.plan
     assert plan is not None
-    return digest(["sherd-occasion-1", plan.hash, machine.data.owner])
+    if data.table is None:  # begun by an earlier version
+        return digest(["sherd-occasion-1", plan.hash, data.owner])
+    common = "" if data.common is None else data.common.sha256
+    return digest(["sherd-occasion-2", plan.tag, data.owner, data.table, common])
 
 
-def folder_of(home: Home, machine: Owner) -> Path:
+def noise_key(home: OwnerHome, machine: Owner, table: pa.Table) -> bytes:
+    """The key of a release's noise: from the home's secret, the occasion and the very table.
+
+    Whoever restores the home makes the same bytes again; another plan or another table has
+    noise that nobody can relate to this one's (ADR 0014).
+    """
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    about = b"sherd-noise-1" + bytes.fromhex(occasion_hash(machine)) + table_hash(table)
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=about).derive(home.seed)
+
+
+def folder_of(home: OwnerHome, machine: Owner) -> Path:
     """Where a plan's artefact lies."""
     return home.outbox / occasion_hash(machine)
 
 
-def made(home: Home, ledger: Ledger, machine: Owner) -> bool:
+def made(home: OwnerHome, ledger: Ledger, machine: Owner) -> bool:
     """Whether the plan's artefact is there."""
     folder = folder_of(home, machine)
     charge = ledger.charge_of(occasion_hash(machine))
@@ -88,7 +112,7 @@ def made(home: Home, ledger: Ledger, machine: Owner) -> bool:
 
 
 def deliver(
-    home: Home, ledger: Ledger, machine: Owner, client: Client
+    home: OwnerHome, ledger: Ledger, machine: Owner, client: Client
 ) -> tuple[Delivery, dict[str, Path]]:
     """Protect (once) and describe what is to be delivered."""
     recover(ledger)
@@ -103,21 +127,26 @@ def deliver(
     return _describe(home, ledger, machine)
 
 
-def _protect(home: Home, ledger: Ledger, machine: Owner, client: Client) -> None:
+def _protect(home: OwnerHome, ledger: Ledger, machine: Owner, client: Client) -> None:
+    from sherd.randomness import Randomness
     from sherd.release.protect import Occasion, Settings, protect_to
+    from sherd.tables.prepare import Prepared
 
     data = machine.data
     plan = data.plan
     assert plan is not None
     vertical = plan.terms.kind is Kind.VERTICAL
 
-    def read() -> pa.Table:
+    def read() -> Prepared:
         loaded = linking.load(home, machine)
         if not vertical:
-            return loaded.whole()
+            return Prepared(table=loaded.table, kept=None)
         assert data.common is not None
         common = linking.fetch(client, data.round, data.common)
-        return loaded.arranged(linking.pseudonyms(home, machine, loaded), common)
+        people = loaded.arranged(linking.pseudonyms(home, machine, loaded), common)
+        return Prepared(table=people, kept=None)
+
+    opened = plan.terms.opened
 
     protect_to(
         folder_of(home, machine),
@@ -128,14 +157,21 @@ def _protect(home: Home, ledger: Ledger, machine: Owner, client: Client) -> None
         population=home.settings.population,
         # In a vertical round the rows are in the order of the pseudonyms; the aggregator
         # shuffles them after the join.
-        settings=Settings(keep_order=vertical),
+        settings=Settings(
+            keep_order=vertical,
+            randomness=lambda table: Randomness.keyed(noise_key(home, machine, table)),
+        ),
         format=SUFFIX.removeprefix("."),
         before_publishing=lambda _release: reach("owner.staged"),
-        occasion=Occasion(hash=occasion_hash(machine), note=f"round {data.round}"),
+        occasion=Occasion(
+            hash=occasion_hash(machine),
+            note=f"round {data.round}",
+            time=None if opened is None else datetime.fromtimestamp(opened, UTC),
+        ),
     )
 
 
-def _describe(home: Home, ledger: Ledger, machine: Owner) -> tuple[Delivery, dict[str, Path]]:
+def _describe(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Delivery, dict[str, Path]]:
     from sherd.release.bundle import MANIFEST, read_manifest
     from sherd.release.bundle import digest as file_digest
 
@@ -163,7 +199,7 @@ def _describe(home: Home, ledger: Ledger, machine: Owner) -> tuple[Delivery, dic
     return delivery, paths
 
 
-def batches(journal: Journal, *, always: bool = False) -> Iterator[list[Outgoing]]:
+def batches(journal: OwnerJournal, *, always: bool = False) -> Iterator[list[Outgoing]]:
     """What is to be sent, a message of each round at a time; once ``always``, even if nothing.
 
     A round's next message goes only after the one before was received.
@@ -201,15 +237,20 @@ def exchange(
     seen: Mapping[str, int] | None = None,
     wait: float = 0.0,
 ) -> Exchanged:
-    """Send messages with their small attachments, and take what came if ``seen`` is given."""
+    """Send messages with their small attachments, and take what came if ``seen`` is given.
+
+    A delivery is announced alone: no byte of it leaves before the aggregator has accepted
+    the announcement, and with it the hashes of the one artefact there will ever be.
+    """
     room = MOST_PARTS - sum(len(message.raw) for message in waiting)
     parcels = []
     for message in waiting:
-        size = sum(Path(path).stat().st_size for path in message.files.values())
-        small = size <= room
-        room -= size if small else 0
-        chunks = [c for path in message.files.values() for c in pieces(Path(path))] if small else []
-        parcels.append(Parcel(round=message.round, raw=message.raw, chunks=tuple(chunks)))
+        batch = message.files.get("attachment")
+        chunks: tuple[bytes, ...] = ()
+        if batch is not None and Path(batch).exists() and Path(batch).stat().st_size <= room:
+            chunks = tuple(pieces(Path(batch)))
+            room -= sum(len(chunk) for chunk in chunks)
+        parcels.append(Parcel(round=message.round, raw=message.raw, chunks=chunks))
     found = client.exchange(Call(parcels=tuple(parcels), seen=seen, wait=wait))
     if waiting:
         reach("owner.sent")
@@ -218,10 +259,10 @@ def exchange(
     return found
 
 
-def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> bool:
+def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> None:
     """Send what a message announced, as far as the aggregator lacks it."""
     if not wanted:
-        return True
+        return
     announced = json.loads(message.raw)["body"]
     listed = announced.get("files") or {"attachment": announced.get("attachment")}
     missing = set(wanted)
@@ -234,16 +275,15 @@ def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> bool:
                     client.put_chunk(message.round, sha256, file.read(CHUNK))
                 reach("owner.uploaded")
                 missing.discard(sha256)
-    return True
 
 
-def objection(home: Home, ledger: Ledger, machine: Owner) -> tuple[Reason, str] | None:
+def objection(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Reason, str] | None:
     """Whether the ledger is the one the aggregator saw last, and has enough left."""
     plan = machine.data.plan
     assert plan is not None
     head, witness = machine.data.head, read_witness(home)
     population = home.settings.population
-    known = [each for each in (head, witness) if each is not None]
+    known = [each for each in (head, witness) if each and not home.is_superseded(each)]
     account, held = ledger.standing(population, *known)
     if not held:
         whose = "a row that was delivered before, or that its witness has"
@@ -258,6 +298,22 @@ def objection(home: Home, ledger: Ledger, machine: Owner) -> tuple[Reason, str] 
     return None
 
 
+def repetition_objection(journal: OwnerJournal, machine: Owner) -> tuple[Reason, str] | None:
+    """Why a round does not repeat one of ours that ended without a release; None if it does."""
+    plan = machine.data.plan
+    assert plan is not None
+    if plan.terms.repeats is None:
+        return None
+    same = [data for data in journal.rounds(all=True) if data.plan and data.plan.tag == plan.tag]
+    first = [data for data in same if data.plan and data.plan.hash == plan.terms.repeats]
+    if not first or first[0].plan is None or first[0].plan.substance != plan.substance:
+        return Reason.PLAN_CHANGED, "the round says that it repeats one that we do not know so"
+    others = [data for data in same if data.round != machine.data.round]
+    if any(data.manifest or data.state not in OWNER_ENDS for data in others):
+        return Reason.PLAN_CHANGED, "the round that it says to repeat has a release, or goes on"
+    return None
+
+
 def apply_lifetime(ledger: Ledger, account: Account, policy: Policy) -> Amount:
     """The most the population may ever spend: the policy's limit, or a lower one in force."""
     most = Amount(policy.lifetime_epsilon)
@@ -268,7 +324,7 @@ def apply_lifetime(ledger: Ledger, account: Account, policy: Policy) -> Amount:
     return limit
 
 
-def read_witness(home: Home) -> str | None:
+def read_witness(home: OwnerHome) -> str | None:
     """The ledger head that is kept elsewhere, if one is."""
     place = home.settings.witness
     if place is None or not Path(place).exists():
@@ -276,7 +332,7 @@ def read_witness(home: Home) -> str | None:
     return Path(place).read_text(encoding="ascii").strip() or None
 
 
-def write_witness(home: Home, head: str) -> None:
+def write_witness(home: OwnerHome, head: str) -> None:
     """Keep the ledger head elsewhere, if the owner wants to."""
     from sherd.tables.files import write_whole
 
@@ -284,7 +340,7 @@ def write_witness(home: Home, head: str) -> None:
         write_whole(Path(home.settings.witness), (head + "\n").encode())
 
 
-def fetch_release(home: Home, client: Client, round_id: str, manifest_sha256: str) -> Path:
+def fetch_release(home: OwnerHome, client: Client, round_id: str, manifest_sha256: str) -> Path:
     """The joint release, fetched into the owner's folder and checked file by file.
 
     An owner that keeps manifests alone has what proves the release, and can fetch the data
@@ -295,24 +351,50 @@ def fetch_release(home: Home, client: Client, round_id: str, manifest_sha256: st
 
     from sherd.release.bundle import MANIFEST
     from sherd.release.bundle import digest as file_digest
+    from sherd.tables.files import sync_file, sync_folder, write_whole
 
     target = home.releases / round_id
     raw = client.release_manifest(round_id)
     if hashlib.sha256(raw).hexdigest() != manifest_sha256:
         raise VerificationError("the release's manifest is not the one that was announced")
     home.releases.mkdir(parents=True, exist_ok=True)
+    files = _listed_files(raw) if home.settings.keeps == "data" else {}
+    if sum(size for size, _ in files.values()) > shutil.disk_usage(home.releases).free // 2:
+        raise StorageError("the release is larger than half of what is free on the disk")
     staged = Path(tempfile.mkdtemp(dir=home.releases, prefix=f".{round_id}."))
     try:
-        (staged / MANIFEST).write_bytes(raw)
-        files = json.loads(raw)["files"] if home.settings.keeps == "data" else {}
-        for name, entry in files.items():
-            path = staged / Path(name).name
-            client.download(round_id, path.name, path, size=int(entry["bytes"]))
-            if file_digest(path) != entry["sha256"]:
+        write_whole(staged / MANIFEST, raw)
+        for name, (size, sha256) in files.items():
+            client.download(round_id, name, staged / name, size=size)
+            if file_digest(staged / name) != sha256:
                 raise VerificationError("a file of the release is not what its manifest says")
+            sync_file(staged / name)
         reach("owner.fetched")
+        sync_folder(staged)
         staged.rename(target)
+        sync_folder(home.releases)
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
     return target
+
+
+def _listed_files(raw: bytes) -> dict[str, tuple[int, str]]:
+    """The files that a manifest lists, with their sizes and hashes; VerificationError if it lies.
+
+    The manifest is as the aggregator sent it.
+    """
+    from sherd.release.bundle import is_plain_name
+
+    try:
+        files = json.loads(raw)["files"]
+        found = {name: (entry["bytes"], entry["sha256"]) for name, entry in files.items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise VerificationError("the release's manifest does not list its files") from None
+    for name, (size, sha256) in found.items():
+        plain = isinstance(name, str) and is_plain_name(name) and name.isprintable()
+        if not plain or name.startswith(".") or type(size) is not int or size < 0:
+            raise VerificationError("the release's manifest lists a file that cannot be")
+        if not isinstance(sha256, str):
+            raise VerificationError("the release's manifest lists a file without a hash")
+    return found

@@ -63,7 +63,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class RoundChange:
     """What a round has become, what it sends, and lines for the audit log."""
 
     data: OwnerData
@@ -71,7 +71,7 @@ class Change:
     notes: tuple[tuple[str, str], ...] = ()
 
 
-class Journal:
+class OwnerJournal:
     """The journal of one owner's agent."""
 
     def __init__(self, path: Path) -> None:
@@ -145,9 +145,9 @@ class Journal:
     ) -> None:
         """Write a round down with what it sends."""
         notes = () if note is None else (note,)
-        self.write([Change(data=data, outgoing=outgoing, notes=notes)])
+        self.write([RoundChange(data=data, outgoing=outgoing, notes=notes)])
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write(self, changes: Sequence[RoundChange]) -> None:
         """Write rounds down with what they send, all of it or nothing."""
         texts = [canonical_text(change.data) for change in changes]
         with self._writing() as db:
@@ -209,15 +209,23 @@ class Journal:
 
     def unsent(self) -> list[Outgoing]:
         """What was not acknowledged, in order."""
+        found = self._outgoing("acknowledged = 0", ())
+        return [each for each in found if (each.round, each.sequence) not in self._acknowledged]
+
+    def outgoing(self, round_id: str) -> list[Outgoing]:
+        """Everything that was ever sent in a round, in order."""
+        return self._outgoing("round = ?", (round_id,))
+
+    def _outgoing(self, which: str, given: tuple[str, ...]) -> list[Outgoing]:
         with self._open() as db:
             rows = db.execute(
-                "SELECT round, sequence, raw, files FROM outgoing WHERE acknowledged = 0"
-                " ORDER BY round, sequence"
+                f"SELECT round, sequence, raw, files FROM outgoing WHERE {which}"  # noqa: S608
+                " ORDER BY round, sequence",
+                given,
             ).fetchall()
         return [
             Outgoing(round=r, sequence=s, raw=raw, files=json.loads(files))
             for r, s, raw, files in rows
-            if (r, s) not in self._acknowledged
         ]
 
     def unfetched(self, *, since: int) -> set[str]:

@@ -16,12 +16,13 @@ from sherd.federation.protocol.states import OWNER_ENDS
 from sherd.federation.wire.chunks import check_chunk, describe, gather
 from sherd.federation.wire.envelope import GRACE, open_envelope
 from sherd.federation.wire.failpoints import reach
-from sherd.federation.wire.signing_keys import write_secret
+from sherd.signing_keys import write_secret
+from sherd.tables.files import sync_folder
 
 if TYPE_CHECKING:
-    from sherd.federation.owner.owner_home import Home
-    from sherd.federation.owner.owner_journal import Journal
-    from sherd.federation.owner.owner_table import Loaded
+    from sherd.federation.owner.owner_home import OwnerHome
+    from sherd.federation.owner.owner_journal import OwnerJournal
+    from sherd.federation.owner.owner_table import LoadedTable
     from sherd.federation.protocol.owner_machine import Owner
     from sherd.federation.wire.client import Client
 
@@ -35,7 +36,7 @@ class Made:
     count: int
 
 
-def _write(home: Home, data: bytes, count: int) -> Made:
+def _write(home: OwnerHome, data: bytes, count: int) -> Made:
     attachment = describe(data)
     path = home.bulk / attachment.sha256
     if not path.exists():
@@ -43,23 +44,22 @@ def _write(home: Home, data: bytes, count: int) -> Made:
         place.unlink(missing_ok=True)
         write_secret(place, data)
         place.rename(path)
+        sync_folder(home.bulk)
     reach("owner.bulk")
     return Made(path=path, attachment=attachment, count=count)
 
 
-def load(home: Home, machine: Owner) -> Loaded:
+def load(home: OwnerHome, machine: Owner) -> LoadedTable:
     """The owner's table for a linked round; refuses one that changed since the offer."""
     data = machine.data
     assert data.plan is not None
     shared = data.plan.schema(data.owner)
     linked = data.plan.terms.linkage is not Linkage.NONE
-    loaded = home.source().load(shared, linked=linked)
-    if loaded.rows != data.plan.share(data.owner).rows:
-        raise TableError(
-            "the table has changed since it was offered",
-            must="as many rows as the plan says",
-            do="begin a new round",
-        )
+    loaded = home.load(data.round, shared, linked=linked)
+    same = data.table in (None, loaded.identity)
+    if not same or loaded.rows != data.plan.share(data.owner).rows:
+        home.forget_table()
+        raise TableError("the table has changed since it was offered", do="begin a new round")
     return loaded
 
 
@@ -74,23 +74,21 @@ def fetch(client: Client, round_id: str, attachment: Attachment) -> bytes:
     return gather(attachment, chunk)
 
 
-def blind(home: Home, machine: Owner) -> Made:
+def blind(home: OwnerHome, machine: Owner) -> Made:
     """Our own batch, blinded."""
     assert machine.data.plan is not None
     loaded = load(home, machine)
-    batch = Secret(home.seed, machine.data.plan.hash).blind(loaded.identifiers)
+    batch = Secret(home.seed, machine.data.plan.tag).blind(loaded.identifiers)
     return _write(home, batch, loaded.rows)
 
 
-def raise_batch(home: Home, machine: Owner, client: Client) -> Made:
+def raise_batch(home: OwnerHome, machine: Owner, client: Client) -> Made:
     """The first batch that waits, raised by our key, if the hop before really sent it."""
     hop, plan = machine.data.to_raise[0], machine.data.plan
     assert plan is not None
     check_proof(machine, hop)
     batch = fetch(client, machine.data.round, hop.attachment)
-    if len(batch) != 32 * hop.count:
-        raise PeerError("a batch is not of the size announced", reason=Reason.MALFORMED)
-    return _write(home, Secret(home.seed, plan.hash).raise_batch(batch), hop.count)
+    return _write(home, Secret(home.seed, plan.tag).raise_batch(batch), hop.count)
 
 
 def check_proof(machine: Owner, hop: Hop) -> None:
@@ -117,7 +115,7 @@ def check_proof(machine: Owner, hop: Hop) -> None:
         raise PeerError("a batch is not the one the hop before sent", reason=Reason.SIGNATURE)
 
 
-def finish(home: Home, machine: Owner, client: Client) -> Made:
+def finish(home: OwnerHome, machine: Owner, client: Client) -> Made:
     """The pseudonyms of our people, sorted, to be sent; by row they stay in our folder."""
     data = machine.data
     assert data.plan is not None
@@ -129,21 +127,21 @@ def finish(home: Home, machine: Owner, client: Client) -> Made:
                 "the linkage by HMAC needs the key all owners share",
                 must="at least 32 bytes in linkage.key in the owner's folder",
             )
-        names = keyed_pseudonyms(key, data.plan.hash, loaded.identifiers)
+        names = keyed_pseudonyms(key, data.plan.tag, loaded.identifiers)
     else:
         assert data.returned is not None
         check_proof(machine, data.returned)
         batch = fetch(client, data.round, data.returned.attachment)
         if len(batch) != 32 * loaded.rows:
             raise PeerError("our batch came back in another size", reason=Reason.MALFORMED)
-        names = Secret(home.seed, data.plan.hash).finish(batch)
+        names = Secret(home.seed, data.plan.tag).finish(batch)
     path = _names_file(home, machine)
     path.unlink(missing_ok=True)
     write_secret(path, bytes.fromhex(loaded.identity) + b"".join(names))
     return _write(home, b"".join(sorted(names)), len(names))
 
 
-def tidy(home: Home, journal: Journal) -> None:
+def tidy(home: OwnerHome, journal: OwnerJournal) -> None:
     """Throw away which pseudonym was whose, and the batches, once their round has ended."""
     for names in home.bulk.glob("*.pseudonyms"):
         data = journal.round(names.name.removesuffix(".pseudonyms"))
@@ -155,11 +153,11 @@ def tidy(home: Home, journal: Journal) -> None:
         names.unlink(missing_ok=True)
 
 
-def _names_file(home: Home, machine: Owner) -> Path:
+def _names_file(home: OwnerHome, machine: Owner) -> Path:
     return home.bulk / f"{machine.data.round}.pseudonyms"
 
 
-def pseudonyms(home: Home, machine: Owner, loaded: Loaded) -> bytes:
+def pseudonyms(home: OwnerHome, machine: Owner, loaded: LoadedTable) -> bytes:
     """The pseudonyms by row, if the table is still the one they were made of."""
     found = _names_file(home, machine).read_bytes()
     if found[:32].hex() != loaded.identity:

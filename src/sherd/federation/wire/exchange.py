@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PeerError
-from sherd.federation.protocol.messages import CHUNK, check_hash
+from sherd.federation.protocol.messages import CHUNK, MOST_BYTES, check_hash
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.wire.envelope import MOST_BYTES, parse
+from sherd.federation.wire.envelope import parse
 from sherd.values import canonical_text, from_data
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ParcelAnswer:
     """What became of a message that was sent: why it was refused, or what it still lacks."""
 
     reason: Reason | None = None
@@ -73,7 +73,7 @@ class Answer:
 class Exchanged:
     """The answers to what was sent, in order, and the messages that came."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[ParcelAnswer, ...]
     messages: tuple[bytes, ...]
 
 
@@ -93,7 +93,7 @@ class _Request:
 
 @dataclass(frozen=True, kw_only=True)
 class _Response:
-    answers: tuple[Answer, ...]
+    answers: tuple[ParcelAnswer, ...]
     sizes: tuple[int, ...]
 
 

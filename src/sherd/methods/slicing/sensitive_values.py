@@ -289,19 +289,18 @@ def feasible(
         if beside
         else ""
     )
-    way = f"suppress: {lost:,} of {rows:,} records would be left out"
+    way = "suppress: records would be left out"
     if not len(kept):
         way = "suppression does not help: no record would be left"
     elif lost > share * rows:
-        way += f", more than the {share:.0%} that 'most_suppressed' allows"
+        way = f"suppress: more than the {share:.0%} that 'most_suppressed' allows would be left out"
     ways = [f"lower l to {bound.l}"] if bound.l >= 2 else []
     ways += [f"take {', '.join(beside)} out of the sensitive column"] if beside else []
     ways += [f"coarsen '{bound.attribute}'" if bound.l < 2 else "", way]
     raise InfeasibleError(
         f"no release with l = {l} exists for this table"
         + (" without leaving out too many records" if plan["suppress"] else ""),
-        must=f"at most {bound.l}: one value of '{bound.attribute}' fills {bound.share:.1%}"
-        f" of the records{where}",
+        must=f"at most {bound.l}: one value of '{bound.attribute}' is too frequent{where}",
         got=str(l),
         do="; or ".join(filter(None, ways)),
     )

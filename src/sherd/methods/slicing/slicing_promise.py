@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 SENSITIVE = Parameter(
     name="sensitive",
     kind=list,
+    repeat=True,
+    metavar="ATTRIBUTE",
     help="the sensitive attributes; without it those of that role in the schema",
 )
 BINS = Parameter(
     name="bins",
     kind=dict,
+    items=list,
+    metavar="ATTRIBUTE=EDGES",
     help="for a measured sensitive attribute the edges of its bins, or how many equal ones",
 )
 SUPPRESS = Parameter(
@@ -43,12 +47,13 @@ MOST_SUPPRESSED = Parameter(
     least=0,
     help="the largest share of records that 'suppress' may leave out",
 )
-AFTER = Parameter(name="after", kind=dict, help="the release that this one follows")
+AFTER = Parameter(name="after", kind=dict, option=None, help="the release that this one follows")
 L = Parameter(
     name="l",
     kind=int,
     required=True,
     least=2,
+    short="-l",
     help="no sensitive value can be held with more confidence than 1/l",
 )
 

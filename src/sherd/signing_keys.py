@@ -1,0 +1,140 @@
+"""Signing keys: Ed25519, kept in files only their owner can read, known by fingerprints.
+
+>>> key = SigningKey.generate()
+>>> verify(key.public, b"text", key.sign(b"text"))
+True
+>>> verify(key.public, b"other", key.sign(b"text"))
+False
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import TYPE_CHECKING
+
+from sherd.errors import FormatError, MissingPartError, StorageError
+
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+        load_pem_private_key,
+    )
+except ImportError:
+    raise MissingPartError(
+        "keys and signatures need an optional part",
+        got="no module 'cryptography'",
+        do="install it: pip install 'sherd[federation]'",
+    ) from None
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_HEX_KEY = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_HEX_SIGNATURE = re.compile(r"[0-9a-f]{128}", re.ASCII)
+
+
+class SigningKey:
+    """A private Ed25519 key."""
+
+    def __init__(self, private: Ed25519PrivateKey) -> None:
+        self._private = private
+        raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        self.public = raw.hex()
+
+    @classmethod
+    def generate(cls) -> SigningKey:
+        """A new key."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def load(cls, path: Path) -> SigningKey:
+        """The key in a file."""
+        try:
+            private = load_pem_private_key(path.read_bytes(), password=None)
+        except OSError as error:
+            raise StorageError("the key cannot be read", got=f"{path}: {error.strerror}") from None
+        except ValueError:
+            raise FormatError("the file is no private key", got=str(path)) from None
+        if not isinstance(private, Ed25519PrivateKey):
+            raise FormatError("the key is of another kind", must="Ed25519", got=str(path))
+        return cls(private)
+
+    def save(self, path: Path) -> None:
+        """Write the key to a new file that only its owner can read."""
+        pem = self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        write_secret(path, pem)
+
+    def sign(self, text: bytes) -> str:
+        """The signature of a text, in hexadecimal; the same each time."""
+        return self._private.sign(text).hex()
+
+    def sign_plan(self, plan_hash: str) -> str:
+        """The signature by which an owner agrees to a plan."""
+        return self.sign(_plan_text(plan_hash))
+
+
+def write_secret(path: Path, data: bytes) -> None:
+    """Write a new file that only its owner can read."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise StorageError(
+            "the secret cannot be written", got=f"{path}: {error.strerror}"
+        ) from None
+
+
+def verify(public: str, text: bytes, signature: str) -> bool:
+    """Whether a signature is that key's for that text."""
+    if not _HEX_KEY.fullmatch(public) or not _HEX_SIGNATURE.fullmatch(signature):
+        return False
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(bytes.fromhex(signature), text)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def verify_plan(public: str, plan_hash: str, signature: str) -> bool:
+    """Whether an owner's key signed the plan of that hash."""
+    return verify(public, _plan_text(plan_hash), signature)
+
+
+def _plan_text(plan_hash: str) -> bytes:
+    return b"sherd-plan-1\0" + plan_hash.encode()
+
+
+def fingerprint(public: str) -> str:
+    """A key's fingerprint, to be compared over another channel: 128 bits in groups of four.
+
+    >>> fingerprint("00" * 32)
+    '6668-7aad-f862-bd77-6c8f-c18b-8e9f-8e20'
+    """
+    found = hashlib.sha256(bytes.fromhex(public)).hexdigest()[:32]
+    return "-".join(found[start : start + 4] for start in range(0, 32, 4))
+
+
+def same_fingerprint(given: str, public: str) -> bool:
+    """Whether a fingerprint as a person typed it is that key's."""
+    plain = re.sub(r"[\s:-]", "", given).lower()
+    return plain == fingerprint(public).replace("-", "")
