@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sherd.methods.fragmenting.association import Association
+    from sherd.methods.fragmenting.feasibility import Excess
     from sherd.methods.fragmenting.private_record import Kept
     from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan

@@ -35,6 +35,9 @@ from sherd.release.method import Described, Finding, Outcome, Parameter
 from sherd.release.traits import Traits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     import pyarrow as pa
 
     from sherd.methods.slicing.invariant_buckets import Signatures
@@ -130,6 +133,20 @@ class Anatomy:
                 do="pass Settings(key=…, past=…)",
             )
         return _run(table, schema, plan, run)
+
+    def load_record(self, path: Path) -> Signatures:
+        """Read the record that an earlier release left with its owner."""
+        from sherd.methods.slicing.invariant_buckets import Signatures
+
+        return Signatures.load(path)
+
+    def plan_after(
+        self, old: Path, record: PrivateRecord, schema: Schema, chosen: Mapping[str, Any]
+    ) -> Plan:
+        """The plan of the release after the one in the folder ``old``."""
+        from sherd.methods.slicing.invariant_buckets import follow
+
+        return follow(old, record, schema, chosen)
 
     def run_keeping_record(
         self,

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.randomness import Randomness
+    from sherd.release.method import PrivateRecord
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
 
 _FORMAT = 1
 _TEXTS = ("key", "release", "schema", "method")
@@ -251,8 +254,16 @@ def check_past(past: Any, plan: Any, schema: Any, keys: Any, *, seeded: bool) ->
     return past
 
 
-def follow(old: str | Path, record: Signatures) -> Any:
-    """The plan of the release after the one in the folder ``old``, of which ``record`` is kept."""
+def follow(
+    old: str | Path,
+    record: PrivateRecord,
+    schema: Schema,
+    chosen: Mapping[str, Any] | None = None,
+) -> Plan:
+    """The plan of the release after the one in the folder ``old``, of which ``record`` is kept.
+
+    All parameters are the old release's; ``chosen`` may name them if they are the same.
+    """
     from sherd.release.bundle import MANIFEST, ORDER_KEPT, digest, read_manifest
     from sherd.release.plan import Plan
 
@@ -261,4 +272,14 @@ def follow(old: str | Path, record: Signatures) -> Any:
         raise UsageError("the record is not that of the old release", got=str(old))
     if ORDER_KEPT in manifest.get("stamps", ()):
         raise UsageError("the old release is not for publication", got=ORDER_KEPT)
-    return Plan.from_data({**manifest["plan"], "after": {"release": record.release}})
+    if schema.published().hash != manifest.get("schema_hash"):
+        raise UsageError("the schema is not that of the old release", do="use the old schema")
+    shared = manifest["plan"]
+    for name, value in (chosen or {}).items():
+        if value is not None and value != shared.get(name):
+            raise PlanError(
+                f"the '{name}' parameter is not that of the old release",
+                got=repr(value),
+                do=f"leave it out: it is taken from {old}",
+            )
+    return Plan.from_data({**shared, "after": {"release": record.release}})

@@ -22,7 +22,7 @@ from sherd.methods.slicing.invariant_buckets import Signatures, follow
 from sherd.randomness import Randomness
 from sherd.release.method import Run
 from sherd.tables.row_keys import Keys
-from sherd.verifying import verify_release
+from sherd.verifying import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -249,7 +249,7 @@ def test_releases_in_a_row_are_written_followed_and_verified(tmp_path: Path) -> 
     )  # fmt: skip
     first = sherd.protect(table, SCHEMA, plan(3), settings=sherd.Settings(key="who"))
     first.save(tmp_path / "first")
-    assert all(c.passed is not False for c in verify_release(tmp_path / "first"))
+    assert all(c.passed is not False for c in verify(tmp_path / "first").checks)
     from sherd.release.bundle import MANIFEST, digest
 
     assert isinstance(first.record, Signatures)
@@ -257,12 +257,12 @@ def test_releases_in_a_row_are_written_followed_and_verified(tmp_path: Path) -> 
     record.save(tmp_path / "first.json")
     again = Signatures.load(tmp_path / "first.json")
     assert again == record
-    next_plan = follow(tmp_path / "first", again)
+    next_plan = follow(tmp_path / "first", again, SCHEMA)
     second = sherd.protect(
         table.slice(5), SCHEMA, next_plan, settings=sherd.Settings(key="who", past=again)
     )
     second.save(tmp_path / "second")
-    assert all(c.passed is not False for c in verify_release(tmp_path / "second"))
+    assert all(c.passed is not False for c in verify(tmp_path / "second").checks)
     told = second.manifest["guarantee"]
     assert record.release in told["covers"]
     assert "only-earlier-releases" in str(told["assumes"])
@@ -274,7 +274,7 @@ def test_releases_in_a_row_are_written_followed_and_verified(tmp_path: Path) -> 
     with pytest.raises(UsageError, match="another release"):
         sherd.protect(table, SCHEMA, next_plan, settings=sherd.Settings(key="who", past=other))
     with pytest.raises(UsageError, match="not that of the old release"):
-        follow(tmp_path / "first", other)
+        follow(tmp_path / "first", other, SCHEMA)
     (tmp_path / "bad.json").write_text("{}")
     with pytest.raises(FormatError, match="not the record"):
         Signatures.load(tmp_path / "bad.json")
