@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import time
 from datetime import datetime
 from pathlib import Path
@@ -201,6 +202,8 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
         authority=premises.authority,
         client_certificates=ClientCertificates("off" if plain else shown),
     )
+    # The server takes the signal itself, lets running requests end, and hands it on to this.
+    signal.signal(signal.SIGTERM, lambda *_: None)
     made.run()
     if not made.started:
         from sherd.errors import ConnectionFailedError
@@ -208,6 +211,20 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
         raise ConnectionFailedError(
             "the service could not listen", got=f"{host}:{port}", do="choose another port"
         )
+
+
+@aggregator.command("check")
+@home_option
+@json_option
+def check_home(home: Path, as_json: bool) -> int:
+    """Look whether the folder is complete: settings, keys, certificates, database, disk."""
+    from sherd.federation.wire.optional_parts import require
+
+    require()
+    from sherd.cli.home_check import aggregator_checks, show
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
+
+    return show(aggregator_checks(AggregatorHome(home)), as_json=as_json)
 
 
 @aggregator.group()

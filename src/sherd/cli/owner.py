@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,11 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
         client = found.client()
         agent = Agent(found, client)
 
+        def end(*_given: Any) -> None:
+            agent.stop()
+
+        signal.signal(signal.SIGTERM, end)
+
         def enough() -> bool:
             if until_ended is None:
                 return False
@@ -170,6 +176,20 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
         finally:
             client.close()
             agent.journal.close()
+
+
+@owner.command("check")
+@home_option
+@json_option
+def check_home(home: Path, as_json: bool) -> int:
+    """Look whether the folder is complete, and the table fits its schema and the policy."""
+    from sherd.federation.wire.optional_parts import OWNER, require
+
+    require(OWNER)
+    from sherd.cli.home_check import owner_checks, show
+    from sherd.federation.owner.owner_home import OwnerHome
+
+    return show(owner_checks(OwnerHome(home)), as_json=as_json)
 
 
 @owner.command()
@@ -243,19 +263,13 @@ def requests(home: Path, preview: bool, as_json: bool) -> None:
 def page(home: Path, host: str, port: int) -> None:
     """Show the requests in a browser on this machine, to approve or refuse them there.
 
-    Prints the page's address. It holds a secret: whoever has it can decide.
+    The same as `sherd studio --owner HOME`. Prints an address that holds a secret and works once.
     """
-    from sherd.federation.wire.optional_parts import PAGE, require
+    from sherd.cli.studio import owner_home, serve
+    from sherd.studio.studio_server import require_parts
 
-    require(PAGE)
-    from sherd.federation.owner.approval_page import open_page
-
-    found, journal = _open(home)
-    journal.close()
-    address, server, listener = open_page(found, host=host, port=port)
-    click.echo(f"requests to '{found.settings.name}': {address}")
-    click.echo("open it in a browser on this machine; Ctrl-C ends it", err=True)
-    server.run(sockets=[listener])
+    require_parts()
+    serve(owner_home(home), host=host, port=port, browser=False)
 
 
 def _decide(home: Path, name: str, decision: str) -> None:

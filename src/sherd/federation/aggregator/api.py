@@ -101,10 +101,22 @@ class Answered(_Strict):
     signature: str = Field(max_length=128)
 
 
+watch = APIRouter()
+
+
+@watch.get("/healthz")
 @router.get("/health")
 async def health() -> dict[str, str]:
     """Whether the service runs."""
     return {"status": "ok"}
+
+
+@watch.get("/readyz")
+async def ready(service: Served) -> JSONResponse:
+    """Whether the service can work: its database, disk, clock and worker, each looked at now."""
+    found = await run_in_threadpool(service.readiness)
+    good = all(words == "ok" for words in found.values())
+    return JSONResponse(found, status_code=200 if good else 503)
 
 
 @router.get("/about")
@@ -331,6 +343,7 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
         service.bell.start()
         thread = threading.Thread(target=service.work, name="sherd-work", daemon=True)
         if worker:
+            service.worker = thread
             thread.start()
         yield
         service.stop()
@@ -352,5 +365,6 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
     app.add_exception_handler(SherdError, _our_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
+    app.include_router(watch)
     app.include_router(router)
     return app

@@ -1,7 +1,7 @@
 """The aggregator's work, between the protocol machine, the storage and the release.
 
 Every call is safe to repeat: a message that is known is acknowledged again, a chunk that is
-there is there, linking and assembling begin anew after a crash and end in one release.
+there stays there, linking and assembling start over after a crash and end in one release.
 """
 
 from __future__ import annotations

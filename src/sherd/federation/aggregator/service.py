@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shutil
+import tempfile
 import threading
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,13 +24,16 @@ from sherd.federation.protocol.reasons import Reason
 from sherd.federation.wire.exchange import MOST_REQUEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
+    from collections.abc import Callable, Iterator, MutableMapping
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from sherd.federation.aggregator.round_work import Aggregator
 
 OWNER, OPERATOR, ANALYST = "owner", "operator", "analyst"
+
+LEAST_FREE = 64 << 20
+CLOCK_SECONDS = 300
 
 log = logging.getLogger("sherd.aggregator")
 
@@ -90,6 +95,7 @@ class Service:
         self.certificates = certificates
         self.bell = Bell()
         self.metrics = Metrics()
+        self.worker: threading.Thread | None = None
         self._stopping = threading.Event()
         aggregator.listener = self.bell.ring
 
@@ -105,6 +111,35 @@ class Service:
             except Exception as error:
                 log.error("work failed", extra={"code": type(error).__name__})
 
+    def readiness(self) -> dict[str, str]:
+        """What the service needs to take part in rounds, each "ok" or what is wrong with it."""
+        return {
+            name: _looked_at(look)
+            for name, look in (
+                ("database", self.aggregator.store.check),
+                ("disk", self._check_disk),
+                ("clock", self._check_clock),
+                ("worker", self._check_worker),
+            )
+        }
+
+    def _check_disk(self) -> None:
+        folder = self.aggregator.releases
+        folder.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(folder).free < LEAST_FREE:
+            raise OSError("less than 64 MiB are free")
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".ready-") as file:
+            file.write(b"x")
+            file.flush()
+
+    def _check_clock(self) -> None:
+        if self.aggregator.store.latest() > self.aggregator.now() + CLOCK_SECONDS:
+            raise OSError("the clock is behind the last message")
+
+    def _check_worker(self) -> None:
+        if self.worker is not None and not self.worker.is_alive():
+            raise OSError("the worker has stopped")
+
     def stop(self) -> None:
         """Tell the worker to stop."""
         self._stopping.set()
@@ -114,6 +149,16 @@ class Service:
         """Refuse an owner whose channel shows no certificate, or another's."""
         if self.certificates and request.scope.get("sherd.peer") != name:
             raise refused(403, "the certificate is not this owner's")
+
+
+def _looked_at(look: Callable[[], object]) -> str:
+    """Whether a look at something found nothing wrong, in words without details."""
+    try:
+        look()
+    except Exception as error:
+        log.error("not ready", extra={"code": type(error).__name__})
+        return "failed"
+    return "ok"
 
 
 def service_of(request: Request) -> Service:

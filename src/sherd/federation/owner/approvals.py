@@ -1,6 +1,6 @@
 """What waits for a person's approval at an owner, in words, and the person's decision.
 
-The command line and the approval page show and do the same by these functions.
+The command line and the studio show and do the same by these functions.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def plan_words(data: OwnerData) -> list[str]:
         f"The aggregator '{data.aggregator}' (key {fingerprint(data.aggregator_key)}) asks for a "
         f"joint release {_KINDS[terms.kind]}.",
         f"Purpose: {terms.purpose or 'not stated'}.",
-        f"With you take part: {', '.join(others) or 'nobody else'}.",
+        f"Also taking part: {', '.join(others) or 'nobody else'}.",
         f"Your {share.rows} rows would be masked here by '{terms.method}'"
         f"{f' with {settings}' if settings else ''}, and these attributes delivered: {attributes}.",
         _LINKAGES[terms.linkage],
