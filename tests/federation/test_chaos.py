@@ -208,4 +208,5 @@ def one_round(
     consortium.offset = 0.0
     consortium.settle()
     consortium.time += 3 * 3600  # what is left ends at its deadline
+    consortium.aggregator.work()
     consortium.settle()
