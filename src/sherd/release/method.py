@@ -62,11 +62,16 @@ DIRECTORY: dict[str, str] = {
     "fragment": "sherd.methods.fragmenting.fragment:METHOD",
     "diffgen": "sherd.methods.specialising.diffgen:METHOD",
     "arbdistdp": "sherd.methods.specialising.arbdistdp:METHOD",
+    "dp-graph": "sherd.methods.graphical.dp_graph:METHOD",
 }
 """The public name of every method in the package, and where it lives."""
 
 OUTSIDE = "sherd.methods"
 """The group of entry points by which other packages ship methods."""
+
+
+REAL_SPEND = "epsilon with clusters recomputed"
+"""The finding that says what a release really spends; the ledger books it beside the claim."""
 
 
 @dataclass(frozen=True, kw_only=True)
