@@ -8,19 +8,24 @@ publishes. A run that fails before the charge frees the reservation and leaves n
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from sherd.budget.sealed_folder import new_key
 from sherd.engines import Engine, InMemory
 from sherd.errors import PlanError, UsageError
-from sherd.release.bundle import ORDER_KEPT, Release, Staged, check_format, check_target
+from sherd.release.bundle import (
+    Release,
+    Staged,
+    check_format,
+    check_target,
+)
+from sherd.release.charging import Occasion, chosen_ledger, cost_of, looking, reserved
+from sherd.release.manifest import manifest_of
 from sherd.release.method import Finding, FollowsReleases, PrivateRecord, Run
 
 if TYPE_CHECKING:
@@ -28,7 +33,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.budget.entries import Entry, Reservation
+    from sherd.budget.amount import Amount
+    from sherd.budget.entries import Reservation
     from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
     from sherd.randomness import Randomness
@@ -92,42 +98,50 @@ class Settings:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Occasion:
-    """What a release is made for when that is more than its plan: a joint plan, for instance.
-
-    The ledger notes ``hash`` in the place of the plan's and charges it once at most, so that
-    an occasion never has two artefacts. ``time`` is what the manifest states as its time, so
-    that a repetition is the same to the byte.
-    """
-
-    hash: str
-    note: str = ""
-    time: datetime | None = None
-
-
 def protect(
     table: Any,
     schema: Schema,
     plan: Plan,
     *,
-    ledger: Ledger | None = None,
+    ledger: Ledger | Literal["default"] | None = "default",
     population: str | None = None,
     settings: Settings | None = None,
 ) -> Release:
     """Protect a table (pandas, polars or pyarrow); the release's ``table`` is of the same kind.
 
-    With a ledger, the plan's epsilon is charged to the population once the release is made.
+    The release is charged to the population in the ledger that ``SHERD_LEDGER`` or the default
+    names, as on the command line, or in the one given. ``ledger=None`` keeps none.
     """
     from sherd.tables.frames import to_arrow
 
     settings = settings or Settings()
     promised = _promise(plan, schema, settings)
-    with reserved(ledger, plan, schema, population) as reservation:
-        release = _make(to_arrow(table), schema, plan, promised, settings, reservation)
-        if ledger is not None and reservation is not None:
-            ledger.charge(reservation, artefact_sha256=_fingerprint(release.tables))
+    book = chosen_ledger(ledger, population)
+    with reserved(book, plan, schema, population) as reservation:
+        with looking(book, reservation):
+            release = _make(to_arrow(table), schema, plan, promised, settings, reservation)
+        release = _told(release, schema, population)
+        if book is not None and reservation is not None:
+            book.charge(
+                reservation,
+                artefact_sha256=_fingerprint(release.tables),
+                cost=cost_of(release, schema, reservation),
+            )
     return replace(release, original=table)
+
+
+def _told(release: Release, schema: Schema, population: str | None) -> Release:
+    """The release with a finding where the caller's population is not the schema's."""
+    from sherd.budget.population_name import same
+
+    if population is None or schema.population is None or same(population, schema.population):
+        return release
+    finding = Finding(
+        name="population",
+        value=population,
+        meaning=f"WARNING: charged in the place of '{schema.population}', which the schema names",
+    )
+    return replace(release, findings=(finding, *release.findings))
 
 
 def protect_to(
@@ -136,7 +150,7 @@ def protect_to(
     schema: Schema,
     plan: Plan,
     *,
-    ledger: Ledger | None = None,
+    ledger: Ledger | Literal["default"] | None = "default",
     population: str | None = None,
     settings: Settings | None = None,
     format: str = "parquet",  # noqa: A002 - what everybody calls it
@@ -155,24 +169,33 @@ def protect_to(
     check_format(format, spreadsheet_safe=spreadsheet_safe)
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
-    with reserved(ledger, plan, schema, population, occasion) as reservation:
-        table = settings.engine.take_in(read)
-        release = _make(table, schema, plan, promised, settings, reservation)
+    book = chosen_ledger(ledger, population)
+    with reserved(book, plan, schema, population, occasion) as reservation:
+        with looking(book, reservation):
+            table = settings.engine.take_in(read)
+            release = _make(table, schema, plan, promised, settings, reservation)
+        release = _told(release, schema, population)
         if occasion is not None and occasion.time is not None:
             stated = {"created": occasion.time.isoformat(timespec="seconds")}
             release = replace(release, manifest={**release.manifest, **stated})
         staged = release.stage(
-            folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
+            folder,
+            format=format,
+            force=force,
+            spreadsheet_safe=spreadsheet_safe,
+            key=None if reservation is None else new_key(),
+            staging=lambda path: _note_staging(book, reservation, path),
         )
         if release.record is not None:
             release = replace(release, record=release.record.belonging_to(staged.artefact))
         try:
             before_publishing(release)
-            _publish(staged, ledger, reservation, once=occasion is not None)
+            cost = None if reservation is None else cost_of(release, schema, reservation)
+            _publish(staged, book, reservation, once=occasion is not None, cost=cost)
         except BaseException as error:
             # After the charge the staged bundle is what was paid for: it stays, and the
             # ledger knows where it is.
-            if ledger is None or reservation is None or not ledger.is_charged(reservation):
+            if book is None or reservation is None or not book.is_charged(reservation):
                 staged.discard()
             else:
                 error.add_note(PAID)
@@ -189,8 +212,18 @@ def _check_engine(plan: Plan, settings: Settings) -> None:
         )
 
 
+def _note_staging(ledger: Ledger | None, reservation: Reservation | None, path: Path) -> None:
+    if ledger is not None and reservation is not None:
+        ledger.note_staging(reservation, path)
+
+
 def _publish(
-    staged: Staged, ledger: Ledger | None, reservation: Reservation | None, *, once: bool
+    staged: Staged,
+    ledger: Ledger | None,
+    reservation: Reservation | None,
+    *,
+    once: bool,
+    cost: Amount | None,
 ) -> None:
     if ledger is None or reservation is None:
         staged.publish()
@@ -202,6 +235,8 @@ def _publish(
         final=staged.final,
         finish=staged.publish,
         once=once,
+        cost=cost,
+        key=staged.key,
     )
 
 
@@ -220,43 +255,6 @@ def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
             )
     guarantee = plan.guarantee(schema)
     return guarantee if settings.seed is None else guarantee.seeded()
-
-
-def population_of(schema: Schema, population: str | None) -> str:
-    """The account a release is charged to: as named, as the schema says, or the schema's own."""
-    if population is not None and not population.strip():
-        raise UsageError("the population has no name", must="a name, or none given at all")
-    return population or schema.population or f"unnamed-{schema.hash[:12]}"
-
-
-@contextlib.contextmanager
-def reserved(
-    ledger: Ledger | None,
-    plan: Plan,
-    schema: Schema,
-    population: str | None,
-    occasion: Occasion | None = None,
-) -> Iterator[Reservation | None]:
-    """Hold the plan's epsilon while the run lasts; nothing for a plan without one.
-
-    An occasion that is charged before its artefact exists, as a joint run is, uses it, too.
-    """
-    if ledger is None or plan.parameters.get("epsilon") is None:
-        yield None
-        return
-    from sherd.budget.amount import Amount
-
-    # A person with several rows is charged for each of them.
-    amount = Amount(plan.exact("epsilon") * schema.rows_per_unit)
-    with ledger.reserving(
-        population=population_of(schema, population),
-        amount=amount,
-        plan_hash=plan.hash if occasion is None else occasion.hash,
-        schema_hash=schema.hash,
-        method=plan.method,
-        note="" if occasion is None else occasion.note,
-    ) as reservation:
-        yield reservation
 
 
 def _make(
@@ -325,52 +323,6 @@ def _treatments(treated: tuple[Treated, ...]) -> list[Finding]:
         )
         for one in sorted(treated, key=lambda one: -one.share)
     ]
-
-
-def manifest_of(
-    schema: Schema,
-    plan: Plan,
-    guarantee: Guarantee,
-    settings: Settings,
-    reservation: Reservation | Entry | None,
-) -> dict[str, Any]:
-    """What a release says of itself; nothing computed from raw data.
-
-    ``reservation`` is what is held for it or, where that came first, what was charged.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    from sherd import __version__
-    from sherd.guarantees import Assumption
-
-    # The hash is that of what is published: one over secret values could be guessed at.
-    told = schema.published(names_values=Assumption.ORDER_FROM_DATA in guarantee.assumes)
-    stamps = []
-    if settings.seed is not None:
-        stamps.append("reproducible: carries no guarantee")
-    if settings.keep_order:
-        stamps.append(ORDER_KEPT)
-    budget: dict[str, Any] = {"recorded": reservation is not None}
-    if reservation is not None:
-        budget |= {"population": reservation.population, "spent": str(reservation.amount)}
-    return {
-        "format": 1,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "stamps": stamps,
-        "guarantee": guarantee.as_data(),
-        "plan": plan.as_data(),
-        "plan_hash": plan.hash,
-        "schema": told.as_data(),
-        "schema_hash": told.hash,
-        "budget": budget,
-        "versions": {
-            "sherd": __version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "pyarrow": pa.__version__,
-        },
-    }
 
 
 def _fingerprint(tables: Any) -> str:
