@@ -28,7 +28,7 @@ import numpy as np
 
 import sherd
 from sherd.methods.specialising import arbdistdp, diffgen
-from sherd.methods.specialising.joint_specialisation import fragments_of, release
+from sherd.methods.specialising.joint_specialisation import cells_of, release
 from sherd.randomness import Randomness
 from sherd.release.method import Run
 from sherd.secure.engine.link import Peer, connect, make_key
@@ -59,7 +59,7 @@ def worker(case: dict[str, Any], rank: int, folder: Path) -> None:
     codes, classes = diffgen.encode(table, schema, chosen)
     holder = np.random.default_rng(0).integers(0, case["parties"], (n, len(codes)))
     held = [holder == party for party in range(case["parties"])]
-    mine = {rank: fragments_of(codes, held)[rank]}
+    mine = {rank: cells_of(codes, held)[rank]}
     peers = [
         Peer(name=f"p{i}", address=f"127.0.0.1:{port}", certificate=folder / f"p{i}.pem")
         for i, port in enumerate(case["ports"])

@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 import sherd
 from sherd.methods.specialising import diffgen
 from sherd.methods.specialising.diffp_c45 import DiffPC45Classifier
-from sherd.methods.specialising.joint_specialisation import Agreement, fragments_of, release
+from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
 from sherd.methods.specialising.partition import Partition, consistent
 from sherd.methods.specialising.plain_oracle import ExactNoise, PlainOracle, part_of_code
 from sherd.methods.specialising.specialise import specialise
@@ -105,7 +105,7 @@ def made(
         holder = np.random.default_rng(seed).integers(0, 2, (n, len(codes)))
         engine = PlainEngine([Randomness.seeded(2 * seed), Randomness.seeded(2 * seed + 1)])
         held = [holder == party for party in (0, 1)]
-        return release(engine, fragments_of(codes, held), classes, agreement)
+        return release(engine, cells_of(codes, held), classes, agreement)
     source = Randomness.seeded(seed)
     sizes = [one.size for one in chosen.hierarchies]
     if method == "diffgen":

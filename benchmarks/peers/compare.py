@@ -178,10 +178,10 @@ def anonymity(rows: int, folder: Path) -> None:
     release.save(folder / "bundle")
     limit = seconds(lambda: pa.concat_tables([released]).combine_chunks().take(np.arange(rows)), 9)
     head(f"checking k-anonymity, Adult by mondrian, k = 10, {rows:,} rows; limit: a copy")
-    from sherd.verifying import verify_release
+    from sherd.verifying import verify
 
-    ours = seconds(lambda: verify_release(folder / "bundle"))
-    extra = extra_memory(lambda: verify_release(folder / "bundle"))
+    ours = seconds(lambda: verify(folder / "bundle").checks)
+    extra = extra_memory(lambda: verify(folder / "bundle").checks)
     line("sherd verify: k, labels, hashes of all files", ours, limit, ours, extra,
          released.nbytes)  # fmt: skip
     start = seconds(lambda: released.group_by(QUASI).aggregate([([], "count_all")]))

@@ -26,7 +26,7 @@ from sherd.federation.owner.owner_home import Settings as OwnerSettings
 from sherd.federation.protocol.joint_plan import Kind, Linkage, Terms
 from sherd.federation.protocol.states import ROUND_ENDS, RoundState
 from sherd.federation.wire.enrolment import read_answer, read_request
-from sherd.federation.wire.signing_keys import fingerprint
+from sherd.signing_keys import fingerprint
 from sherd_examples import demonstration_worth as worth
 
 if TYPE_CHECKING:

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sherd import datasets as datasets
-    from sherd.auditing.run import audit as audit
-    from sherd.auditing.verdict.comparison import compare as compare
     from sherd.budget.amount import Amount as Amount
     from sherd.budget.ledger import Ledger as Ledger
     from sherd.errors import SherdError as SherdError
@@ -23,8 +21,11 @@ if TYPE_CHECKING:
     from sherd.release.plan import Plan as Plan
     from sherd.release.protect import Settings as Settings
     from sherd.release.protect import protect as protect
+    from sherd.report.reporting import audit as audit
+    from sherd.report.reporting import compare as compare
     from sherd.tables.read import read as read
     from sherd.tables.schema import Schema as Schema
+    from sherd.verifying.verification import verify as verify
 
 __version__ = "0.1.0"
 
@@ -38,10 +39,11 @@ _PUBLIC = {
     "Schema": "sherd.tables.schema",
     "Settings": "sherd.release.protect",
     "SherdError": "sherd.errors",
-    "audit": "sherd.auditing.run",
-    "compare": "sherd.auditing.verdict.comparison",
+    "audit": "sherd.report.reporting",
+    "compare": "sherd.report.reporting",
     "protect": "sherd.release.protect",
     "read": "sherd.tables.read",
+    "verify": "sherd.verifying.verification",
 }
 
 # Packages that are attributes too.
@@ -60,6 +62,7 @@ __all__ = [
     "datasets",
     "protect",
     "read",
+    "verify",
 ]
 
 

@@ -13,7 +13,7 @@ from sherd.errors import PlanError
 from sherd.randomness import Randomness
 from sherd.release.method import DIRECTORY, Method, find
 from sherd.release.traits import loaded
-from sherd.verifying import verify_release
+from sherd.verifying import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,7 +112,7 @@ def test_its_release_verifies(name: str, form: str, tmp_path: Path) -> None:
     """No check fails, contents and facts are checked, and it reads back whole."""
     release = protected(name)
     folder = release.save(tmp_path / "out", format=form)
-    checks = {check.name: check.passed for check in verify_release(folder)}
+    checks = {check.name: check.passed for check in verify(folder).checks}
     assert False not in checks.values(), [n for n, passed in checks.items() if passed is False]
     assert checks["facts"] is True
     back = sherd.Release.load(folder)

@@ -15,7 +15,7 @@ from sherd.auditing.run import audit
 from sherd.cli import cli
 from sherd.errors import MissingPartError, PlanError
 from sherd.release.method import find, names
-from sherd.verifying import verify_release
+from sherd.verifying import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,14 +65,14 @@ def test_what_is_no_method_is_refused(name: str, error: type[Exception]) -> None
 def test_it_is_protected_and_verified(tmp_path: Path) -> None:
     """Its own verifier and facts are asked, and a changed cell is found."""
     made().save(tmp_path / "out", format="csv")
-    checks = {check.name: check.passed for check in verify_release(tmp_path / "out")}
+    checks = {check.name: check.passed for check in verify(tmp_path / "out").checks}
     assert checks["multiples"] is True
     assert checks["facts"] is True
     assert False not in checks.values()
     wrong = made()
     odd = wrong.tables["data"].set_column(0, "age", pa.array([7] * ROWS))
     sherd.Release(tables={"data": odd}, manifest=wrong.manifest).save(tmp_path / "odd")
-    checks = {check.name: check.passed for check in verify_release(tmp_path / "odd")}
+    checks = {check.name: check.passed for check in verify(tmp_path / "odd").checks}
     assert checks["multiples"] is False
 
 
@@ -84,14 +84,14 @@ def test_its_documents_are_released_and_read_back(tmp_path: Path) -> None:
     package: dict[str, Any] = json.loads((folder / "datapackage.json").read_text())
     assert [one["path"] for one in package["resources"]] == ["data.parquet", "steps.json"]
     (folder / "steps.json").write_text('{"age": 9, "pay": 10}\n')
-    checks = {check.name: check.passed for check in verify_release(folder)}
+    checks = {check.name: check.passed for check in verify(folder).checks}
     assert checks["file steps.json"] is False
 
 
 def test_it_is_audited(tmp_path: Path) -> None:
     """As a table of records, with its own verifier, and as a place on the risk-utility map."""
     result = audit(TABLE, made(), limits=QUICK, seed=1)
-    assert [check.name for check in result.checks][:1] == ["multiples"]
+    assert "multiples" in [check.name for check in result.checks]
     assert result.released_rows == ROWS
     assert "coarse" in [place.name for place in result.pictures.places]
 

@@ -17,7 +17,7 @@ from secure import part
 import sherd
 from sherd.methods.specialising.epsilon_shares import Budget
 from sherd.methods.specialising.hierarchy import Hierarchy
-from sherd.methods.specialising.joint_specialisation import Agreement, fragments_of, release
+from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
 from sherd.methods.specialising.scores import sensitivity
 from sherd.randomness import Randomness
 from sherd.secure.engine.link import Peer, connect
@@ -64,7 +64,7 @@ def main() -> None:
     link = connect(peers, rank, folder / f"p{rank}.key", timeout=60)
     engine = SpuEngine(link, Randomness.seeded(case["words"][rank]))
     codes, classes, held = data_of(case)
-    mine = {rank: fragments_of(codes, held)[rank]}
+    mine = {rank: cells_of(codes, held)[rank]}
     found = release(engine, mine, classes, agreement_of(case))
     result = {
         "cuts": found.specialised.cuts,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sherd
-from sherd.verifying import verify_release
+from sherd.verifying import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def test_two_and_three_parties_are_demonstrated(
     assert [len(run["parties"]) for run in result["runs"]] == [2, 3]
     assert [run["protocol"] for run in result["runs"]] == ["CHEETAH", "ABY3"]
     for run in result["runs"]:
-        assert not [one for one in verify_release(Path(run["release"])) if one.passed is False]
+        assert not [one for one in verify(Path(run["release"])).checks if one.passed is False]
         assert {"places of choices", "leaf counts", "noisy counts"} <= set(run["steps"])
         assert run["steps"]["leaf counts"]["bytes"] > 0
         assert set(run["alone"]) == set(run["parties"])

@@ -17,9 +17,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from secure import SecureParties, agreement_of, table_of
 
+from sherd.methods.specialising.joint_specialisation import cells_of, release
 from sherd.methods.specialising.plain_oracle import PlainOracle
 from sherd.methods.specialising.specialise import specialise
 from sherd.randomness import Randomness
+from sherd.secure.engine.cell_holders import ONE_AT_MOST, ONE_HOLDER, OWN_CELLS
+from sherd.secure.engine.interface import PlainEngine
 from sherd.secure.engine.noise_bits import WordNoise
 
 if TYPE_CHECKING:
@@ -161,6 +164,24 @@ FIXED: Case = {
 }
 
 
+@pytest.mark.parametrize("overlaps", ["first", "majority"])
+def test_overlaps_and_holes_are_settled_as_by_the_plain_engine(
+    parties: SecureParties, overlaps: str
+) -> None:
+    """Any set of holders for every cell, nobody included: the release of the plain engine."""
+    case = {**filled({**FIXED, "overlaps": overlaps, "holes": "missing"}, n=80, seed=5)}
+    every = np.random.default_rng(8).integers(0, 2**parties.count, (80, 2))
+    case |= {"holder": every.tolist(), "parties": parties.count}
+    answers = parties.run(case)
+    codes, classes, held = table_of(case)
+    engine = PlainEngine([Randomness.seeded(seed) for seed in case["words"][: parties.count]])
+    plain = release(engine, cells_of(codes, held), classes, agreement_of(case))
+    for answer in answers:
+        assert [tuple(cut) for cut in answer["cuts"]] == list(plain.specialised.cuts)
+        assert answer["counts"] == plain.counts.tolist()
+        assert {what for what, _ in answer["opened"]} <= documented()
+
+
 def test_messages_do_not_depend_on_the_data(parties: SecureParties) -> None:
     """Two tables of one shape, who holds what included, and the same opened choices.
 
@@ -221,5 +242,6 @@ def test_shares_that_leave_a_party_are_uniform(parties: SecureParties) -> None:
 
 
 def test_the_documentation_lists_what_is_opened() -> None:
-    """The reader of the page finds the three kinds of results, and no others."""
-    assert documented() == {"cells held, by attribute", "places of choices", "noisy counts"}
+    """The reader of the page finds the kinds of results, and no others."""
+    kinds = {ONE_HOLDER, ONE_AT_MOST, OWN_CELLS, "places of choices", "noisy counts"}
+    assert documented() == kinds

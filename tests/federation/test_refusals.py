@@ -221,7 +221,7 @@ def test_forged_hops_are_refused(consortium: Consortium) -> None:
 
 def test_messages_from_a_false_aggregator(consortium: Consortium) -> None:
     """Envelopes of another key, and invitations with another key inside, are not taken."""
-    from sherd.federation.wire.signing_keys import SigningKey
+    from sherd.signing_keys import SigningKey
 
     add(consortium)
     north = consortium.agents["north"]

@@ -18,7 +18,7 @@ from sherd.federation.protocol.states import RoundState
 from sherd.federation.wire.client import session_text
 from sherd.federation.wire.envelope import MOST_BYTES, seal
 from sherd.federation.wire.exchange import Call, write_request
-from sherd.federation.wire.signing_keys import SigningKey
+from sherd.signing_keys import SigningKey
 from sherd.values import canonical, to_data
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sherd.federation.aggregator.assembly import pooled_plan, pooled_schema
 from sherd.federation.protocol.composition import make_plan
 from sherd.federation.protocol.joint_plan import (
     JointPlan,
@@ -24,6 +23,7 @@ from sherd.federation.protocol.joint_plan import (
     Terms,
     write_schema,
 )
+from sherd.federation.protocol.joint_release import pooled_plan, pooled_schema
 from sherd.release.protect import Settings, protect
 from sherd.tables.schema import Schema
 

@@ -17,9 +17,10 @@ import sherd
 from sherd.auditing.epsilon.bound import lower_bound as audit_bound
 from sherd.methods.specialising.epsilon_shares import Budget
 from sherd.methods.specialising.hierarchy import Hierarchy
-from sherd.methods.specialising.joint_specialisation import Agreement, fragments_of, release
+from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
 from sherd.methods.specialising.plain_oracle import ExactNoise, PlainOracle
-from sherd.methods.specialising.shared_oracle import Fragment, JointOracle
+from sherd.methods.specialising.secure_leaf_counts import PartyCells
+from sherd.methods.specialising.shared_oracle import JointOracle
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import PlainEngine
 from sherd.secure.engine.noise_bits import WordNoise
@@ -190,7 +191,7 @@ def released(epsilon: Fraction, neighbour: bool, known: bool, run: int) -> float
     )  # fmt: skip
     own = Randomness.seeded(77 if known else 10**6 + 2 * run)
     engine = PlainEngine([own, Randomness.seeded(2 * run + 1 + neighbour * 10**7)])
-    found = release(engine, fragments_of(codes, [held, ~held]), np.zeros(6, np.int64), agreed)
+    found = release(engine, cells_of(codes, [held, ~held]), np.zeros(6, np.int64), agreed)
     first = len(found.specialised.cuts[0]) == 3
     counts = found.counts[:, 0] if first else found.counts[::-1, 0]
     # Log-likelihoods of counts 4 and 2 against 3 and 3, and what the choice adds.
@@ -232,7 +233,7 @@ def test_count_noise_of_the_joint_release_is_discrete_laplace() -> None:
     given = budget(Fraction(2))
     engine = PlainEngine([Randomness.seeded(61), Randomness.seeded(62)])
     nobody = np.zeros(0, np.int64)
-    nothing = {party: Fragment(codes=(nobody, nobody)) for party in (0, 1)}
+    nothing = {party: PartyCells(codes=(nobody, nobody)) for party in (0, 1)}
     oracle = JointOracle(engine, nothing, [200, 200], nobody, 2, utility="max", budget=given)
     drawn = oracle.count((tuple(range(201)), tuple(range(201))), 2).ravel()
     assert laplace_fit(drawn, 0.5) > 1e-4

@@ -19,7 +19,7 @@ from sherd.federation.owner.owner_home import Home, Settings
 from sherd.federation.protocol.states import OWNER_ENDS, ROUND_ENDS
 from sherd.federation.wire.client import Client
 from sherd.federation.wire.enrolment import make_answer, read_answer, read_request
-from sherd.federation.wire.signing_keys import SigningKey, fingerprint
+from sherd.signing_keys import SigningKey, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

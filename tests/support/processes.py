@@ -26,11 +26,11 @@ from sherd.federation.owner.owner_journal import Journal
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.states import OWNER_ENDS, ROUND_ENDS, RoundState
 from sherd.federation.wire.enrolment import read_answer, read_request
-from sherd.federation.wire.signing_keys import fingerprint
 from sherd.release.bundle import MANIFEST
 from sherd.release.bundle import digest as file_digest
+from sherd.signing_keys import fingerprint
 from sherd.values import canonical, digest, to_data
-from sherd.verifying import verify_release
+from sherd.verifying import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -266,7 +266,7 @@ class Village:
         assert not any(name.startswith(".") for name in published), "a release half-written"
         folder = self.premises.releases / round_id
         assert file_digest(folder / MANIFEST) == data.manifest
-        assert not [check for check in verify_release(folder) if check.passed is False]
+        assert not [check for check in verify(folder).checks if check.passed is False]
         return data
 
 

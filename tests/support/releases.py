@@ -124,7 +124,7 @@ def _joint(kind: Kind) -> Callable[[Path], None]:
         from sherd.federation.protocol.knowledge import RoundData
         from sherd.federation.protocol.messages import Attachment, Delivery
         from sherd.federation.protocol.reasons import Reason
-        from sherd.federation.wire.signing_keys import SigningKey
+        from sherd.signing_keys import SigningKey
         from sherd.tables.files import read_yaml
 
         horizontal = kind is Kind.HORIZONTAL

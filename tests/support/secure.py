@@ -22,9 +22,10 @@ import numpy as np
 import sherd
 from sherd.methods.specialising.epsilon_shares import Budget
 from sherd.methods.specialising.hierarchy import Hierarchy
-from sherd.methods.specialising.joint_specialisation import Agreement, fragments_of, release
+from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
 from sherd.methods.specialising.scores import sensitivity
 from sherd.randomness import Randomness
+from sherd.secure.engine.cell_holders import Holes, Overlaps
 from sherd.secure.engine.cost_meter import Meter
 from sherd.secure.engine.link import Peer, connect, make_key
 
@@ -37,7 +38,9 @@ PATIENCE = 60.0
 def agreement_of(case: Case) -> Agreement:
     """What the parties of a case agree on."""
     schema = sherd.Schema.from_data({"attributes": case["attributes"]})
-    hierarchies = tuple(Hierarchy.of(attribute) for attribute in schema)
+    holes = Holes(case.get("holes", "refuse"))
+    keeps = holes is Holes.MISSING
+    hierarchies = tuple(Hierarchy.of(attribute, keeps_missing=keeps) for attribute in schema)
     return Agreement(
         hierarchies=hierarchies,
         class_name="class",
@@ -50,6 +53,8 @@ def agreement_of(case: Case) -> Agreement:
             sensitivity=sensitivity(case["utility"], len(case["classes"])),
         ),
         max_leaves=case["max_leaves"],
+        overlaps=Overlaps(case.get("overlaps", "refuse")),
+        holes=holes,
     )
 
 
@@ -58,7 +63,13 @@ def table_of(case: Case) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]
     codes = [np.array(column, np.int64) for column in case["codes"]]
     classes = np.array(case["classes"], np.int64)
     holder = np.array(case["holder"], np.int64).reshape(len(classes), len(codes))
-    return codes, classes, [holder == party for party in range(case["parties"])]
+    # With overlaps or holes, a bit for each party says whether it holds the cell.
+    bits = "overlaps" in case
+    return (
+        codes,
+        classes,
+        [holder >> party & 1 == 1 if bits else holder == party for party in range(case["parties"])],
+    )
 
 
 class Words:
@@ -151,7 +162,7 @@ def _answer(case: Case, engine: Any, words: Words, meter: Meter) -> Any:
         return {"sent": sent[0].hex()}
     words.source = Randomness.seeded(case["words"][engine.rank])
     codes, classes, held = table_of(case)
-    mine = {engine.rank: fragments_of(codes, held)[engine.rank]}
+    mine = {engine.rank: cells_of(codes, held)[engine.rank]}
     script = case.get("places")
     used: Any = engine if script is None else _Scripted(engine, script)
     found = release(used, mine, classes, agreement_of(case))

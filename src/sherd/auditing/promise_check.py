@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +13,6 @@ from sherd.auditing.epsilon.mechanism import RANKING, SINGLE, Mechanism, exact_l
 from sherd.auditing.epsilon.runs import centroids_of
 from sherd.auditing.verdict.measure import Measure
 from sherd.errors import SherdError
-from sherd.release.bundle import Release
-from sherd.release.method import traits_of
 from sherd.tables.axis import Axis
 from sherd.tables.schema import Type
 
@@ -23,23 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sherd.auditing.case.case import Case
-    from sherd.verifying.check import Check
 
 ALPHA = 0.05
 """The rate of false alarms of the two measured bounds together."""
 
 _FLOOR = 0.001  # of the promise `centroids`, unless the plan says otherwise
-
-
-def verified(given: Any) -> list[Check]:
-    """The checks of ``sherd verify``, on a bundle's folder or on a release in memory."""
-    from sherd.verifying import verify_contents, verify_release
-
-    if isinstance(given, (str, Path)):
-        return verify_release(given) if Path(given).is_dir() else []
-    if not isinstance(given, Release) or traits_of(given.manifest) is None:
-        return []
-    return verify_contents(given.tables, given.manifest)
 
 
 def shares(plan: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, float]:

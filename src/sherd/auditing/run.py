@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from sherd.release.bundle import ORDER_KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from sherd.tables.schema import Schema
 
@@ -48,7 +48,6 @@ class _Opened:
 
     case: Case
     sample: pa.Table
-    manifest: Mapping[str, Any]
     no_control: str
 
 
@@ -75,13 +74,14 @@ def audit(
     """
     tell = progress or (lambda _step, _done, _total: None)
     tell("opening", 0, 1)
-    from sherd.auditing.promise_check import verified
-
-    opening.full_schema(opening.manifest_of(release, schema), schema)  # is it a release at all
-    checks = tuple(verified(release))  # before the tables are coded: it reads the files once more
-    opened = _open(original, release, schema, row_map, holdout, target, seed, limits or Limits())
+    # Before the tables are coded: verifying reads the files once more.
+    verification = opening.verified(release, schema)
+    checks, manifest = verification.checks, verification.manifest or {}
+    opened = _open(
+        original, release, manifest, schema, row_map, holdout, target, seed, limits or Limits()
+    )
     tell("opening", 1, 1)
-    case, manifest = opened.case, opened.manifest
+    case = opened.case
     plan: Mapping[str, Any] = manifest.get("plan", {})
     places: tuple[Any, ...] = ()
     note = ""
@@ -148,6 +148,7 @@ def _title(plan: Mapping[str, Any]) -> str:
 def _open(
     original: Any,
     given: Any,
+    manifest: Mapping[str, Any],
     schema: Schema | None,
     row_map: str | Path | None,
     holdout: Any,
@@ -155,10 +156,9 @@ def _open(
     seed: int,
     limits: Limits,
 ) -> _Opened:
-    manifest = opening.manifest_of(given, schema)
     full = opening.full_schema(manifest, schema)
     schema = opening.released_part(full)
-    table, kept = opening.prepared(_table(original, full), schema, "the original")
+    table, kept = opening.prepared(opening.read_table(original, full), schema, "the original")
     plan = manifest.get("plan", {})
     scales = opening.scales_of(table, schema, plan.get("category_order") == "frequency")
     before = opening.columns_of(table, scales, schema)
@@ -166,7 +166,7 @@ def _open(
     n = len(table)
     del table, original  # before the release is read: a million rows matter
     pa.default_memory_pool().release_unused()
-    source = opening.drawable_of(opening.tables_of(given), manifest)
+    source = opening.drawable_of(opening.tables_of(given, manifest), manifest)
     rows = isinstance(source, MaskedRelease)
     columns = opening.columns_of(opening.records(source, schema, seed), scales, schema)
     before = {name: before[name] for name in columns}
@@ -174,7 +174,7 @@ def _open(
         opening.check_rows(before, columns, schema)
     held = None
     if holdout is not None:
-        other, _ = opening.prepared(_table(holdout, full), schema, "the hold-out")
+        other, _ = opening.prepared(opening.read_table(holdout, full), schema, "the hold-out")
         held = {n: c for n, c in opening.columns_of(other, scales, schema).items() if n in columns}
     case = Case(
         schema=schema,
@@ -192,7 +192,7 @@ def _open(
     del source
     pa.default_memory_pool().release_unused()
     case, reason = _with_control(case, sample, manifest)
-    return _Opened(case=case, sample=sample, manifest=manifest, no_control=reason)
+    return _Opened(case=case, sample=sample, no_control=reason)
 
 
 def _order(
@@ -207,17 +207,6 @@ def _order(
     if order is None and stays:
         return np.arange(n)
     return None if order is None else opening.check_order(order, kept, n)
-
-
-def _table(given: Any, schema: Schema) -> pa.Table:
-    """A table as given, or read from its file in the schema's types."""
-    if isinstance(given, (str, Path)):
-        from sherd.tables.read import read
-
-        return read(given, schema=schema)
-    from sherd.tables.frames import to_arrow
-
-    return to_arrow(given)
 
 
 def _with_control(case: Case, table: pa.Table, manifest: Mapping[str, Any]) -> tuple[Case, str]:

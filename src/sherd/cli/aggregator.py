@@ -64,7 +64,7 @@ def init(
 
     require()
     from sherd.federation.aggregator.aggregator_home import Premises, Settings
-    from sherd.federation.wire.signing_keys import fingerprint
+    from sherd.signing_keys import fingerprint
 
     if upgrade:
         Premises(home).store(upgrade=True).close()

@@ -68,8 +68,8 @@ def audit(**given: Any) -> None:
     \b
     sherd audit adult.csv out/ --row-map map.csv --target income -o report.html
     """
-    from sherd.auditing.run import audit
     from sherd.report import check_outputs
+    from sherd.report.reporting import audit
 
     check_outputs(given["outputs"], force=given["force"])
     schema = None

@@ -36,10 +36,10 @@ def compare(**given: Any) -> None:
     \b
     sherd compare dp/ ls/ cbls/ --original wine.csv -o compare.html
     """
-    from sherd.auditing.run import audit
-    from sherd.auditing.verdict.comparison import compare as put_together
     from sherd.auditing.verdict.verdict import listed
     from sherd.report import check_outputs
+    from sherd.report.reporting import audit
+    from sherd.report.reporting import compare as put_together
 
     check_outputs(given["outputs"], force=given["force"])
     names = _names(given["releases"])

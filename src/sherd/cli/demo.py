@@ -85,7 +85,7 @@ def demo(
 
 def _report(output: Path, release: Path) -> Path:
     """The page about Adult's joint release; only a demonstration has the pooled table."""
-    from sherd.auditing.run import audit
+    from sherd.report.reporting import audit
     from sherd_examples.rounds_demonstration import pooled
 
     page = output / "report.html"

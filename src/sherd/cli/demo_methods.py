@@ -34,7 +34,7 @@ def compare_methods(epsilon: float, output: Path, as_json: bool) -> None:
     from dataclasses import replace
 
     from sherd import datasets
-    from sherd.auditing.run import audit
+    from sherd.report.reporting import audit
     from sherd.tables.schema import Missing
 
     table = datasets.load("adult", complete=True)

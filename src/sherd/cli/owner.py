@@ -69,7 +69,7 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
             option = {"schema_file": "--schema"}.get(name, f"--{name}")
             raise click.UsageError(f"Missing option '{option}'.")
     from sherd.federation.owner.owner_home import Home, Settings
-    from sherd.federation.wire.signing_keys import fingerprint
+    from sherd.signing_keys import fingerprint
     from sherd.tables.address import is_address
     from sherd.tables.schema import Schema
 

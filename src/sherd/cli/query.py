@@ -14,6 +14,8 @@ from sherd.errors import OutputExistsError, UsageError, VerificationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sherd.methods.fragmenting.query import Answer
+
 
 @click.command()
 @click.argument("release", type=click.Path(path_type=Path))
@@ -41,7 +43,8 @@ def query(
     """Answer SQL over the view `release` of the RELEASE folder.
 
     A query that needs one fragment is exact over the released tuples. One that needs several
-    gets expected values, each with a standard error; MIN and MAX become bounds.
+    gets expected values, each with a standard error and with the least and greatest value that the
+    release allows.
 
     \b
     sherd query out/ "SELECT Race, AVG(Salary) FROM release GROUP BY Race"
@@ -71,7 +74,7 @@ def query(
     if output is not None:
         click.echo(f"wrote {found.table.num_rows} rows to {output}")
     else:
-        _print(found.table)
+        _print(found)
     click.echo(found.words(), err=True)
 
 
@@ -88,17 +91,29 @@ def _unchanged(release: Path, manifest: Mapping[str, Any]) -> None:
             )
 
 
-def _print(table: Any) -> None:
+def _print(found: Answer) -> None:
+    """Print the answer: an estimate with its error, and the bounds it lies between."""
     from rich.console import Console
     from rich.table import Table
 
-    shown = Table(*table.column_names)
-    for row in table.to_pylist():
-        shown.add_row(*[_text(value) for value in row.values()])
+    beside = {*found.errors, *found.bounds}
+    names = [name for name in found.table.column_names if name not in beside]
+    shown = Table(*names)
+    for row in found.table.to_pylist():
+        shown.add_row(*[_text(row, name, beside) for name in names])
     Console().print(shown)
 
 
-def _text(value: Any) -> str:
+def _text(row: dict[str, Any], name: str, beside: set[str]) -> str:
+    text = _short(row[name])
+    if f"{name}_error" in beside:
+        text += f" ± {_short(row[f'{name}_error'])}"
+    if f"{name}_least" in beside:
+        text += f" ({_short(row[f'{name}_least'])} … {_short(row[f'{name}_most'])})"
+    return text
+
+
+def _short(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)

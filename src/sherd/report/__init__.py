@@ -45,6 +45,14 @@ def write(found: Audit | Comparison, path: Path) -> Path:
     return path
 
 
+def html(found: Audit | Comparison) -> str:
+    """The page of an audit or a comparison."""
+    from sherd.auditing.verdict.comparison import Comparison
+    from sherd.report import page
+
+    return page.comparison(found) if isinstance(found, Comparison) else page.audit(found)
+
+
 def _bytes(found: Any, suffix: str) -> bytes:
     from sherd.auditing.verdict.comparison import Comparison
 
@@ -60,6 +68,4 @@ def _bytes(found: Any, suffix: str) -> bytes:
         from sherd.report import pdf
 
         return pdf.audit(found) if single else pdf.comparison(found)
-    from sherd.report import page
-
-    return (page.audit(found) if single else page.comparison(found)).encode()
+    return html(found).encode()

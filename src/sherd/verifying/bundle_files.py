@@ -60,6 +60,12 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
             detail="none" if not unlisted else "not in the manifest: " + ", ".join(unlisted),
         )
     )
+    return [*checks, *check_hashes(manifest)]
+
+
+def check_hashes(manifest: Mapping[str, Any]) -> list[Check]:
+    """The stated hashes of plan and schema."""
+    checks = []
     for part in ("plan", "schema"):
         text = json.dumps(manifest.get(part), sort_keys=True, separators=(",", ":"))
         same = hashlib.sha256(text.encode()).hexdigest() == manifest.get(f"{part}_hash")

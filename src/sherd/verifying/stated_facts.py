@@ -42,7 +42,9 @@ def check_facts(tables: Tables, manifest: Manifest, traits: Traits) -> list[Chec
         rows = sum(table.num_rows for table in tables.values())
         return [_compared({"rows": _is(rows)}, given)]
     odd = sorted(set(tables) ^ set(tables if traits.tables is None else traits.tables))
-    odd += [name for name in traits.documents if f"{name}{DOCUMENT}" not in manifest["files"]]
+    odd += [
+        name for name in traits.documents if f"{name}{DOCUMENT}" not in manifest.get("files", ())
+    ]
     if odd:
         detail = "missing or not of this method: " + ", ".join(odd)
         return [Check(name="tables", passed=False, detail=detail)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sherd
 from sherd.methods.specialising.epsilon_shares import Budget
 from sherd.methods.specialising.hierarchy import Hierarchy
-from sherd.methods.specialising.joint_specialisation import Agreement, fragments_of, release
+from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
 from sherd.methods.specialising.plain_oracle import PlainOracle
 from sherd.methods.specialising.scores import sensitivity
 from sherd.methods.specialising.specialise import specialise
@@ -70,58 +70,30 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def words_of(seeds: list[int]) -> Any:
-    """What the parties' words add up to, drawn from the same seeds in the same order.
-
-    A party also draws masks for its shares from its source: one word for each other party.
-    """
+    """What the parties' words add up to, drawn from the same seeds in the same order."""
     sources = [Randomness.seeded(seed) for seed in seeds]
 
     def words(n: int, bits: int) -> np.ndarray:
         total = np.zeros(n, np.uint64)
         for source in sources:
             total += source.words(n) & np.uint64(2**bits - 1)
-            for _ in seeds[1:]:
-                source.words(n)
         return (total & np.uint64(2**bits - 1)).view(np.int64)
 
-    def masks(owner: int, n: int) -> None:
-        for _ in seeds[1:]:
-            sources[owner].words(n)
-
-    words.masks = masks  # type: ignore[attr-defined]
     return words
 
 
-class Replay(PlainOracle):
+def replay(case: Case, seeds: list[int]) -> PlainOracle:
     """The plain oracle with the words of the joint run."""
-
-    def __init__(self, case: Case, seeds: list[int]) -> None:
-        self._case, self._words = case, words_of(seeds[: case.hosts])
-        agreed = case.agreement
-        super().__init__(
-            case.codes,
-            [one.size for one in agreed.hierarchies],
-            case.classes,
-            len(agreed.class_labels),
-            utility=agreed.utility,
-            budget=agreed.budget,
-            noise=WordNoise(self._words),
-        )
-        self._skip(len(agreed.hierarchies))
-
-    def _skip(self, n: int) -> None:
-        """Pass over the words that mask a party's n numbers."""
-        for party in range(self._case.hosts):
-            self._words.masks(party, n)
-
-    def choose(self, groups: Any) -> list[int]:
-        """Choices after passing over the masks of the counts."""
-        flat = [one for group in groups for one in group]
-        fan, classes = max(one.fan for one in flat), len(self._case.agreement.class_labels)
-        self._skip(len(flat) * fan * classes)
-        if self._case.agreement.utility == "gain":
-            self._skip(len(flat) * classes)
-        return super().choose(groups)
+    agreed = case.agreement
+    return PlainOracle(
+        case.codes,
+        [one.size for one in agreed.hierarchies],
+        case.classes,
+        len(agreed.class_labels),
+        utility=agreed.utility,
+        budget=agreed.budget,
+        noise=WordNoise(words_of(seeds[: case.hosts])),
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -133,9 +105,9 @@ def test_joint_release_equals_the_plain_one(case: Case, seed: int) -> None:
     """
     seeds = [seed + 7 * party for party in range(len(case.held))]
     sources = [Randomness.seeded(one) for one in seeds]
-    engine = PlainEngine(sources[: case.hosts], sources[case.hosts :])
-    joint = release(engine, fragments_of(case.codes, case.held), case.classes, case.agreement)
-    oracle = Replay(case, seeds)
+    engine = PlainEngine(sources[: case.hosts], len(case.held) - case.hosts)
+    joint = release(engine, cells_of(case.codes, case.held), case.classes, case.agreement)
+    oracle = replay(case, seeds)
     agreed = case.agreement
     plain = specialise(
         agreed.hierarchies, oracle, h=agreed.budget.specialisations, max_leaves=agreed.max_leaves

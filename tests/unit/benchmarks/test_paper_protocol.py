@@ -12,9 +12,10 @@ from paper_protocol import PaperOracle, segment, winner
 import sherd
 from sherd.methods.specialising.diffgen import encode, settings
 from sherd.methods.specialising.epsilon_shares import Budget
-from sherd.methods.specialising.joint_specialisation import Agreement, fragments_of, release
+from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
 from sherd.methods.specialising.plain_oracle import Histograms, leaf_counts
 from sherd.methods.specialising.scores import scores
+from sherd.methods.specialising.secure_leaf_counts import LeafCounter
 from sherd.methods.specialising.shared_oracle import JointOracle
 from sherd.methods.specialising.specialise import Candidate, specialise, split_candidates
 from sherd.randomness import Randomness
@@ -100,7 +101,7 @@ def test_example_4_local_counts_are_shares(
 ) -> None:
     """P1 counts one Y and one N among professionals, P2 three Y; together 7 is scored."""
     codes, classes = coded
-    fragments = fragments_of(codes, held1)
+    fragments = cells_of(codes, held1)
     local = [
         Histograms(fragments[p].codes, [4, 99], classes, 2).children([ANY_JOB])[0] for p in (0, 1)
     ]
@@ -145,13 +146,9 @@ def test_example_7_binary_vectors_of_table_3(
     """The parties' vectors for ⟨Worker, [26, 99]⟩ are as printed; their product is 2."""
     codes, classes = coded
     engine = PlainEngine([Randomness.seeded(1), Randomness.seeded(2)])
-    oracle = JointOracle(
-        engine, fragments_of(codes, held1), [4, 99], classes, 2, utility="max", budget=budget()
-    )
     cuts = ((0, 2, 4), (0, 25, 99))
-    vectors = [
-        oracle._consistent(p, cuts, range(2), np.arange(10), 10)[:, WORKER_FROM_26] for p in (0, 1)
-    ]
+    counter = LeafCounter(engine=engine, cells=cells_of(codes, held1), cuts=cuts, holes=False)
+    vectors = [counter._consistent(p, range(2), np.arange(10), 10)[WORKER_FROM_26] for p in (0, 1)]
     assert vectors[0].tolist() == [0, 0, 1, 0, 1, 1, 1, 0, 1, 1]
     assert vectors[1].tolist() == [1, 1, 0, 1, 0, 0, 1, 1, 0, 1]
     assert int(vectors[0] @ vectors[1]) == 2
@@ -172,7 +169,7 @@ def test_example_8_noise_on_every_leaf(
         max_leaves=100,
     )
     engine = PlainEngine([Randomness.seeded(5), Randomness.seeded(6)])
-    found = release(engine, fragments_of(codes, held1), classes, agreement)
+    found = release(engine, cells_of(codes, held1), classes, agreement)
     assert found.counts.shape == (found.leaves, 2)
     cuts = found.specialised.cuts
     assert found.counts.tolist() == leaf_counts(codes, cuts, classes, 2).tolist()

@@ -150,7 +150,7 @@ def test_from_set_up_to_release(
     assert code == 0
     assert "ok    signatures: 1 of 1" in said
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
-    from sherd.federation.aggregator.joint_manifest import check_joint
+    from sherd.verifying.joint_manifest import check_joint
 
     for change in ("plan_hash", "signature", "plan", "epsilon"):
         changed = json.loads(json.dumps(manifest))

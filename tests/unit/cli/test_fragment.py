@@ -60,7 +60,7 @@ def test_fragment_verify_query(folder: Path, capsys: pytest.CaptureFixture[str])
     assert sum(row["n"] for row in found["rows"]) == ROWS
     assert run(["query", str(out), "SELECT job, AVG(illness) FROM release GROUP BY job"]) == 0
     said = capsys.readouterr()
-    assert "avg(illness)_error" in said.out
+    assert " ± " in said.out
     assert "standard errors" in said.err
 
 

@@ -89,7 +89,7 @@ def test_every_cell_is_dealt_to_one_party(given: Scene, tmp_path: Path) -> None:
         loaded = PartySettings.load(home / "party.yaml")
         assert (loaded.plan["h"], loaded.names) == (3, ["clinic", "insurer", "registry"])
         mine = read_input(read(loaded.table), loaded.schema, loaded.plan, loaded.id)
-        held.append(np.stack([codes >= 0 for codes in mine.fragment.codes]))
+        held.append(np.stack([codes >= 0 for codes in mine.cells.codes]))
         assert (home / f"{home.name}.key").stat().st_mode & 0o077 == 0
         assert {one.name for one in home.glob("*.key")} == {f"{home.name}.key"}
     assert (np.sum(held, axis=0) == 1).all()

@@ -34,7 +34,7 @@ from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.wire import certificates, chunks, enrolment, failpoints
 from sherd.federation.wire import optional_parts as parts
 from sherd.federation.wire.client import Client, tls_context
-from sherd.federation.wire.signing_keys import (
+from sherd.signing_keys import (
     SigningKey,
     fingerprint,
     same_fingerprint,

@@ -43,7 +43,7 @@ def test_comparison_in_chromium(
     browser: Any, axe: str, audit: Audit, audit_of: Callable[..., Audit], tmp_path: Path
 ) -> None:
     """The comparison's page passes the same."""
-    from sherd.auditing.verdict.comparison import compare
+    from sherd.report.reporting import compare
 
     path = compare({"cbls": audit, "dp": audit_of("dp")}).save(tmp_path / "compare.html")[0]
     asked = visited(browser, path.as_uri())

@@ -15,12 +15,11 @@ from click.testing import CliRunner
 import sherd
 from sherd.auditing.case.case import Limits
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.run import audit
-from sherd.auditing.verdict.comparison import compare
 from sherd.cli.audit import say
 from sherd.errors import OutputExistsError, UsageError
 from sherd.report import check_outputs, markdown, page, words, write
 from sherd.report.figures import figures
+from sherd.report.reporting import audit, compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable

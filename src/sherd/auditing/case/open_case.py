@@ -17,11 +17,13 @@ from sherd.auditing.case.case import height
 from sherd.auditing.case.record_drawing import Drawable, MaskedRelease, drawable
 from sherd.errors import FormatError, TableError, UsageError, did_you_mean
 from sherd.randomness import Randomness
-from sherd.release.bundle import Release, read_manifest
+from sherd.release.bundle import Release
 from sherd.tables.address import is_address
 from sherd.tables.number_scale import Scale, scale_of
 from sherd.tables.prepare import prepare
 from sherd.tables.schema import Role, Schema
+from sherd.verifying import Verification, verify
+from sherd.verifying.bundle_files import read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,12 +37,13 @@ LEAST = 20
 """Records below which halves, control groups and intervals are empty words."""
 
 
-def manifest_of(given: Any, schema: Schema | None) -> Mapping[str, Any]:
-    """The manifest of a release, before its tables are read; a bare one for a bare table."""
-    if isinstance(given, Release):
-        return given.manifest
-    if isinstance(given, (str, Path)) and Path(given).is_dir():
-        return read_manifest(Path(given))
+def verified(given: Any, schema: Schema | None) -> Verification:
+    """The checks of a release and the manifest they read; a bare manifest for a bare table."""
+    if isinstance(given, Release) or _is_folder(given):
+        verification = verify(given)
+        if verification.manifest is None:
+            raise FormatError(verification.checks[0].detail, got=str(given))
+        return verification
     if isinstance(given, (str, Path)) and not is_address(str(given)) and not Path(given).exists():
         raise UsageError(
             "there is no such release",
@@ -54,22 +57,32 @@ def manifest_of(given: Any, schema: Schema | None) -> Mapping[str, Any]:
             must="a release's folder, or a table with the schema of the original",
             do="give the schema with --schema",
         )
-    return {"plan": {"method": "unknown"}, "schema": schema.as_data(), "guarantee": {}}
+    bare = {"plan": {"method": "unknown"}, "schema": schema.as_data(), "guarantee": {}}
+    return Verification(checks=(), manifest=bare)
 
 
-def tables_of(given: Any) -> Mapping[str, pa.Table]:
+def tables_of(given: Any, manifest: Mapping[str, Any]) -> Mapping[str, pa.Table]:
     """The tables of a release: an object's, a bundle's, a file's or a dataframe's."""
     if isinstance(given, Release):
         return given.tables
+    if _is_folder(given):
+        return read_tables(Path(given), manifest)
+    return {"data": read_table(given, None)}
+
+
+def read_table(given: Any, schema: Schema | None) -> pa.Table:
+    """A table as given, or read from its file in the schema's types."""
     if isinstance(given, (str, Path)):
-        if Path(given).is_dir():
-            return Release.load(given).tables
         from sherd.tables.read import read
 
-        return {"data": read(given)}
+        return read(given, schema=schema)
     from sherd.tables.frames import to_arrow
 
-    return {"data": to_arrow(given)}
+    return to_arrow(given)
+
+
+def _is_folder(given: Any) -> bool:
+    return isinstance(given, (str, Path)) and Path(given).is_dir()
 
 
 def full_schema(manifest: Mapping[str, Any], given: Schema | None) -> Schema:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sherd.auditing.verdict.measure import Side, plain
+from sherd.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +18,41 @@ if TYPE_CHECKING:
     from sherd.auditing.verdict.measure import Measure, Skipped
     from sherd.auditing.verdict.verdict import Verdict
     from sherd.verifying.check import Check
+
+
+class Writer(Protocol):
+    """What turns a result into a report: the package above hands itself down."""
+
+    def write(self, found: Any, path: Path) -> Path:
+        """Write a result in the form that the path's suffix names."""
+
+    def html(self, found: Any) -> str:
+        """The page of a result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reportable:
+    """A result that can be saved as a report; ``writer`` is given by ``sherd.audit``."""
+
+    writer: Writer | None = field(default=None, repr=False, compare=False)
+
+    def save(self, *paths: str | Path) -> tuple[Path, ...]:
+        """Write the result, each path in the form its suffix names: .html, .json, .md or .pdf."""
+        return tuple(self._writer().write(self, Path(path)) for path in paths)
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook, in a frame of its own."""
+        from html import escape
+
+        page = escape(self._writer().html(self), quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:40em;border:0"></iframe>'
+
+    def _writer(self) -> Writer:
+        if self.writer is None:
+            raise UsageError(
+                "this result was made without a report", do="use `sherd.audit` or `sherd.compare`"
+            )
+        return self.writer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +91,7 @@ class Pictures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Audit:
+class Audit(Reportable):
     """Everything an audit found; ``audit["linkage"]`` is one measure.
 
     ``participants`` says, for a joint release, who learns what by taking part.
@@ -141,10 +176,3 @@ class Audit:
                 "after": pictures.associations[1].round(6).tolist(),
             },
         }
-
-    def save(self, *paths: str | Path) -> tuple[Path, ...]:
-        """Write the audit, each path in the form its suffix names: .html, .json, .md or .pdf."""
-        # The report stands above the audit, which must not import it: found when asked for.
-        write: Any = importlib.import_module("sherd.report").write
-        found: tuple[Path, ...] = tuple(write(self, Path(path)) for path in paths)
-        return found

@@ -12,13 +12,11 @@ warning.
 
 from __future__ import annotations
 
-import importlib
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.auditing.verdict.audit_result import Place
+from sherd.auditing.verdict.audit_result import Place, Reportable
 from sherd.auditing.verdict.measure import plain
 from sherd.auditing.verdict.significance import (
     JUDGED,
@@ -127,7 +125,7 @@ class Judged:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(Reportable):
     """Audits by name, how each stands, its place on the map, the recommended one and why.
 
     ``warnings`` belong to the recommendation: what attacks found that were not run on all, and
@@ -164,13 +162,6 @@ class Comparison:
             ],
             "audits": {name: audit.as_data() for name, audit in self.audits.items()},
         }
-
-    def save(self, *paths: str | Path) -> tuple[Path, ...]:
-        """Write the comparison, each path in the form its suffix names."""
-        # The report stands above the audit: found when asked for.
-        write: Any = importlib.import_module("sherd.report").write
-        found: tuple[Path, ...] = tuple(write(self, Path(path)) for path in paths)
-        return found
 
 
 def compare(audits: Mapping[str, Audit]) -> Comparison:

@@ -12,7 +12,7 @@ from sherd.federation.aggregator.storage import Store
 from sherd.federation.protocol.joint_plan import check_name
 from sherd.federation.wire import certificates
 from sherd.federation.wire.enrolment import Request, make_answer
-from sherd.federation.wire.signing_keys import SigningKey, write_secret
+from sherd.signing_keys import SigningKey, write_secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

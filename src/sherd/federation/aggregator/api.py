@@ -54,7 +54,7 @@ from sherd.federation.wire.exchange import (
     read_request,
     write_response,
 )
-from sherd.federation.wire.signing_keys import fingerprint, verify
+from sherd.signing_keys import fingerprint, verify
 from sherd.values import from_data
 
 if TYPE_CHECKING:

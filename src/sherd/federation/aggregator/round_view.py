@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sherd.federation.wire.signing_keys import fingerprint
+from sherd.signing_keys import fingerprint
 
 if TYPE_CHECKING:
     from sherd.federation.protocol.joint_plan import Terms

@@ -28,7 +28,7 @@ from sherd.federation.wire.arrow_stream import read_table
 from sherd.federation.wire.chunks import check_chunk, describe, gather
 from sherd.federation.wire.envelope import open_envelope, seal
 from sherd.federation.wire.failpoints import reach
-from sherd.federation.wire.signing_keys import SigningKey, verify_plan
+from sherd.signing_keys import SigningKey, verify_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -34,7 +34,7 @@ from sherd.federation.protocol.reasons import Reason, reason_of
 from sherd.federation.protocol.states import OwnerState
 from sherd.federation.wire.envelope import open_envelope
 from sherd.federation.wire.failpoints import reach
-from sherd.federation.wire.signing_keys import verify_plan
+from sherd.signing_keys import verify_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

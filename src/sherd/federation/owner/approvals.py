@@ -13,7 +13,7 @@ from sherd.budget.amount import Amount
 from sherd.errors import UsageError
 from sherd.federation.protocol.joint_plan import Kind, Linkage
 from sherd.federation.protocol.states import OwnerState
-from sherd.federation.wire.signing_keys import fingerprint
+from sherd.signing_keys import fingerprint
 
 if TYPE_CHECKING:
     from sherd.federation.owner.owner_home import Home

@@ -14,7 +14,7 @@ from sherd.errors import StorageError, UsageError
 from sherd.federation.owner.policy import TEMPLATE, Policy
 from sherd.federation.protocol.joint_plan import check_name
 from sherd.federation.wire import certificates, enrolment
-from sherd.federation.wire.signing_keys import SigningKey, write_secret
+from sherd.signing_keys import SigningKey, write_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from sherd.federation.protocol.states import OWNER_ENDS
 from sherd.federation.wire.chunks import check_chunk, describe, gather
 from sherd.federation.wire.envelope import GRACE, open_envelope
 from sherd.federation.wire.failpoints import reach
-from sherd.federation.wire.signing_keys import write_secret
+from sherd.signing_keys import write_secret
 
 if TYPE_CHECKING:
     from sherd.federation.owner.owner_home import Home

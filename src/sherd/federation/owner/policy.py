@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from sherd.errors import UsageError, did_you_mean
 from sherd.federation.protocol.joint_plan import LEAST_K, Kind, Linkage
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.wire.signing_keys import same_fingerprint
+from sherd.signing_keys import same_fingerprint
 
 if TYPE_CHECKING:
     from pathlib import Path

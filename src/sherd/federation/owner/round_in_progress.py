@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sherd.federation.protocol.messages import Message
     from sherd.federation.protocol.owner_machine import Owner
     from sherd.federation.protocol.reasons import Reason
-    from sherd.federation.wire.signing_keys import SigningKey
+    from sherd.signing_keys import SigningKey
 
 
 @dataclass(kw_only=True)

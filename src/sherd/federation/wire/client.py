@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from sherd.federation.wire.signing_keys import SigningKey
+    from sherd.signing_keys import SigningKey
 
 TIMEOUT = 30.0
 MOST_ANSWER = 64 << 20

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sherd.errors import FormatError, PeerError, UsageError, VerificationError
 from sherd.federation.protocol.joint_plan import check_name
-from sherd.federation.wire.signing_keys import SigningKey, fingerprint, same_fingerprint, verify
+from sherd.signing_keys import SigningKey, fingerprint, same_fingerprint, verify
 from sherd.values import canonical, from_data, to_data
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sherd.errors import PeerError
 from sherd.federation.protocol.messages import BODIES, Message, Type
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.wire.signing_keys import SigningKey, verify
+from sherd.signing_keys import SigningKey, verify
 from sherd.values import canonical, canonical_text, from_data
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ release. See ``association`` for where the construction departs from the paper.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import InfeasibleError, PlanError, SchemaError
@@ -25,6 +26,7 @@ from sherd.methods.fragmenting.feasibility import (
 from sherd.methods.fragmenting.fragmentation import (
     OBJECTIVES,
     Fragmentation,
+    Objective,
     check_given,
     find_minimal,
 )
@@ -352,9 +354,7 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
         given = _lists(plan["fragments"], "fragments", str)
         found = check_given(constraints, given, released)
     else:
-        found = find_minimal(
-            constraints, released, objective=plan["objective"], time_limit=plan["time_limit"]
-        )
+        found = _solved(constraints, released, plan["objective"], plan["time_limit"])
     if len(found.fragments) < 2:
         raise PlanError(
             "the constraints need no fragmentation: one fragment fulfils them",
@@ -369,6 +369,17 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
                 got=repr(list(chosen)),
             )
     return found
+
+
+@lru_cache(maxsize=16)
+def _solved(
+    constraints: Constraints, released: tuple[str, ...], objective: Objective, time_limit: float
+) -> Fragmentation:
+    """The fragmentation of these attributes, solved once for ``check``, ``guarantee`` and ``run``.
+
+    Under a limit of time two searches could end differently; the promise speaks of one of them.
+    """
+    return find_minimal(constraints, released, objective=objective, time_limit=time_limit)
 
 
 def _sizes(plan: Plan, fragments: int) -> tuple[int, ...]:

@@ -1,23 +1,35 @@
 """Queries over a released fragmentation: ordinary SQL against one view called ``release``.
 
-A query that needs one fragment is run on it as it stands and is exact over the released
-tuples. One that needs several is rewritten (see ``rewriting``) over the join of fragments
-and association, in which every combination of tuples has its probability as a weight.
+A query that needs one fragment is run on it as it was written and is exact over the released
+tuples. Any other is rewritten (see ``query_rewriting``) over the join of fragments and
+association, in which every combination of tuples has its probability as a weight.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import MissingPartError, UsageError
-from sherd.methods.fragmenting.query_parsing import VIEW, Reading, read_query
-from sherd.methods.fragmenting.query_rewriting import ROW, WEIGHT, rewrite
+from sherd.methods.fragmenting.query_aggregates import MEMBER, ROW, WEIGHT
+from sherd.methods.fragmenting.query_names import by_lower, quoted
+from sherd.methods.fragmenting.query_parsing import (
+    VIEW,
+    attributes_named,
+    check_as_written,
+    parse,
+)
+from sherd.methods.fragmenting.query_rewriting import rewrite
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
+
+_EXACT = 2**40
+"""The largest common denominator of weights that are summed up as whole numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +38,8 @@ class Answer:
 
     ``exact`` says that the answer is the true one over the released tuples; ``missing`` how
     many tuples were left out of the release, unless it ``follows`` an earlier one, which does
-    not say; ``errors`` and ``bounds`` name the columns that
-    hold standard errors and the other ends of bounds.
+    not say; ``errors`` and ``bounds`` name the columns that hold standard errors, and the least
+    and greatest values that the release allows.
     """
 
     table: pa.Table
@@ -40,25 +52,26 @@ class Answer:
 
     def words(self) -> str:
         """What the answer is worth, in a sentence or two."""
-        if self.exact:
-            text = f"Exact over the released tuples: fragment {self.fragments[0]} has all of it."
+        several = ", ".join(map(str, self.fragments))
+        if self.exact and len(self.fragments) == 1:
+            text = f"Exact over the released tuples: fragment {several} has all of it."
+        elif self.exact:
+            text = f"Exact over the released tuples: each part needs one of fragments {several}."
         else:
-            several = ", ".join(map(str, self.fragments))
-            text = (
-                f"Estimated over fragments {several}: counts, sums and averages are expected values"
-            )
-            text += (
-                "; columns called …_error are their standard errors if all pairings within "
-                "groups are equally likely. A dependence that shows only within groups is "
-                "averaged out, and no error column knows of it."
-                if self.errors
-                else "."
-            )
+            text = f"Estimated over fragments {several}: expected values, if all pairings within "
+            text += "groups are equally likely."
+            if self.errors:
+                text += (
+                    " Columns called …_error are standard errors on that assumption. A dependence "
+                    "that shows only within groups is averaged out; no error column knows of it."
+                )
             if self.bounds:
                 text += (
-                    " MIN and MAX are the least and greatest that could be; …_at_most and "
-                    "…_at_least bound them from the other side."
+                    " Whatever the pairings, each number lies between …_least and …_most; these "
+                    "are outer bounds, and MIN and MAX are the least and greatest that could be."
                 )
+            else:
+                text += " No bounds are known for a query of this form."
         if self.missing:
             text += f" {self.missing} tuples were left out of the release and are not counted."
         if self.follows:
@@ -89,6 +102,8 @@ def answer(
     own: Mapping[str, Any] | None = None,
 ) -> Answer:
     """Answer a query over a release; ``own`` are the analyst's tables, by name."""
+    from sherd.tables.frames import to_arrow
+
     facts = manifest.get("facts", {})
     if "fragments" not in facts:
         raise UsageError(
@@ -100,47 +115,162 @@ def answer(
         raise MissingPartError(
             "queries need DuckDB and sqlglot", do="pip install 'sherd[fragments]'"
         ) from None
-    fragments = tuple(tuple(f) for f in facts["fragments"])
-    reading = read_query(sql, fragments, tuple(facts.get("withheld", ())))
-    needed = _needed(reading, fragments)
-    missing = int(facts.get("suppressed", 0))
-    follows = "after" in facts
+    release = Fragmented(
+        tables=tables,
+        fragments=tuple(tuple(f) for f in facts["fragments"]),
+        withheld=tuple(facts.get("withheld", ())),
+    )
+    mine = {name: to_arrow(table) for name, table in (own or {}).items()}
+    if any(name.lower() == VIEW for name in mine):
+        raise UsageError(f"a table of yours is called '{VIEW}'", do="give it another name")
+    tree = parse(sql)
+    _check_asked(tree, sql)
     with duckdb.connect() as connection:
         # a query reads what is handed to it: no files, no network, no variables of ours
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
-        for name, table in (own or {}).items():
-            if name.lower() == VIEW:
-                raise UsageError(f"a table of yours is called '{VIEW}'", do="give it another name")
+        for name, table in mine.items():
             connection.register(name, table)
+        worth: dict[str, Any] = {
+            "missing": int(facts.get("suppressed", 0)),
+            "follows": "after" in facts,
+        }
+        needed = release.needed(sorted(attributes_named(tree, by_lower(release.attributes))))
         if len(needed) == 1:
+            check_as_written(tree, {name.lower() for name in mine})
+            release.check_names(tree, mine)
             connection.register(VIEW, tables[f"fragment-{needed[0]}"])
-            found = _run(connection, reading.tree.sql(dialect="duckdb"))
-            return Answer(
-                table=found, exact=True, fragments=needed, missing=missing, follows=follows
-            )
-        rewritten = rewrite(reading.tree)
-        _join(connection, tables, fragments, needed, reading.attributes)
-        found = _run(connection, rewritten.sql)
+            found = _run(connection, sql)
+            return Answer(table=found, exact=True, fragments=needed, **worth)
+        relation = rewrite(tree, release, {n: t.column_names for n, t in mine.items()})
+        for name, table in release.registered.items():
+            connection.register(name, table)
+        found = _run(connection, relation.sql)
     return Answer(
         table=found,
-        exact=False,
-        fragments=needed,
-        missing=missing,
-        follows=follows,
-        errors=rewritten.errors,
-        bounds=rewritten.bounds,
+        exact=not relation.estimated,
+        fragments=tuple(sorted(relation.fragments)),
+        errors=relation.errors,
+        bounds=relation.bounds,
+        **worth,
     )
 
 
-def _needed(reading: Reading, fragments: tuple[tuple[str, ...], ...]) -> tuple[int, ...]:
-    """The fragments, from 1, that hold what a query asks about."""
-    if reading.everything:
+def _check_asked(tree: Any, sql: str) -> None:
+    """Raise unless the view is asked, in what DuckDB too reads as one SELECT."""
+    import duckdb
+    from sqlglot import exp
+
+    if not any(table.name.lower() == VIEW for table in tree.find_all(exp.Table)):
+        raise UsageError(f"the query does not ask the view '{VIEW}'", must=f"FROM {VIEW}")
+    try:
+        statements = duckdb.extract_statements(sql)
+    except duckdb.Error as error:
+        first = str(error).splitlines()[0]
+        raise UsageError("the query cannot be read", must="SQL", got=first) from None
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise UsageError(
-            "'*' over several fragments has no meaning", must="the attributes you want, by name"
+            "the query is not one SELECT", must="SELECT … FROM release …", do="send one at a time"
         )
-    held = [at for at, f in enumerate(fragments, 1) if set(f).intersection(reading.attributes)]
-    return tuple(held) or (1,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragmented:
+    """A release as queries read it: its fragments, and the tables that the views are made of."""
+
+    tables: Mapping[str, pa.Table]
+    fragments: tuple[tuple[str, ...], ...]
+    withheld: tuple[str, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Every released attribute."""
+        return tuple(name for fragment in self.fragments for name in fragment)
+
+    @cached_property
+    def registered(self) -> dict[str, pa.Table]:
+        """The tables of the views, filled as views are asked for."""
+        return {}
+
+    def needed(self, names: Sequence[str]) -> tuple[int, ...]:
+        """The fragments, from 1, that hold some attributes; the first where there are none."""
+        held = [at for at, f in enumerate(self.fragments, 1) if set(f).intersection(names)]
+        return tuple(held) or (1,)
+
+    def check_names(self, tree: Any, own: Mapping[str, pa.Table]) -> None:
+        """Raise where a name is no attribute, no column of another table and no alias."""
+        from sqlglot import exp
+
+        from sherd.methods.fragmenting.query_names import Scope, Source
+
+        known = {name.lower() for name in self.attributes}
+        known |= {c.lower() for table in own.values() for c in table.column_names}
+        for node in tree.find_all(exp.Alias, exp.TableAlias, exp.CTE):
+            known.add(node.alias.lower() if not isinstance(node, exp.TableAlias) else node.name)
+            known |= {c.name.lower() for c in node.args.get("columns") or ()}
+        tables = {t.alias_or_name.lower() for t in tree.find_all(exp.Table, exp.Subquery)}
+        scope = Scope([Source(alias=VIEW, columns=by_lower(self.attributes))], self.withheld)
+        for column in tree.find_all(exp.Column):
+            if column.table and column.table.lower() not in tables:
+                raise UsageError("the query names a table it does not use", got=column.table)
+            if column.name.lower() not in known:
+                raise scope.unknown(column.name)
+
+    def whole(self, fragments: tuple[int, ...]) -> int:
+        """What the combinations of one tuple weigh together: the common denominator."""
+        found = math.prod(self._denominator(f) for f in fragments)
+        return found if found <= _EXACT else 1
+
+    def _denominator(self, f: int) -> int:
+        import numpy as np
+
+        groups = self.tables[f"fragment-{f}"].column(f"group_{f}").to_numpy()
+        sizes = np.unique(np.unique(groups, return_counts=True)[1])
+        return math.lcm(*(int(size) for size in sizes)) if len(sizes) else 1
+
+    def view(self, fragments: tuple[int, ...], names: Sequence[str]) -> str:
+        """SQL for one fragment, or for the combinations of several with their weights."""
+        if len(fragments) == 1:
+            wanted = [quoted(name) for name in names] or ["1 AS __one"]
+            self.registered[f"__fragment_{fragments[0]}"] = self._part(fragments[0], 1)
+            return f"SELECT {', '.join(wanted)} FROM __fragment_{fragments[0]}"  # noqa: S608
+        exact = self.whole(fragments) > 1 or all(self._denominator(f) == 1 for f in fragments)
+        self.registered["__association"] = self._association(fragments)
+        selected, joins = [], []
+        for f in fragments:
+            self.registered[f"__fragment_{f}"] = self._part(f, self._denominator(f) if exact else 1)
+            selected += [f"f{f}.{quoted(n)}" for n in self.fragments[f - 1] if n in names]
+            selected.append(f"f{f}.{MEMBER}{f}")
+            joins.append(f"JOIN __fragment_{f} AS f{f} USING (group_{f})")
+        weight = " * ".join(f"f{f}.__share" for f in fragments)
+        return (
+            f"SELECT {', '.join(selected)}, {weight} AS {WEIGHT}, a.{ROW} "  # noqa: S608
+            f"FROM __association AS a {' '.join(joins)}"
+        )
+
+    def _part(self, f: int, denominator: int) -> pa.Table:
+        """A fragment with the number of every tuple and its share of its group."""
+        import numpy as np
+        import pyarrow as pa
+
+        part = self.tables[f"fragment-{f}"]
+        groups = part.column(f"group_{f}").to_numpy()
+        _, place, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        part = part.append_column(f"{MEMBER}{f}", pa.array(np.arange(len(groups))))
+        return part.append_column("__share", pa.array(denominator / sizes[place].astype(float)))
+
+    def _association(self, fragments: tuple[int, ...]) -> pa.Table:
+        import numpy as np
+        import pyarrow as pa
+
+        columns = [f"group_{f}" for f in fragments]
+        for name, table in self.tables.items():
+            if name.startswith("association") and set(columns) <= set(table.column_names):
+                return table.select(columns).append_column(ROW, pa.array(np.arange(len(table))))
+        raise UsageError(
+            "the release does not associate the fragments this query needs",
+            got="fragments " + ", ".join(map(str, fragments)),
+        )
 
 
 def _run(connection: Any, sql: str) -> pa.Table:
@@ -158,48 +288,3 @@ def _run(connection: Any, sql: str) -> pa.Table:
             do="look for a conversion or a computation that some rows do not allow",
         ) from None
     return found
-
-
-def _join(
-    connection: Any,
-    tables: Mapping[str, pa.Table],
-    fragments: tuple[tuple[str, ...], ...],
-    needed: tuple[int, ...],
-    attributes: tuple[str, ...],
-) -> None:
-    """Make the view: every combination of associated tuples, with its weight."""
-    columns = [f"group_{f}" for f in needed]
-    association = next(
-        (
-            table
-            for name, table in tables.items()
-            if name.startswith("association") and set(columns) <= set(table.column_names)
-        ),
-        None,
-    )
-    if association is None:
-        raise UsageError(
-            "the release does not associate the fragments this query needs",
-            got="fragments " + ", ".join(map(str, needed)),
-        )
-    connection.register("_association", association.select(columns))
-    parts, selected, weights = [], [], []
-    for f in needed:
-        connection.register(f"_fragment_{f}", tables[f"fragment-{f}"])
-        wanted = [_quoted(name) for name in fragments[f - 1] if name in attributes]
-        selected += [f"f{f}.{name}" for name in wanted]
-        weights.append(f"f{f}._share")
-        inside = ", ".join([f"group_{f}", *wanted])
-        parts.append(
-            f"JOIN (SELECT {inside}, 1.0::DOUBLE / COUNT(*) OVER (PARTITION BY group_{f}) "  # noqa: S608
-            f"AS _share FROM _fragment_{f}) f{f} USING (group_{f})"
-        )
-    connection.execute(
-        f"CREATE TEMP VIEW {VIEW} AS SELECT {', '.join(selected)}, "  # noqa: S608 - our own names
-        f"{' * '.join(weights)} AS {WEIGHT}, a.{ROW} FROM "
-        f"(SELECT *, ROW_NUMBER() OVER () AS {ROW} FROM _association) a {' '.join(parts)}"
-    )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

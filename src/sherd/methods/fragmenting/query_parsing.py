@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sherd.errors import UsageError, did_you_mean
+from sherd.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
 
 VIEW = "release"
 """The one view a query is written against."""
@@ -47,71 +49,70 @@ def attributes_of(sql: str) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(found) if name not in named)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """A query, what it calls the view, and the attributes of it that it names."""
-
-    tree: Any
-    called: str
-    attributes: tuple[str, ...]
-    everything: bool
-
-
-def read_query(
-    sql: str, fragments: tuple[tuple[str, ...], ...], withheld: tuple[str, ...]
-) -> Reading:
-    """What a query asks of the released attributes; raises for what has no meaning."""
+def attributes_named(tree: Any, known: Mapping[str, str]) -> set[str]:
+    """Every attribute that a query could mean, in its own spelling (``known`` by lower case)."""
     from sqlglot import exp
 
-    tree = parse(sql)
-    sources = [
-        table
-        for table in tree.find_all(exp.Table)
-        if table.name.lower() == VIEW and not table.args.get("db")
-    ]
-    if not sources:
-        raise UsageError(f"the query does not ask the view '{VIEW}'", must=f"FROM {VIEW}")
-    if len(sources) > 1:
-        raise UsageError(
-            f"the query names the view '{VIEW}' more than once",
-            must="one SELECT over it; joins to your own tables are fine",
-        )
-    if sources[0].find_ancestor(exp.Select) is not tree:
-        raise UsageError(f"the query asks the view '{VIEW}' in a subquery", must="the outer FROM")
-    called = sources[0].alias_or_name
-    found = _named(tree, sources[0], fragments, {name.lower() for name in withheld})
-    stars = [star for star in tree.find_all(exp.Star) if not star.find_ancestor(exp.Count)]
-    return Reading(tree=tree, called=called, attributes=found, everything=bool(stars))
+    found = {column.name.lower() for column in tree.find_all(exp.Column)}
+    for join in tree.find_all(exp.Join):
+        found |= {shared.name.lower() for shared in join.args.get("using") or ()}
+    return {known[name] for name in found if name in known}
 
 
-def _named(
-    tree: Any, view: Any, fragments: tuple[tuple[str, ...], ...], withheld: set[str]
-) -> tuple[str, ...]:
-    """The released attributes a query names, in their own spelling."""
+_STRUCTURE = {
+    "Select": (
+        "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset",
+        "with_", "distinct", "qualify", "windows",
+    ),
+    "Table": ("this", "alias"),
+    "Join": ("this", "side", "kind", "on", "using"),
+    "Subquery": ("this", "alias", "with_"),
+    "With": ("expressions",),
+    "CTE": ("this", "alias"),
+}  # fmt: skip
+_CHANCE = ("random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "setseed")
+
+
+def check_as_written(tree: Any, tables: Collection[str]) -> None:
+    """Raise where a query, run as written over one fragment, would not mean the whole release.
+
+    Every table is a known one, nothing stands for "all columns", which a fragment has fewer of,
+    and nothing is left to chance.
+    """
     from sqlglot import exp
 
-    known = {name.lower(): name for fragment in fragments for name in fragment}
-    aliases = {a.alias.lower() for a in tree.expressions if isinstance(a, exp.Alias)}
-    others = {t.alias_or_name.lower() for t in tree.find_all(exp.Table) if t is not view}
-    found: dict[str, None] = {}
-    for column in tree.find_all(exp.Column, bfs=False):
-        if column.table and column.table.lower() != view.alias_or_name.lower():
-            if column.table.lower() not in others:
-                raise UsageError("the query names a table it does not use", got=column.table)
-            continue
-        name = column.name.lower()
-        if name in withheld:
-            raise UsageError(f"the attribute '{column.name}' is withheld from the release")
-        if name in known:
-            found[known[name]] = None
-        elif column.table or (not others and name not in aliases and column.name != "*"):
+    named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for node in tree.walk():
+        kind = type(node).__name__
+        if kind in _STRUCTURE:
+            for name, value in node.args.items():
+                if value and name not in _STRUCTURE[kind]:
+                    raise _refused(node)
+        if isinstance(node, exp.Table) and (
+            not isinstance(node.this, exp.Identifier)
+            or node.name.lower() not in {VIEW, *tables, *named}
+        ):
             raise UsageError(
-                f"the release has no attribute '{column.name}'",
-                must="one of " + ", ".join(known.values()),
-                do=did_you_mean(column.name, known.values()) or None,
+                "the query cannot be answered: it names an unknown table",
+                got=node.sql(dialect="duckdb"),
+                must=f"'{VIEW}' or a table of your own",
             )
-    for join in tree.args.get("joins") or ():
-        for shared in join.args.get("using") or ():
-            if shared.name.lower() in known:
-                found[known[shared.name.lower()]] = None
-    return tuple(found)
+        star = isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count)
+        if star or isinstance(node, (exp.Columns, exp.Pivot)):
+            raise UsageError(
+                "'*' has no meaning over fragments: each holds some of the attributes",
+                must="the attributes you want, by name",
+            )
+        by_chance = isinstance(node, (exp.TableSample, exp.Rand, exp.Uuid)) or (
+            isinstance(node, exp.Anonymous) and node.name.lower() in _CHANCE
+        )
+        if by_chance or isinstance(node, (exp.Lateral, exp.Unnest)):
+            raise _refused(node)
+
+
+def _refused(node: Any) -> UsageError:
+    text = node.sql(dialect="duckdb")
+    return UsageError(
+        "this part of the query is not answered over fragments",
+        got=text if len(text) <= 80 else text[:77] + "…",
+    )

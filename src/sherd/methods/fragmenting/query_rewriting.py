@@ -1,249 +1,378 @@
-"""Rewriting a query over several fragments into one over weighted rows.
+"""Rewriting a query over several fragments into one over weighted combinations.
 
-An association row stands for one tuple; which members of its groups make it up is not
-known, each choice having the weight Π 1/|g_i|. So a first SELECT gathers, for every
-association row and every value of the GROUP BY keys, the probability that the row belongs
-there and the expected sums; a second adds rows up. With p, s, q the sums of w, w·x and
-w·x² of one row:
-
-    COUNT(*)   Σp            variance Σ p(1 − p)
-    SUM(x)     Σs            variance Σ (q − s²)
-    AVG(x)     Σs / Σp = m   variance Σ (q − 2ms + m²p − (s − mp)²) / (Σp)²
-
-Variances take association rows as independent and all pairings within groups as equally
-likely. The first mostly overstates them, since no member of a group is taken twice; the
-second leaves out what cannot be known from a release: attributes of different fragments that
-depend on each other within groups, whose estimates are pulled towards the group's average.
-
-MIN and MAX become bounds: what could be, and what must be by the rows that certainly belong
-there. Errors and second bounds are left out where the query joins other tables.
+Every SELECT is taken by itself, from the inside out. One that needs a single fragment of each
+release it reads is an ordinary query over it. One that needs several reads their join through the
+association, in which every possible combination has its weight; if it aggregates, it becomes an
+ordinary table of expected values, and if not, it can only be the source of one that does.
+Whatever surrounds a table of expected values takes them as they are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sherd.errors import UsageError
+from sherd.methods.fragmenting.query_aggregates import MEMBER, ROW, WEIGHT, Sums, one_set
+from sherd.methods.fragmenting.query_clauses import Clauses, Resolving
+from sherd.methods.fragmenting.query_language import (
+    check_clause,
+    check_computed,
+    is_aggregate,
+    parts_of,
+    refused,
+)
+from sherd.methods.fragmenting.query_names import Scope, Source, by_lower, quoted
+from sherd.methods.fragmenting.query_parsing import VIEW
 
-WEIGHT, ROW = "_weight", "_row"
-_LEVEL = "_rows"
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Joined(Protocol):
+    """The release as a query can read it."""
+
+    @property
+    def attributes(self) -> Sequence[str]:
+        """Every released attribute."""
+
+    @property
+    def withheld(self) -> Sequence[str]:
+        """Attributes that are not released."""
+
+    def needed(self, names: Sequence[str]) -> tuple[int, ...]:
+        """The fragments that hold some attributes."""
+
+    def view(self, fragments: tuple[int, ...], names: Sequence[str]) -> str:
+        """SQL for the combinations of fragments, with weights where there are several."""
+
+    def whole(self, fragments: tuple[int, ...]) -> int:
+        """What the combinations of one tuple weigh together."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rewritten:
-    """The weighted query, and which columns of its answer are errors or bounds."""
+class Relation:
+    """A SELECT rewritten: its SQL and columns, and what it is made of.
+
+    ``weighted`` holds the fragments whose combinations its rows are; it is empty for an
+    ordinary table. ``estimated`` says that expected values went into it.
+    """
 
     sql: str
-    errors: tuple[str, ...]
-    bounds: tuple[str, ...]
+    columns: tuple[str, ...]
+    weighted: tuple[int, ...] = ()
+    estimated: bool = False
+    fragments: frozenset[int] = frozenset()
+    errors: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
 
 
-def rewrite(tree: Any) -> Rewritten:
-    """The query over weighted rows that answers ``tree``; raises for what has no meaning."""
-    from sqlglot import exp
-
-    tree = tree.copy()
-    _refuse(tree)
-    keys = _keys(tree)
-    inner = _Inner(keys)
-    outer = exp.Select()
-    errors: list[str] = []
-    bounds: list[str] = []
-    for item in tree.expressions:
-        bare = item.this if isinstance(item, exp.Alias) else item
-        plain = isinstance(item, (exp.Alias, exp.Column))
-        name = item.alias_or_name if plain else bare.sql(dialect="duckdb").lower()
-        outer = outer.select(exp.alias_(inner.outside(bare), name, quoted=True))
-        # a join may count a row several times: what a row is worth is then not its weight
-        for label, expression in () if tree.args.get("joins") else inner.beside(bare):
-            full = f"{name}_{label}"
-            (errors if label == "error" else bounds).append(full)
-            outer = outer.select(exp.alias_(expression, full, quoted=True))
-    outer = outer.from_(_LEVEL)
-    if keys:
-        outer = outer.group_by(*[exp.column(f"_key{i}") for i in range(len(keys))])
-    if (having := tree.args.get("having")) is not None:
-        outer = outer.having(inner.outside(having.this))
-    for ordered in tree.args["order"].expressions if tree.args.get("order") else ():
-        changed = ordered.copy()
-        changed.set("this", inner.outside(ordered.this))
-        outer = outer.order_by(changed)
-    for part in ("limit", "offset"):
-        if tree.args.get(part) is not None:
-            outer.set(part, tree.args[part].copy())
-    source = inner.select(tree)
-    return Rewritten(
-        sql=outer.with_(_LEVEL, as_=source).sql(dialect="duckdb"),
-        errors=tuple(errors),
-        bounds=tuple(bounds),
-    )
-
-
-def _refuse(tree: Any) -> None:
-    from sqlglot import exp
-
-    if tree.args.get("distinct"):
-        raise UsageError(
-            "DISTINCT over several fragments has no meaning: which values occur together is "
-            "what is hidden",
-            do="use GROUP BY with COUNT(*)",
-        )
-    if tree.find(exp.Window) is not None:
-        raise UsageError("window functions over several fragments have no meaning")
-    for node in tree.find_all(exp.AggFunc):
-        if not isinstance(node, (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)):
-            raise UsageError(
-                f"{node.sql_name()} over several fragments is not supported",
-                must="COUNT, SUM, AVG, MIN or MAX",
-            )
-        if isinstance(node.this, exp.Distinct):
-            raise UsageError(
-                "counting distinct values over several fragments has no meaning",
-                do="ask one fragment, which is exact",
-            )
-    if not any(item.find(exp.AggFunc) for item in tree.expressions):
+def rewrite(tree: Any, release: Joined, own: Mapping[str, Sequence[str]]) -> Relation:
+    """The query that answers ``tree``; raises for what has no meaning or is not known."""
+    tables = {
+        name.lower(): Relation(sql=f"SELECT * FROM {quoted(name)}", columns=tuple(columns))  # noqa: S608
+        for name, columns in own.items()
+    }
+    found = Block(release, tables).relation(tree, outermost=True)
+    if found.weighted:
         raise UsageError(
             "single rows over several fragments are not known: which tuples belong together is "
             "what is hidden",
             do="ask for COUNT, SUM or AVG, or for attributes of one fragment",
         )
+    return found
 
 
-def _keys(tree: Any) -> list[Any]:
-    """The GROUP BY keys as expressions, with positions and aliases looked up."""
-    from sqlglot import exp
+class Block:
+    """One SELECT, with the tables that it can name."""
 
-    group = tree.args.get("group")
-    if group is None:
-        return []
-    aliases = {a.alias.lower(): a.this for a in tree.expressions if isinstance(a, exp.Alias)}
-    keys = []
-    for key in group.expressions:
-        if isinstance(key, exp.Literal) and key.is_int:
-            at = int(key.name)
-            if not 1 <= at <= len(tree.expressions):
-                raise UsageError("GROUP BY names a column that is not selected", got=key.name)
-            keys.append(tree.expressions[at - 1].unalias())
-        elif isinstance(key, exp.Column) and not key.table:
-            keys.append(aliases.get(key.name.lower(), key))
+    def __init__(self, release: Joined, tables: Mapping[str, Relation]) -> None:
+        self.release = release
+        self.tables = dict(tables)
+        self.fragments: set[int] = set()
+        self.estimated = False
+
+    def relation(self, select: Any, *, outermost: bool = False) -> Relation:
+        """The SELECT as a relation."""
+        from sqlglot import exp
+
+        if isinstance(select, exp.Subquery) and not select.alias:
+            check_clause(select)
+            select = select.this
+        if not isinstance(select, exp.Select):
+            raise refused(select)
+        if select.args.get("distinct") and len(list(parts_of(select.args["distinct"]))) == 0:
+            distinct, select = True, select.copy()
+            select.set("distinct", None)
         else:
-            keys.append(key)
-    if not keys:
-        raise UsageError("this kind of GROUP BY is not supported", must="a list of keys")
-    return keys
-
-
-class _Inner:
-    """The first SELECT, built up while the second is: one set of sums for each argument."""
-
-    def __init__(self, keys: list[Any]) -> None:
-        self.keys = keys
-        self.arguments: list[Any] = []
-
-    def outside(self, node: Any) -> Any:
-        """A part of the query as it reads over the sums."""
-        from sqlglot import exp
-
-        node = node.copy()
-        for at, key in enumerate(self.keys):
-            if node == key:
-                return exp.column(f"_key{at}")
-        if isinstance(node, exp.AggFunc):
-            return self._sums(node)
-        for name, value in list(node.args.items()):
-            if isinstance(value, exp.Expression):
-                node.set(name, self.outside(value))
-            elif isinstance(value, list):
-                node.set(
-                    name, [self.outside(v) if isinstance(v, exp.Expression) else v for v in value]
-                )
-        return node
-
-    def beside(self, node: Any) -> list[tuple[str, Any]]:
-        """The columns that go with a plain aggregate: its error, or its other bound."""
-        from sqlglot import exp, parse_one
-
-        def made(text: str) -> Any:
-            return parse_one(text, read="duckdb")
-
-        if isinstance(node, exp.Count):
-            p = f"_p{self._argument(node)}"
-            return [("error", made(f"SQRT(SUM(GREATEST(0, {p} * (1 - {p}))))"))]
-        if isinstance(node, exp.Sum):
-            at = self._argument(node)
-            return [("error", made(f"SQRT(SUM(GREATEST(0, _q{at} - _s{at} * _s{at})))"))]
-        if isinstance(node, exp.Avg):
-            at = self._argument(node)
-            p, s, q = f"_p{at}", f"_s{at}", f"_q{at}"
-            mean = f"(SUM({s}) / NULLIF(SUM({p}), 0))"
-            spread = (
-                f"SUM({q} - {s} * {s}) - 2 * {mean} * SUM({s} - {s} * {p})"
-                f" + {mean} * {mean} * SUM({p} - {p} * {p})"
+            distinct = False
+        check_clause(select)
+        self._name_subqueries(select)
+        reading = self._reading(select)
+        scope = Scope([source for source, _ in reading], self.release.withheld)
+        parts = Clauses(self.inside, scope, select)
+        joins = [(source, self._join(node, scope)) for source, node in reading]
+        weighted = self._weighted(reading)
+        if not weighted:
+            return self._plain(parts, joins, distinct)
+        if distinct:
+            raise UsageError(
+                "DISTINCT over several fragments has no meaning: which values occur together is "
+                "what is hidden",
+                do="use GROUP BY with COUNT(*)",
             )
-            return [("error", made(f"SQRT(GREATEST(0, {spread})) / NULLIF(SUM({p}), 0)"))]
-        if isinstance(node, exp.Min):
-            at = self._argument(node)
-            return [("at_most", made(f"MIN(CASE WHEN _all > 0.999999 THEN _high{at} END)"))]
-        if isinstance(node, exp.Max):
-            at = self._argument(node)
-            return [("at_least", made(f"MAX(CASE WHEN _all > 0.999999 THEN _low{at} END)"))]
-        return []
+        if parts.aggregates:
+            return self._aggregated(parts, joins, weighted, outermost)
+        return self._projected(parts, joins, weighted)
 
-    def _argument(self, node: Any) -> int:
+    def _name_subqueries(self, select: Any) -> None:
+        """Take in the tables that WITH names, each seeing those before it."""
+        with_ = select.args.get("with_")
+        if with_ is None:
+            return
+        check_clause(with_)
+        for cte in with_.expressions:
+            check_clause(cte)
+            check_clause(cte.args["alias"])
+            if cte.alias.lower() == VIEW:
+                raise UsageError(f"a table of yours is called '{VIEW}'", do="give it another name")
+            self.tables[cte.alias.lower()] = self.inside(cte.this)
+
+    def inside(self, select: Any) -> Relation:
+        """A subquery as a relation; what it reads, the block reads."""
+        found = Block(self.release, self.tables).relation(select)
+        self.fragments |= found.fragments
+        self.estimated |= found.estimated
+        return found
+
+    def _reading(self, select: Any) -> list[tuple[Source, Any]]:
+        """What is read, each with its join (None for the first)."""
+        start = select.args.get("from_")
+        if start is None:
+            return []
+        check_clause(start)
+        found = [(self._source(start.this), None)]
+        for join in select.args.get("joins") or ():
+            check_clause(join)
+            found.append((self._source(join.this), join))
+        return found
+
+    def _source(self, node: Any) -> Source:
         from sqlglot import exp
 
-        argument = node.this if not isinstance(node.this, exp.Star) else exp.Literal.number(1)
-        if argument is None:
-            argument = exp.Literal.number(1)
-        if argument not in self.arguments:
-            self.arguments.append(argument)
-        return self.arguments.index(argument)
+        check_clause(node)
+        if node.args.get("alias") is not None:
+            check_clause(node.args["alias"])
+        if isinstance(node, exp.Subquery):
+            relation = self.inside(node.this)
+        elif node.name.lower() in self.tables:
+            relation = self.tables[node.name.lower()]
+        elif node.name.lower() == VIEW:
+            return Source(alias=node.alias_or_name, columns=by_lower(self.release.attributes))
+        else:
+            raise UsageError("the query cannot be answered: it names an unknown table",
+                             got=node.name, must=f"'{VIEW}' or a table of your own")  # fmt: skip
+        self.fragments |= relation.fragments
+        self.estimated |= relation.estimated
+        return Source(
+            alias=node.alias_or_name or "__unnamed",
+            columns=by_lower(relation.columns),
+            sql=relation.sql,
+            weighted=relation.weighted,
+        )
 
-    def _sums(self, node: Any) -> Any:
-        from sqlglot import exp, parse_one
+    def _join(self, node: Any, scope: Scope) -> tuple[str, str]:
+        """How a source is joined: the words before it, and the condition after it."""
+        if node is None:
+            return "", ""
+        side, kind = str(node.args.get("side") or ""), str(node.args.get("kind") or "")
+        if side not in ("", "LEFT") or kind not in ("", "INNER", "CROSS", "OUTER"):
+            raise refused(node)
+        words = f"{side} {'CROSS ' if kind == 'CROSS' else ''}JOIN ".lstrip()
+        condition = node.args.get("on")
+        using = node.args.get("using") or []
+        if using:
+            # the joined column is found in both; which one is meant is the same
+            left, right = (
+                scope.sources[0],
+                next(
+                    s for s in scope.sources if s.alias == (node.this.alias_or_name or "__unnamed")
+                ),
+            )
+            pairs = [_shared(left, right, name.name) for name in using]
+            return words, " ON " + " AND ".join(pairs)
+        if condition is None:
+            return ("CROSS JOIN " if not side else words), ""
+        resolved = Resolving(self.inside, scope).cell(condition)
+        return words, f" ON {resolved.sql(dialect='duckdb')}"
 
-        at = self._argument(node)
-        text = {
-            exp.Count: f"COALESCE(SUM(_p{at}), 0)",
-            exp.Sum: f"(CASE WHEN SUM(_p{at}) > 0 THEN SUM(_s{at}) END)",
-            exp.Avg: f"(SUM(_s{at}) / NULLIF(SUM(_p{at}), 0))",
-            exp.Min: f"MIN(_low{at})",
-            exp.Max: f"MAX(_high{at})",
-        }[type(node)]
-        return parse_one(text, read="duckdb")
+    def _weighted(self, reading: list[tuple[Source, Any]]) -> tuple[int, ...]:
+        """The fragments whose combinations the block reads; gives every source its SQL."""
+        found: list[tuple[int, ...]] = []
+        for source, node in reading:
+            if source.sql is None:
+                names = list(source.named)
+                needed = self.release.needed(names)
+                source.sql = self.release.view(needed, names)
+                source.weighted = needed if len(needed) > 1 else ()
+                self.fragments |= set(needed)
+            if source.weighted:
+                found.append(source.weighted)
+                if node is not None and node.args.get("side"):
+                    raise refused(node)
+        if len(found) > 1:
+            raise UsageError(
+                "the query joins the release to itself over several fragments",
+                must="one of them over a single fragment",
+            )
+        return found[0] if found else ()
 
-    def select(self, tree: Any) -> Any:
-        """The first SELECT: one row for every association row and set of keys."""
-        from sqlglot import exp, parse_one
+    def _from(self, joins: list[tuple[Source, tuple[str, str]]]) -> str:
+        pieces = [
+            f"{words}({s.sql}) AS {quoted(s.alias)}{condition}" for s, (words, condition) in joins
+        ]
+        return " FROM " + " ".join(pieces) if pieces else ""
 
-        source = exp.Select()
-        for at, key in enumerate(self.keys):
-            source = source.select(exp.alias_(key.copy(), f"_key{at}"))
-        source = source.select(parse_one(f"SUM({WEIGHT}) AS _all"))
-        for at, argument in enumerate(self.arguments):
-            x = f"({argument.sql(dialect='duckdb')})"
-            source = source.select(
-                parse_one(f"SUM(CASE WHEN {x} IS NOT NULL THEN {WEIGHT} ELSE 0 END) AS _p{at}",
-                          read="duckdb"),
-            )  # fmt: skip
-            if self._is_summed(tree, argument):
-                for letter, term in (("s", f"{WEIGHT} * {x}"), ("q", f"{WEIGHT} * {x} * {x}")):
-                    source = source.select(
-                        parse_one(f"COALESCE(SUM({term}), 0) AS _{letter}{at}", read="duckdb")
-                    )
-            for word, function in (("low", "MIN"), ("high", "MAX")):
-                source = source.select(parse_one(f"{function}({x}) AS _{word}{at}", read="duckdb"))
-        for part in ("from_", "from", "joins", "where"):
-            if tree.args.get(part):
-                value = tree.args[part]
-                source.set(
-                    part, [v.copy() for v in value] if isinstance(value, list) else value.copy()
-                )
-        keys = [exp.column(f"_key{i}") for i in range(len(self.keys))]
-        return source.group_by(exp.column(ROW), *keys)
+    def _plain(
+        self, parts: Clauses, joins: list[tuple[Source, tuple[str, str]]], distinct: bool
+    ) -> Relation:
+        """An ordinary query, over fragments or over tables of expected values."""
+        sql = (
+            f"SELECT {'DISTINCT ' if distinct else ''}{', '.join(parts.columns)}{self._from(joins)}"
+        )
+        sql += parts.condition + parts.grouping + parts.having_words
+        sql += parts.ordered([node.sql(dialect="duckdb") for node in parts.order]) + parts.cut
+        return Relation(
+            sql=sql,
+            columns=tuple(parts.names),
+            estimated=self.estimated,
+            fragments=frozenset(self.fragments),
+        )
 
-    def _is_summed(self, tree: Any, argument: Any) -> bool:
+    def _projected(
+        self,
+        parts: Clauses,
+        joins: list[tuple[Source, tuple[str, str]]],
+        weighted: tuple[int, ...],
+    ) -> Relation:
+        """Combinations chosen and computed with, for a SELECT around it that aggregates."""
+        if parts.order or parts.cut or len(joins) > 1:
+            raise UsageError(
+                "single rows over several fragments are not known: they can be neither ordered, "
+                "cut off nor joined",
+                do="aggregate them in the same SELECT",
+            )
+        passed = [WEIGHT, ROW, *(f"{MEMBER}{f}" for f in weighted)]
+        sql = f"SELECT {', '.join([*parts.columns, *passed])}{self._from(joins)}{parts.condition}"
+        return Relation(
+            sql=sql,
+            columns=tuple(parts.names),
+            weighted=weighted,
+            estimated=True,
+            fragments=frozenset(self.fragments),
+        )
+
+    def _aggregated(
+        self,
+        parts: Clauses,
+        joins: list[tuple[Source, tuple[str, str]]],
+        weighted: tuple[int, ...],
+        outermost: bool,
+    ) -> Relation:
+        """Expected values; in the outermost SELECT with their errors and bounds beside them."""
+        told = outermost and len(joins) == 1  # a join may count a unit several times
+        sums = Sums(self.release.whole(weighted), 1 + len(weighted) if told else 1)
+        keys = parts.keys
+        outside = _Outside(sums, keys)
+        columns: list[tuple[str, str]] = []
+        errors, bounds = [], []
+        for name, node in zip(parts.names, parts.items, strict=True):
+            columns.append((name, outside.sql(node)))
+            if told and is_aggregate(node):
+                one = sums.add(node)
+                if one.has_error:
+                    errors.append(f"{name}_error")
+                    columns.append((errors[-1], sums.error(one)))
+                for word, text in zip(("least", "most"), sums.bounds(one), strict=True):
+                    bounds.append(f"{name}_{word}")
+                    columns.append((bounds[-1], text))
+        order = [outside.sql(node) for node in parts.order]
+        having = f" HAVING {outside.sql(parts.having)}" if parts.having is not None else ""
+        units = [ROW, *(f"{MEMBER}{f}" for f in weighted)] if told else [ROW]
+        cells = self._cells(parts, joins, sums, units)
+        selects, tables = [], [f"__cells AS ({cells})"]
+        for number, chosen in enumerate(parts.sets):
+            made, sql = one_set(number, chosen, len(keys), sums, units, columns, order, having)
+            tables += made
+            selects.append(sql)
+        outputs = ", ".join(f"__c{at} AS {quoted(name)}" for at, (name, _) in enumerate(columns))
+        sql = f"WITH {', '.join(tables)} SELECT {outputs} FROM ({' UNION ALL '.join(selects)})"  # noqa: S608
+        sql += parts.ordered([f"__o{at}" for at in range(len(order))]) + parts.cut
+        return Relation(
+            sql=sql,
+            columns=tuple(name for name, _ in columns),
+            estimated=True,
+            fragments=frozenset(self.fragments),
+            errors=tuple(errors),
+            bounds=tuple(bounds),
+        )
+
+    def _cells(
+        self,
+        parts: Clauses,
+        joins: list[tuple[Source, tuple[str, str]]],
+        sums: Sums,
+        units: list[str],
+    ) -> str:
+        """Every combination with its keys and arguments."""
+        items = [WEIGHT, *units]
+        items += [f"({k.sql(dialect='duckdb')}) AS __k{at}" for at, k in enumerate(parts.keys)]
+        items += [f"({text}) AS __x{at}" for at, text in enumerate(sums.arguments)]
+        cells = f"SELECT {', '.join(items)}{self._from(joins)}{parts.condition}"
+        centres = [f"AVG(__x{at}) OVER () AS __centre{at}" for at in sums.centred()]
+        return f"SELECT *, {', '.join(centres)} FROM ({cells})" if centres else cells  # noqa: S608
+
+
+def _shared(left: Source, right: Source, name: str) -> str:
+    one, two = left.find(name), right.find(name)
+    if one is None or two is None:
+        raise UsageError("USING names a column that is not in both tables", got=name)
+    # named without a table, the column is the left one's
+    right.columns = {key: value for key, value in right.columns.items() if key != name.lower()}
+    return f"{quoted(left.alias)}.{quoted(one)} = {quoted(right.alias)}.{quoted(two)}"
+
+
+class _Outside:
+    """Parts of a query as they read over the sums of units."""
+
+    def __init__(self, sums: Sums, keys: list[Any]) -> None:
+        self.sums = sums
+        self.keys = keys
+
+    def sql(self, node: Any) -> str:
+        """An expression over keys and aggregates."""
+        return str(self._node(node).sql(dialect="duckdb"))
+
+    def _node(self, node: Any) -> Any:
         from sqlglot import exp
 
-        return any(node.this == argument for node in tree.find_all(exp.Sum, exp.Avg))
+        if node in self.keys:
+            return exp.column(f"__k{self.keys.index(node)}", table="__units")
+        if is_aggregate(node):
+            text = self.sums.estimate(self.sums.add(node))
+            return exp.maybe_parse(text, dialect="duckdb")
+        if isinstance(node, exp.Column):
+            raise UsageError(
+                f"'{node.name}' is neither grouped by nor aggregated",
+                must="in GROUP BY, or inside COUNT, SUM, AVG and the like",
+            )
+        if isinstance(node, exp.Subquery):
+            return node.copy()
+        check_computed(node)
+        made = node.copy()
+        for name, value in list(made.args.items()):
+            if isinstance(value, exp.Expression):
+                made.set(name, self._node(value))
+            elif isinstance(value, list):
+                made.set(name, [self._node(v) for v in value])
+        return made

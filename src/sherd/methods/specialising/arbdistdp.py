@@ -18,12 +18,14 @@ from sherd.methods.ranking.ranking_promise import Promise
 from sherd.methods.specialising.diffgen import PARAMETERS, DiffGen, Settings, settings
 from sherd.methods.specialising.joint_specialisation import Agreement
 from sherd.methods.specialising.shared_oracle import JOINT_UTILITIES
+from sherd.release.method import Parameter
+from sherd.secure.engine.cell_holders import Holes, Overlaps
 from sherd.tables.schema import Missing, Outside
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sherd.release.method import Outcome, Parameter, Run
+    from sherd.release.method import Outcome, Run
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
 
@@ -40,7 +42,8 @@ PROMISE = Promise(
     not_covered=(
         "parties that do not follow the protocol, and computing parties that collude (both of two, "
         "against the owners that do not compute; two of three)",
-        "to the other parties: who is among the records that all of them have",
+        "to the other parties: who is among the records that all of them have, whether every cell "
+        "has one holder and, where the plan settles overlaps, which of its own cells count",
     ),
 )
 
@@ -50,7 +53,24 @@ def _parameters() -> tuple[Parameter, ...]:
         "utility": {"choices": JOINT_UTILITIES},
         "max_leaves": {"default": MAX_LEAVES},
     }
-    return tuple(replace(one, **changed.get(one.name, {})) for one in PARAMETERS)
+    return (
+        *(replace(one, **changed.get(one.name, {})) for one in PARAMETERS),
+        Parameter(
+            name="overlaps",
+            kind=str,
+            choices=tuple(Overlaps),
+            default=str(Overlaps.REFUSE),
+            help="a cell that several parties hold: refuse the run, take the first named party's, "
+            "or the value that most of them hold",
+        ),
+        Parameter(
+            name="holes",
+            kind=str,
+            choices=tuple(Holes),
+            default=str(Holes.REFUSE),
+            help="a cell that no party holds: refuse the run, or count it as missing",
+        ),
+    )
 
 
 class ArbDistDP(DiffGen):
@@ -79,6 +99,17 @@ class ArbDistDP(DiffGen):
                     f"records would be dropped because of the attribute '{name}'",
                     must="no `drop` for `missing` or `outside` in a joint release",
                     do="keep or recode missing cells, and clamp what lies outside",
+                )
+        if plan["holes"] == Holes.MISSING:
+            self._check_holes(settings(plan, schema))
+
+    def _check_holes(self, chosen: Settings) -> None:
+        for one in chosen.hierarchies:
+            if not one.keeps_missing:
+                raise SchemaError(
+                    f"the attribute '{one.name}' has no place for missing cells",
+                    must="`missing: keep` in the schema where the plan has `holes: missing`",
+                    do="keep missing cells in the schema, or refuse holes",
                 )
 
     def guarantee(self, plan: Plan, schema: Schema) -> Guarantee:
@@ -114,6 +145,8 @@ def agreement(plan: Plan, chosen: Settings, n: int) -> Agreement:
         utility=chosen.utility,
         budget=chosen.budget(plan, n),
         max_leaves=chosen.leaves(plan, n) if n > 2 else int(plan["max_leaves"]),
+        overlaps=Overlaps(plan["overlaps"]),
+        holes=Holes(plan["holes"]),
     )
 
 

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sherd.errors import TableError
 from sherd.guarantees import DifferentialPrivacy
 from sherd.methods.specialising.partition import Partition
-from sherd.methods.specialising.shared_oracle import Fragment, JointOracle
+from sherd.methods.specialising.secure_leaf_counts import PartyCells
+from sherd.methods.specialising.shared_oracle import JointOracle
 from sherd.methods.specialising.specialise import specialise
+from sherd.randomness import Randomness
+from sherd.secure.engine.cell_holders import Holes, Overlaps, check_holders, settle_overlaps
 from sherd.secure.engine.noise_bits import delta, distance
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from sherd.methods.specialising.epsilon_shares import Budget
     from sherd.methods.specialising.hierarchy import Hierarchy
+    from sherd.secure.engine.cell_holders import Masks
     from sherd.secure.engine.interface import JointEngine
 
     Numbers = NDArray[np.int64]
@@ -47,6 +50,8 @@ class Agreement:
     utility: str
     budget: Budget
     max_leaves: int
+    overlaps: Overlaps = Overlaps.REFUSE
+    holes: Holes = Holes.REFUSE
 
     def notion(self) -> DifferentialPrivacy:
         """What is promised to outsiders and, about the others' cells, to the parties."""
@@ -58,48 +63,51 @@ class Agreement:
         return DifferentialPrivacy(epsilon=epsilon, delta=delta(epsilon, choices + counts))
 
 
-def fragments_of(
-    codes: Sequence[Numbers], held: Sequence[NDArray[np.bool_]]
-) -> dict[int, Fragment]:
-    """The parties' fragments of a pooled table: ``held`` says, for each party, which cells.
+def cells_of(codes: Sequence[Numbers], held: Sequence[NDArray[np.bool_]]) -> dict[int, PartyCells]:
+    """The parties' cells of a pooled table: ``held`` says, for each party, which.
 
     For tests and comparisons, where one process plays all parties.
     """
-    holders = np.sum(held, axis=0)
-    if (holders != 1).any():
-        raise TableError(
-            "cells are held by several parties or by none",
-            must="one holder for every cell",
-            got=f"{int((holders != 1).sum())} cells without or with more",
-        )
     return {
-        party: Fragment(
+        party: PartyCells(
             codes=tuple(np.where(mine[:, a], column, -1) for a, column in enumerate(codes))
         )
         for party, mine in enumerate(held)
     }
 
 
+def _system_words(_party: int, n: int) -> NDArray[np.uint64]:
+    return Randomness.from_system().words(n)
+
+
 def release(
     engine: JointEngine,
-    fragments: Mapping[int, Fragment],
+    cells: Mapping[int, PartyCells],
     classes: Numbers,
     agreement: Agreement,
     *,
+    masks: Masks = _system_words,
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
 ) -> Partition:
-    """Run the joint release; every party gets the same partition."""
+    """Run the joint release; every party gets the same partition.
+
+    ``masks`` gives a party's own words, the same when the run is started again.
+    """
+    sizes = [one.size for one in agreement.hierarchies]
+    codes = {party: one.codes for party, one in cells.items()}
+    codes = settle_overlaps(engine, codes, sizes, len(classes), agreement.overlaps, masks)
+    check_holders(engine, codes, (len(classes), len(sizes)), agreement.holes)
     oracle = JointOracle(
         engine,
-        fragments,
-        [one.size for one in agreement.hierarchies],
+        {party: PartyCells(codes=own) for party, own in codes.items()},
+        sizes,
         classes,
         len(agreement.class_labels),
         utility=agreement.utility,
         budget=agreement.budget,
+        holes=agreement.holes is Holes.MISSING,
         progress=progress,
     )
-    oracle.check_cells()
     specialised = specialise(
         agreement.hierarchies,
         oracle,

@@ -115,6 +115,10 @@ class Histograms:
             begin = self._start[a]
             np.cumsum(table, axis=0, out=self._sums[begin + 1 : begin + 1 + size])
 
+    def add_to_last(self, attribute: int, counts: NDArray[np.int64]) -> None:
+        """Add to the counts by class of an attribute's last code."""
+        self._sums[self._start[attribute + 1] - 1] += counts
+
     def children(self, group: Sequence[Candidate]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Class counts of every child of every candidate, and where each candidate's begin."""
         fans = np.array([one.fan for one in group], np.int64)

@@ -1,9 +1,10 @@
 """The oracle of several parties: each holds some cells of every record, nobody all of them.
 
-Every cell has one holder, so each party's local counts are additive shares of the true ones
-already: histograms need no cryptography. Utilities, noise, choices and leaf counts are computed
-on secrets; what is opened is the place of each choice and the noisy counts, and, before that,
-that every cell has been counted once.
+Every cell has one holder, which ``secure.engine.cell_holders`` sees to, so each party's local
+counts are additive shares of the true ones already: histograms need no cryptography. Cells that
+nobody holds are missing: as many as the records less those held, again a sum of local counts.
+Utilities, noise, choices and leaf counts are computed on secrets; what is opened is the place of
+each choice and the noisy counts.
 
 Record ids, their order and the class are known to all parties (wang2020, section 2.3).
 
@@ -13,13 +14,13 @@ Where it departs from the paper's protocol, and why, is in docs/methods/arbdistd
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.errors import PlanError, TableError, VerificationError
-from sherd.methods.specialising.plain_oracle import Histograms, part_of_code
+from sherd.errors import PlanError, VerificationError
+from sherd.methods.specialising.plain_oracle import Histograms
+from sherd.methods.specialising.secure_leaf_counts import LeafCounter, pieces
 from sherd.secure.engine.noise_bits import TIE_BITS, thresholds
 
 if TYPE_CHECKING:
@@ -29,41 +30,34 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.methods.specialising.epsilon_shares import Budget
+    from sherd.methods.specialising.secure_leaf_counts import PartyCells
     from sherd.methods.specialising.specialise import Candidate, Cuts
     from sherd.secure.engine.interface import JointEngine
 
     Numbers = NDArray[np.int64]
 
-RECORDS_AT_ONCE = 2**15
-"""Records that are counted in one call: what bounds the memory it takes."""
-
 JOINT_UTILITIES = ("max", "gain", "spread")
 """Utilities that need sums and maxima only."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fragment:
-    """One party's cells: the codes of every attribute, −1 where another party holds the cell."""
-
-    codes: tuple[Numbers, ...]
 
 
 class JointOracle:
     """Answers together with the other parties.
 
-    ``fragments`` holds those of the parties that this process plays: one, or all in a test.
+    ``cells`` holds those of the parties that this process plays: one, or all in a test. With
+    ``holes``, a cell that nobody holds has its attribute's last code, that of missing ones.
     """
 
     def __init__(
         self,
         engine: JointEngine,
-        fragments: Mapping[int, Fragment],
+        cells: Mapping[int, PartyCells],
         sizes: Sequence[int],
         classes: Numbers,
         n_classes: int,
         *,
         utility: str,
         budget: Budget,
+        holes: bool = False,
         progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
     ) -> None:
         if utility not in JOINT_UTILITIES:
@@ -72,31 +66,21 @@ class JointOracle:
                 must="one of " + ", ".join(JOINT_UTILITIES),
                 do="info-gain needs logarithms, which the engines do not have",
             )
-        self._engine, self._fragments = engine, fragments
+        self._engine, self._cells, self._holes = engine, cells, holes
         self._sizes, self._n_classes = sizes, n_classes
         self._utility, self._budget, self._progress = utility, budget, progress
         # Sorted by class, the records of a class are a block, and counts by class are sums.
         self._order = np.argsort(classes, kind="stable")
         self._blocks = np.concatenate([[0], np.cumsum(np.bincount(classes, minlength=n_classes))])
         self._histograms = {
-            party: Histograms(one.codes, sizes, classes, n_classes)
-            for party, one in fragments.items()
+            party: Histograms(one.codes, sizes, classes, n_classes) for party, one in cells.items()
         }
-
-    def check_cells(self) -> None:
-        """Raise unless the parties' cells add up to a whole table, attribute by attribute."""
-        n, shape = len(self._order), (len(self._sizes),)
-
-        def held(party: int) -> Numbers:
-            return np.array([int((c >= 0).sum()) for c in self._fragments[party].codes], np.int64)
-
-        total = self._sum_of_parties(held, shape)
-        if (self._engine.open(total, "cells held, by attribute") != n).any():
-            raise TableError(
-                "the parties' fragments do not make a whole table",
-                must="every cell held by exactly one party",
-                do="compare which cells each party is meant to hold",
-            )
+        for party, one in cells.items() if holes else ():
+            # What nobody holds: of all records, which the first party counts, less those held.
+            whole = np.bincount(classes, minlength=n_classes) * (party == 0)
+            for a, column in enumerate(one.codes):
+                held = np.bincount(classes[column >= 0], minlength=n_classes)
+                self._histograms[party].add_to_last(a, whole - held)
 
     def _sum_of_parties(self, own: Any, shape: tuple[int, ...]) -> Any:
         engine = self._engine
@@ -174,55 +158,12 @@ class JointOracle:
 
     def _count_class(self, cuts: Cuts, c: int) -> Any:
         """The records of a class in each leaf, some records after the other."""
-        rows = self._order[self._blocks[c] : self._blocks[c + 1]]
-        split = divided([len(cut) - 1 for cut in cuts])
-        left, right = (
-            math.prod(len(cut) - 1 for cut in part) for part in (cuts[:split], cuts[split:])
-        )
-        # Pieces of equal length, filled up with records that lie nowhere: one program for all.
-        pieces = -(-len(rows) // RECORDS_AT_ONCE)
-        size = -(-len(rows) // pieces) if pieces else 0
-        total = None
-        for piece in range(max(1, pieces)):
-            some = rows[piece * size : (piece + 1) * size]
-            found = self._engine.inner(
-                lambda party, some=some: (  # type: ignore[misc]
-                    self._consistent(party, cuts, range(split), some, size),
-                    self._consistent(party, cuts, range(split, len(cuts)), some, size),
-                ),
-                size,
-                left,
-                right,
-            )
+        counter = LeafCounter(engine=self._engine, cells=self._cells, cuts=cuts, holes=self._holes)
+        parts, size = pieces(self._order[self._blocks[c] : self._blocks[c + 1]])
+        total, done = None, int(self._blocks[c])
+        for rows in parts:
+            found = counter.count(rows, size)
             total = found if total is None else self._engine.add(total, found)
-            done = int(self._blocks[c]) + min((piece + 1) * size, len(rows))
+            done += len(rows)
             self._progress("counting", done, len(self._order))
         return total
-
-    def _consistent(
-        self, party: int, cuts: Cuts, attributes: range, rows: Numbers, size: int
-    ) -> NDArray[np.uint8]:
-        """Which records, by all that a party holds of some attributes, lie in which combination."""
-        shape = tuple(len(cuts[a]) - 1 for a in attributes)
-        wanted = np.unravel_index(np.arange(math.prod(shape)), shape) if shape else ()
-        found = np.zeros((size, math.prod(shape)), np.uint8)
-        found[: len(rows)] = 1
-        for a, parts in zip(attributes, wanted, strict=True):
-            cut = cuts[a]
-            if len(cut) == 2:
-                continue
-            # A cell that another party holds (code −1, so the last entry) contradicts nothing.
-            agrees = np.ones((cut[-1] + 1, len(parts)), np.uint8)
-            agrees[:-1] = part_of_code(cut)[:, None] == parts
-            found[: len(rows)] &= agrees[self._fragments[party].codes[a][rows]]
-        return found
-
-
-def divided(shape: Sequence[int]) -> int:
-    """Where to divide attributes in two so that both halves have few combinations.
-
-    >>> divided([2, 3, 1, 4]), divided([5])
-    (3, 1)
-    """
-    costs = [math.prod(shape[:i]) + math.prod(shape[i:]) for i in range(len(shape) + 1)]
-    return min(range(len(costs)), key=lambda i: (costs[i], -i))

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sherd.randomness import Randomness
 
     Numbers = NDArray[np.int64]
-    Tables = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 WORD_BITS = 62
 """Random words have this many bits: the sum of two of them is still not negative."""
@@ -88,12 +87,14 @@ class JointEngine(Protocol):
     def largest(self, a: Any) -> Any:
         """The place of the largest over the last axis, the first of equal ones."""
 
-    def inner(self, own: Callable[[int], Tables], rows: int, left: int, right: int) -> Any:
-        """For each left and right column, in how many rows all owners have a 1 in both.
+    def multiply(self, a: Any, b: Any) -> Any:
+        """The product of two secrets, number by number; shapes are broadcast as numpy does."""
 
-        ``own`` gives an owner's two 0/1 matrices and is called at that owner only. The result
-        is flat, right columns fastest.
-        """
+    def inner(self, a: Any, b: Any) -> Any:
+        """For every row of the one and every row of the other the sum of their products."""
+
+    def settle(self, a: Any, what: str) -> Any:
+        """The same secret, computed now: what it was made of is no longer kept."""
 
     def open(self, a: Any, what: str) -> Numbers:
         """Tell everybody the numbers; ``what`` names them in the transcript."""
@@ -110,7 +111,7 @@ class Opened:
 class PlainEngine:
     """All parties in one process, on additive shares modulo 2^64; it protects nothing."""
 
-    def __init__(self, sources: Sequence[Randomness], guests: Sequence[Randomness] = ()) -> None:
+    def __init__(self, sources: Sequence[Randomness], guests: int = 0) -> None:
         if len(sources) < 2:
             raise PolicyError(
                 "a joint computation needs more parties",
@@ -119,20 +120,19 @@ class PlainEngine:
                 do="one owner alone uses diffgen",
             )
         self._sources, self._guests = sources, guests
+        # Masks have a source of their own: what a party draws must not shift with them.
+        self._masks = sources[0].spawn(1)[0]
         self.transcript: list[Opened] = []
 
     @property
     def parties(self) -> int:
         """How many owners give input."""
-        return len(self._sources) + len(self._guests)
+        return len(self._sources) + self._guests
 
     def share(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Shares:
         """The owner's numbers, split into uniform shares."""
-        values = np.asarray(own(), np.int64).reshape(shape)
-        return self._split(values, (*self._sources, *self._guests)[owner])
-
-    def _split(self, values: Numbers, source: Randomness) -> Shares:
-        return Shares(parts=split(values, len(self._sources), source))
+        del owner
+        return self._again(np.asarray(own(), np.int64).reshape(shape))
 
     def random(self, n: int, bits: int = WORD_BITS) -> Shares:
         """Each party's word added up, a carry taken off after each."""
@@ -186,31 +186,32 @@ class PlainEngine:
         return Shares(parts=tuple(x.sum(axis=-1, dtype=np.uint64) for x in a.parts))
 
     def less(self, a: Shares, bound: Numbers | int) -> Shares:
-        """In the clear, and shared anew."""
+        """In the clear, and shared again."""
         return self._again((a.value < np.asarray(bound)).astype(np.int64))
 
     def maximum(self, a: Shares) -> Shares:
-        """In the clear, and shared anew."""
+        """In the clear, and shared again."""
         return self._again(a.value.max(axis=-1))
 
     def largest(self, a: Shares) -> Shares:
-        """In the clear, and shared anew."""
+        """In the clear, and shared again."""
         return self._again(np.argmax(a.value, axis=-1))
 
-    def inner(self, own: Callable[[int], Tables], rows: int, left: int, right: int) -> Shares:
-        """In the clear, and shared anew."""
-        first, second = np.ones((rows, left), np.uint8), np.ones((rows, right), np.uint8)
-        for party in range(self.parties):
-            mine = own(party)
-            first &= mine[0]
-            second &= mine[1]
-        # Floats are exact up to 2^53, and multiply faster than whole numbers.
-        found = first.T.astype(np.float64) @ second.astype(np.float64)
-        return self._again(found.astype(np.int64).ravel())
+    def multiply(self, a: Shares, b: Shares) -> Shares:
+        """In the clear, and shared again."""
+        return self._again(a.value * b.value)
+
+    def inner(self, a: Shares, b: Shares) -> Shares:
+        """In the clear, and shared again."""
+        return self._again(a.value @ b.value.T)
+
+    def settle(self, a: Shares, what: str) -> Shares:
+        """Nothing is left to compute."""
+        del what
+        return a
 
     def _again(self, values: Numbers) -> Shares:
-        # Fresh masks from a source of their own: parties' words must not shift with them.
-        return self._split(values, self._sources[0].spawn(1)[0])
+        return Shares(parts=split(values, len(self._sources), self._masks))
 
     def open(self, a: Shares, what: str) -> Numbers:
         """Add up the shares."""

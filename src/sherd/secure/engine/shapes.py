@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sherd.secure.engine.interface import Tables
-
     Numbers = NDArray[np.int64]
 
 
@@ -99,10 +97,19 @@ class Shapes:
         """One number for each row."""
         return Shape(shape=a.shape[:-1])
 
-    def inner(self, own: Callable[[int], Tables], rows: int, left: int, right: int) -> Shape:
-        """One number for each pair of columns."""
-        del own, rows
-        return Shape(shape=(left * right,))
+    def multiply(self, a: Shape, b: Shape) -> Shape:
+        """The shape of a product."""
+        return Shape(shape=np.broadcast_shapes(a.shape, b.shape))
+
+    def inner(self, a: Shape, b: Shape) -> Shape:
+        """One number for each pair of rows."""
+        assert a.shape[1] == b.shape[1]
+        return Shape(shape=(a.shape[0], b.shape[0]))
+
+    def settle(self, a: Shape, what: str) -> Shape:
+        """Nothing is here to be computed."""
+        del what
+        return a
 
     def open(self, a: Shape, what: str) -> Numbers:
         """Nothing is here to be opened."""

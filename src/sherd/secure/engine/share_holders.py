@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.randomness import Randomness
-    from sherd.secure.engine.interface import Tables
 
     Numbers = NDArray[np.int64]
     Words = NDArray[np.uint64]
@@ -67,14 +66,6 @@ class GuestEngine(Shapes):
             for host, part in enumerate(split(values, self._hosts, self._randomness)):
                 self._wire.send_numbers(host, part)
         return Shape(shape=shape)
-
-    def inner(self, own: Callable[[int], Tables], rows: int, left: int, right: int) -> Shape:
-        """One's own matrices leave as shares."""
-        if rows:
-            first, second = own(self._owner)
-            self.share(self._owner, lambda: first.astype(np.int64), (rows, left))
-            self.share(self._owner, lambda: second.astype(np.int64), (rows, right))
-        return Shape(shape=(left * right,))
 
     def open(self, a: Shape, what: str) -> Numbers:
         """What all hosts say was opened."""

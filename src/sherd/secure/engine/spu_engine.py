@@ -6,7 +6,7 @@ CHEETAH against one of two, ABY3 against one of three (two of three together see
 
 Operations are not carried out one by one: they are noted, and ``open`` compiles what its
 result needs into one program, so that a choice is one program and not twenty. A compiled program
-is kept for the next time the same shapes come. ``inner`` runs at once, for its input is large.
+is kept for the next time the same shapes come. ``settle`` runs at once, where inputs are large.
 
 SPU's pitfalls, and what is done: ``jnp.max`` and ``jnp.argmax`` of 64-bit integers return wrong
 results without a word, so maxima are tournaments of comparisons; a party's own numbers enter as
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from sherd.randomness import Randomness
     from sherd.secure.engine.cost_meter import Meter
-    from sherd.secure.engine.interface import Tables
     from sherd.secure.engine.share_holders import Wire
 
     Numbers = NDArray[np.int64]
@@ -212,28 +211,18 @@ class SpuEngine:
             )
         return x[..., 0], place[..., 0]
 
-    def inner(self, own: Callable[[int], Tables], rows: int, left: int, right: int) -> Noted:
-        """The owners' matrices multiplied cell by cell, then a matrix product, at once."""
-        if rows == 0:
-            return self.share(0, lambda: np.zeros(left * right, np.int64), (left * right,))
-        first, second = own(self.rank)
-        parts = [
-            self.share(party, lambda mine=mine: mine.astype(np.int64), (rows, columns))  # type: ignore[misc]
-            for mine, columns in ((first, left), (second, right))
-            for party in range(self.parties)
-        ]
+    def multiply(self, a: Noted, b: Noted) -> Noted:
+        """A product for each number."""
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        return _note("multiply", lambda x, y: x * y, shape, a, b)
 
-        def counted(*given: Any) -> Any:
-            both = []
-            for place in (0, self.parties):
-                found = given[place]
-                for other in given[place + 1 : place + self.parties]:
-                    found = found * other
-                both.append(found)
-            return (both[0].T @ both[1]).reshape(left * right)
+    def inner(self, a: Noted, b: Noted) -> Noted:
+        """One matrix product."""
+        return _note("inner", lambda x, y: x @ y.T, (a.shape[0], b.shape[0]), a, b)
 
-        noted = _note("inner", counted, (left * right,), *parts)
-        return self._computed(noted, "leaf counts")
+    def settle(self, a: Noted, what: str) -> Noted:
+        """Run what the secret needs at once, for its inputs are large."""
+        return self._computed(a, what)
 
     def open(self, a: Noted, what: str) -> Numbers:
         """Run what the result needs, then exchange its shares."""

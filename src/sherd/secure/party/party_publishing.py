@@ -6,10 +6,15 @@ party makes the release without anybody's help.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from sherd.methods.specialising.partition import Partition
     from sherd.release.bundle import Release
@@ -36,12 +41,12 @@ def partition_of(
     settings: PartySettings,
     engine: Any,
     journal: Journal,
-    fragments: Mapping[int, Any],
+    cells: Mapping[int, Any],
     classes: Any,
     tell: Callable[[str, tuple[int, ...]], None] = lambda _what, _values: None,
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
 ) -> Partition:
-    """The partition of these fragments; ``tell`` is told every result that is new."""
+    """The partition of these cells; ``tell`` is told every result that is new."""
     from sherd.methods.specialising.arbdistdp import agreement
     from sherd.methods.specialising.diffgen import settings as chosen
     from sherd.methods.specialising.joint_specialisation import release
@@ -50,7 +55,25 @@ def partition_of(
     plan, schema = settings.plan, settings.schema
     agreed = agreement(plan, chosen(plan, schema), len(classes))
     resumed: Any = Resumed(engine, journal, tell)
-    return release(resumed, fragments, classes, agreed, progress=progress)
+
+    def masks(party: int, n: int) -> NDArray[np.uint64]:
+        codes = [column.tobytes() for column in cells[party].codes]
+        return own_masks(settings.key.read_bytes(), journal.run, codes, n)
+
+    return release(resumed, cells, classes, agreed, masks=masks, progress=progress)
+
+
+def own_masks(key: bytes, run: str, codes: Sequence[bytes], n: int) -> NDArray[np.uint64]:
+    """Words that only the holder of the key knows, the same for a run that is started again.
+
+    They depend on the party's cells, too: with other cells, nothing is masked by the same words.
+    """
+    import numpy as np
+
+    seed = hmac.new(key, b"sherd-party-masks-1" + run.encode(), "sha512")
+    for one in codes:
+        seed.update(hashlib.sha512(one).digest())
+    return np.frombuffer(hashlib.shake_256(seed.digest()).digest(8 * n), "<u8").astype(np.uint64)
 
 
 def publish(

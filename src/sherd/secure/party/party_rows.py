@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sherd.methods.specialising.shared_oracle import Fragment
+    from sherd.methods.specialising.secure_leaf_counts import PartyCells
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Input:
     """A party's fragment in the order of the identifiers, and what it knows of all cells."""
 
-    fragment: Fragment
+    cells: PartyCells
     classes: NDArray[np.int64]
     identifiers: tuple[bytes, ...]
 
@@ -43,10 +43,10 @@ class Input:
 
     def take(self, places: NDArray[np.int64]) -> Input:
         """Some of the rows, in the order given."""
-        from sherd.methods.specialising.shared_oracle import Fragment
+        from sherd.methods.specialising.secure_leaf_counts import PartyCells
 
         return Input(
-            fragment=Fragment(codes=tuple(codes[places] for codes in self.fragment.codes)),
+            cells=PartyCells(codes=tuple(codes[places] for codes in self.cells.codes)),
             classes=self.classes[places],
             identifiers=tuple(self.identifiers[place] for place in places.tolist()),
         )
@@ -58,7 +58,7 @@ def read_input(table: pa.Table, schema: Schema, plan: Plan, id_name: str) -> Inp
 
     from sherd.federation.protocol.linkage import canonical_identifier
     from sherd.methods.specialising.diffgen import encode, settings
-    from sherd.methods.specialising.shared_oracle import Fragment
+    from sherd.methods.specialising.secure_leaf_counts import PartyCells
     from sherd.tables.coding import nulls
 
     chosen = settings(plan, schema)
@@ -79,7 +79,7 @@ def read_input(table: pa.Table, schema: Schema, plan: Plan, id_name: str) -> Inp
     held = [~nulls(table.column(one.name).combine_chunks()) for one in chosen.hierarchies]
     mine = tuple(np.where(own, code, -1) for own, code in zip(held, codes, strict=True))
     return Input(
-        fragment=Fragment(codes=mine),
+        cells=PartyCells(codes=mine),
         classes=classes,
         identifiers=tuple(ids[place] for place in order),
     )

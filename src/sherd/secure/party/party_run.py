@@ -255,9 +255,9 @@ class _Party:
         rank, hosts, owners = settings.rank, settings.hosts, len(settings.peers)
 
         def released(engine: Any) -> Release:
-            fragments = {rank: given.fragment}
+            cells = {rank: given.cells}
             partition = partition_of(
-                settings, engine, journal, fragments, given.classes, tell, self._progress
+                settings, engine, journal, cells, given.classes, tell, self._progress
             )
             return publish(settings, journal, partition, self._account)
 

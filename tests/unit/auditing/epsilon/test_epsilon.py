@@ -93,7 +93,7 @@ def test_sums_and_scales_agree_with_the_methods(method: str) -> None:
     more = {} if method == "dp-um" else {"guarantee": "paper"}
     plan = sherd.Plan(method=method, epsilon=1.0, k=5, **more)
     release = sherd.protect(table, schema, plan)
-    opened = _open(table, release, None, None, None, None, 0, Limits())
+    opened = _open(table, release, release.manifest, None, None, None, None, 0, Limits())
     (found,) = table_loss(opened.case, plan.as_data())
     said = [f for f in release.findings if f.name == "epsilon with clusters made anew"]
     if said:

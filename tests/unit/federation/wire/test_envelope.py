@@ -14,7 +14,7 @@ from sherd.errors import PeerError
 from sherd.federation.protocol.messages import Message, Signature
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.wire.envelope import GRACE, MOST_BYTES, open_envelope, parse, seal
-from sherd.federation.wire.signing_keys import SigningKey
+from sherd.signing_keys import SigningKey
 from sherd.values import canonical
 
 KEY, OTHER = SigningKey.generate(), SigningKey.generate()

@@ -173,3 +173,22 @@ def test_release_query_gives_a_dataframe() -> None:
     joined = release.query("SELECT COUNT(*) AS n FROM release JOIN mine USING (e)",
                            mine=pa.table({"e": [1, 2]}))  # fmt: skip
     assert int(joined.n[0]) == 16
+
+
+def test_a_fragmentation_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checking, promising and running share one search, so that they speak of one layout."""
+    from sherd.methods.fragmenting import fragment, fragmentation
+
+    searches = 0
+    find = fragmentation.find_minimal
+
+    def counted(*given: Any, **more: Any) -> Any:
+        nonlocal searches
+        searches += 1
+        return find(*given, **more)
+
+    monkeypatch.setattr(fragment, "find_minimal", counted)
+    # a limit that nothing else uses, so that no earlier test has solved it
+    release = protect(plan(time_limit=9.5))
+    assert release.manifest["facts"]["fragments"]
+    assert searches == 1

@@ -12,11 +12,11 @@ from agreed import uniform
 from scipy.stats import chi2
 
 import sherd
-from sherd.errors import PlanError, PolicyError, TableError
+from sherd.errors import PlanError, PolicyError
 from sherd.methods.specialising.epsilon_shares import Budget
 from sherd.methods.specialising.hierarchy import Hierarchy
-from sherd.methods.specialising.joint_specialisation import Agreement, fragments_of, release
-from sherd.methods.specialising.shared_oracle import Fragment, JointOracle
+from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
+from sherd.methods.specialising.shared_oracle import JointOracle
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import WORD_BITS, PlainEngine
 from sherd.secure.engine.noise_bits import (
@@ -60,14 +60,9 @@ def test_operations_do_what_they_say(parties: int) -> None:
     assert joint.take(flat, 1, 4).value.tolist() == [-7, 5, 0]
     assert joint.join([flat, flat]).shape == (12,)
     assert joint.stack([flat, flat]).value.tolist() == [[v, v] for v in x.ravel().tolist()]
-    rng = np.random.default_rng(0)
-    tables: Any = [
-        tuple(rng.integers(0, 2, (9, width)).astype(np.uint8) for width in (4, 3))
-        for _ in range(parties)
-    ]
-    left, right = (np.prod([one[side] for one in tables], axis=0) for side in (0, 1))
-    found = joint.inner(lambda party: tables[party], 9, 4, 3)
-    assert found.value.tolist() == (left.T.astype(int) @ right).ravel().tolist()
+    assert (joint.multiply(a, joint.take(a, 0, 1)).value == x * x[:1]).all()
+    assert (joint.inner(a, a).value == x @ x.T).all()
+    assert joint.settle(a, "a test") is a
     assert joint.open(a, "a test").tolist() == x.tolist()
     assert [(e.what, e.count) for e in joint.transcript] == [("a test", 6)]
 
@@ -179,17 +174,6 @@ def test_info_gain_is_not_computed_jointly() -> None:
         )  # fmt: skip
 
 
-def test_cells_held_twice_or_never_are_refused() -> None:
-    """Both where one process plays all parties and where they only meet in the computation."""
-    codes = [np.array([0, 1, 2]), np.array([0, 1, 1])]
-    mine = np.array([[True, False]] * 3)
-    with pytest.raises(TableError, match="several parties or by none"):
-        fragments_of(codes, [mine, mine])
-    whole = Fragment(codes=tuple(codes))
-    with pytest.raises(TableError, match="do not make a whole table"):
-        release(engine(), {0: whole, 1: whole}, np.zeros(3, np.int64), agreement())
-
-
 class Watched(PlainEngine):
     """Notes every operation with its shape; places of choices can be given from outside."""
 
@@ -199,7 +183,7 @@ class Watched(PlainEngine):
         self.script, self.places = script, []  # type: ignore[var-annotated]
 
     def _again(self, values: Any) -> Any:
-        self.log.append(("shared anew", values.shape))
+        self.log.append(("shared again", values.shape))
         return super()._again(values)
 
     def share(self, owner: int, own: Any, shape: tuple[int, ...]) -> Any:
@@ -230,9 +214,9 @@ def test_what_is_exchanged_does_not_depend_on_the_data(parties: int) -> None:
         holder = rng.integers(0, parties, (200, 2))
         watched = Watched([Randomness.seeded(seed + 10 * p) for p in range(parties)], script)
         held = [holder == p for p in range(parties)]
-        release(watched, fragments_of(codes, held), classes, agreement())
+        release(watched, cells_of(codes, held), classes, agreement())
         logs.append(watched.log)
         script = list(watched.places)
     assert logs[0] == logs[1]
-    opened = {name for name, _ in logs[0] if "input" not in name} - {"shared anew"}
-    assert opened == {"cells held, by attribute", "places of choices", "noisy counts"}
+    opened = {name for name, _ in logs[0] if "input" not in name} - {"shared again"}
+    assert opened == {"whether every cell has one holder", "places of choices", "noisy counts"}

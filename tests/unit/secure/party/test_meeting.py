@@ -17,7 +17,7 @@ from sherd.errors import (
     UsageError,
     VerificationError,
 )
-from sherd.methods.specialising.shared_oracle import Fragment
+from sherd.methods.specialising.secure_leaf_counts import PartyCells
 from sherd.secure.party import Linkage, PartySettings
 from sherd.secure.party.meeting import Hello, compare, open_run, terms, told_journals
 from sherd.secure.party.party_linking import link
@@ -122,7 +122,7 @@ def people(*ids: str) -> Input:
     """A party with these people; the class and the only cell are their numbers' last digits."""
     numbers = np.array([int(one[-1]) for one in ids], np.int64)
     return Input(
-        fragment=Fragment(codes=(numbers,)),
+        cells=PartyCells(codes=(numbers,)),
         classes=numbers,
         identifiers=tuple(one.encode() for one in ids),
     )
@@ -162,7 +162,7 @@ def test_records_are_those_whom_all_parties_have(
     assert sorted(found[0][0].identifiers) == [b"p2", b"p3"]
     for one, _ in found:
         assert one.classes.tolist() == [int(i[-1:]) for i in one.identifiers]
-        assert one.fragment.codes[0].tolist() == one.classes.tolist()
+        assert one.cells.codes[0].tolist() == one.classes.tolist()
     assert meeting.all(act)[0][1] == found[0][1]  # a run that is started again finds the same
 
 

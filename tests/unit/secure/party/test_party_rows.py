@@ -53,7 +53,7 @@ def test_fragments_are_put_in_the_order_of_ids(
 ) -> None:
     """Empty cells are the others'; classes are known; another order of rows changes nothing."""
     given = read_input(fragment, schema(), plan(), "id")
-    assert [codes.tolist() for codes in given.fragment.codes] == [[4, 5, -1], [-1, 0, 1]]
+    assert [codes.tolist() for codes in given.cells.codes] == [[4, 5, -1], [-1, 0, 1]]
     assert given.classes.tolist() == [1, 0, 0]
     assert given.identifiers == (b"r0", b"r1", b"r2")
     other = read_input(fragment.take([2, 0, 1]), schema(), plan(), "id")
@@ -64,7 +64,7 @@ def test_fragments_are_put_in_the_order_of_ids(
 def test_some_rows_can_be_taken(fragment: pa.Table, schema: Make, plan: Make) -> None:
     """In the order asked for: cells, classes and ids together."""
     some = read_input(fragment, schema(), plan(), "id").take(np.array([2, 0]))
-    assert [codes.tolist() for codes in some.fragment.codes] == [[-1, 4], [1, -1]]
+    assert [codes.tolist() for codes in some.cells.codes] == [[-1, 4], [1, -1]]
     assert some.classes.tolist() == [0, 1]
     assert (some.rows, some.identifiers) == (2, (b"r2", b"r0"))
 
@@ -76,7 +76,7 @@ def test_kept_missing_cells_are_told_from_cells_of_others(
     given = schema(missing="keep", missing_values=["?"])
     marked = fragment.set_column(2, "job", pa.array(["?", None, "a"]))
     found = read_input(marked, given, plan(), "id")
-    assert found.fragment.codes[1].tolist() == [-1, 0, 2]
+    assert found.cells.codes[1].tolist() == [-1, 0, 2]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,6 @@ def test_arrays_of_parties_make_the_whole(fragment: pa.Table, schema: Make, plan
     other = fragment.set_column(1, "age", pa.array([6, None, None], pa.int64()))
     other = other.set_column(2, "job", pa.array([None, "a", None], pa.string()))
     parts = [read_input(one, schema(), plan(), "id") for one in (fragment, other)]
-    ages = np.array([one.fragment.codes[0] for one in parts])
+    ages = np.array([one.cells.codes[0] for one in parts])
     assert (np.sum(ages >= 0, axis=0) == 1).all()
     assert ages.max(axis=0).tolist() == [4, 5, 6]

@@ -9,7 +9,7 @@ import pytest
 from agreed import agreement
 
 from sherd.errors import FormatError, StorageError, VerificationError
-from sherd.methods.specialising.joint_specialisation import fragments_of, release
+from sherd.methods.specialising.joint_specialisation import cells_of, release
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import PlainEngine
 from sherd.secure.engine.shapes import NotKnownError, Shapes
@@ -55,7 +55,7 @@ def attempt(path: Path, seed: int, after: int = 1000) -> tuple[Any, Fragile]:
     engine = Fragile(seed, after)
     resumed: Any = Resumed(engine, journal_of(path))
     held = [np.array(party == HOLDER, np.bool_) for party in (0, 1)]
-    return release(resumed, fragments_of(CODES, held), CLASSES, agreement()), engine
+    return release(resumed, cells_of(CODES, held), CLASSES, agreement()), engine
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 3, 4, 5, 6])
@@ -153,11 +153,11 @@ def test_new_results_are_told_after_they_are_written(tmp_path: Path) -> None:
     def start(after: int) -> Any:
         resumed: Any = Resumed(Fragile(1, after), journal_of(path), tell)
         held = [np.array(party == HOLDER, np.bool_) for party in (0, 1)]
-        return release(resumed, fragments_of(CODES, held), CLASSES, agreement())
+        return release(resumed, cells_of(CODES, held), CLASSES, agreement())
 
     with pytest.raises(BreakingOffError):
         start(after=2)
-    assert told == ["cells held, by attribute", "places of choices"]
+    assert told == ["whether every cell has one holder", "places of choices"]
     start(after=1000)
     assert [what for what, _ in journal_of(path).entries] == told
 

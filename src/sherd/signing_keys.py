@@ -14,17 +14,27 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
-)
+from sherd.errors import FormatError, MissingPartError, StorageError
 
-from sherd.errors import FormatError, StorageError
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+        load_pem_private_key,
+    )
+except ImportError:
+    raise MissingPartError(
+        "keys and signatures need an optional part",
+        got="no module 'cryptography'",
+        do="install it: pip install 'sherd[federation]'",
+    ) from None
 
 if TYPE_CHECKING:
     from pathlib import Path

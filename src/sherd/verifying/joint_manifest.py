@@ -10,41 +10,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import SherdError
-from sherd.federation.aggregator.assembly import (
+from sherd.federation.protocol.composition import unsound
+from sherd.federation.protocol.joint_plan import JointPlan, Kind, Linkage
+from sherd.federation.protocol.joint_release import (
     followed,
     joint_guarantee,
     linkage,
     pooled_plan,
     pooled_schema,
 )
-from sherd.federation.protocol.composition import unsound
-from sherd.federation.protocol.joint_plan import JointPlan, Kind, Linkage
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.wire.signing_keys import fingerprint, verify_plan
 from sherd.release.method import traits_of
+from sherd.signing_keys import fingerprint, verify_plan
 from sherd.values import from_data
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.manifest_form import are_versions, is_hash
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sherd.guarantees import Guarantee
 
 _LATER = ("owners", "dropped_out", "linkage")
 """What is not of the plan alone."""
 
 
-def read_plan(manifest: dict[str, Any]) -> JointPlan:
+def read_plan(manifest: Mapping[str, Any]) -> JointPlan:
     """The joint plan in a manifest; SherdError where there is none."""
     return from_data(JointPlan, manifest["joint"].get("plan"))
 
 
-def guarantee_of(manifest: dict[str, Any]) -> Guarantee:
+def guarantee_of(manifest: Mapping[str, Any]) -> Guarantee:
     """The promise that a manifest's joint plan leads to."""
     plan = read_plan(manifest)
     return joint_guarantee(plan, plan.terms.linkage is not Linkage.NONE)
 
 
-def check_joint(manifest: dict[str, Any]) -> list[Check]:
+def check_joint(manifest: Mapping[str, Any]) -> list[Check]:
     """What can be checked of how a joint release came about."""
     try:
         plan = read_plan(manifest)
@@ -67,7 +69,7 @@ def check_joint(manifest: dict[str, Any]) -> list[Check]:
     return [*checks, *_beyond_reach(plan, manifest)]
 
 
-def _followed(plan: JointPlan, manifest: dict[str, Any]) -> Check:
+def _followed(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
     """Every part of the manifest that follows from the plan alone."""
     joint, budget = manifest["joint"], manifest["budget"]
     expected = followed(plan)
@@ -81,14 +83,14 @@ def _followed(plan: JointPlan, manifest: dict[str, Any]) -> Check:
     return Check(name="joint: round, epsilon, linkage", passed=not wrong, detail=detail)
 
 
-def _is_linkage(plan: JointPlan, manifest: dict[str, Any]) -> bool:
+def _is_linkage(plan: JointPlan, manifest: Mapping[str, Any]) -> bool:
     """How people were matched; how many all owners have is how many rows there are."""
     given = manifest["joint"]["linkage"]
     vertical = plan.terms.kind is Kind.VERTICAL
     return bool(given == linkage(plan, manifest["facts"]["rows"] if vertical else None))
 
 
-def _owners(plan: JointPlan, manifest: dict[str, Any]) -> Check:
+def _owners(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
     """Keys, fingerprints and shares, as the signed plan has them."""
     owners = manifest["joint"]["owners"]
     wrong = []
@@ -115,13 +117,13 @@ def _owners(plan: JointPlan, manifest: dict[str, Any]) -> Check:
     return Check(name="owners", passed=not wrong and bool(owners), detail=detail)
 
 
-def _of_records(manifest: dict[str, Any]) -> bool:
+def _of_records(manifest: Mapping[str, Any]) -> bool:
     """Whether the release is one table with a row for every record."""
     traits = traits_of(manifest)
     return traits is not None and traits.of_records(manifest["plan"])
 
 
-def _signatures(plan: JointPlan, manifest: dict[str, Any]) -> Check:
+def _signatures(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
     owners, dropped = manifest["joint"]["owners"], manifest["joint"]["dropped_out"]
     signed = [
         owner
@@ -135,7 +137,7 @@ def _signatures(plan: JointPlan, manifest: dict[str, Any]) -> Check:
     return Check(name="signatures", passed=complete, detail=detail)
 
 
-def _dropped(plan: JointPlan, manifest: dict[str, Any]) -> Check:
+def _dropped(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
     owners, dropped = manifest["joint"]["owners"], manifest["joint"]["dropped_out"]
     known = {reason.words for reason in Reason}
     fits = set(dropped) == set(plan.terms.owners) - set(owners)
@@ -146,7 +148,7 @@ def _dropped(plan: JointPlan, manifest: dict[str, Any]) -> Check:
     return Check(name="dropped out", passed=fits, detail=detail)
 
 
-def _beyond_reach(plan: JointPlan, manifest: dict[str, Any]) -> list[Check]:
+def _beyond_reach(plan: JointPlan, manifest: Mapping[str, Any]) -> list[Check]:
     owners = manifest["joint"].get("owners")
     named = [owner for owner in plan.owners if isinstance(owners, dict) and owner in owners]
     prints = "; ".join(f"{owner} {_print(plan, owner)}" for owner in named)

@@ -1,0 +1,98 @@
+"""What a joint release says that follows from the plan its owners signed, and from it alone.
+
+The aggregator writes it into the manifest, and whoever verifies the release works it out again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sherd.federation.protocol.collusion import collusion_table
+from sherd.federation.protocol.joint_plan import JointPlan, Kind, Linkage, local_plan
+from sherd.values import to_data
+
+if TYPE_CHECKING:
+    from sherd.guarantees import Guarantee
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+
+def pooled_schema(plan: JointPlan) -> Schema:
+    """The schema of the joint release."""
+    from sherd.tables.schema import Schema
+
+    schemas = [plan.schema(owner) for owner in plan.owners]
+    if plan.terms.kind is Kind.HORIZONTAL:
+        return schemas[0]
+    attributes = {}
+    for schema in schemas:
+        for attribute in schema:
+            # Table-wide policies may differ between owners, so each attribute carries its own.
+            attributes[attribute.name] = replace(
+                attribute,
+                missing=schema.missing_policy(attribute.name),
+                outside=schema.outside_policy(attribute.name),
+            )
+    return Schema(attributes=attributes)
+
+
+def pooled_plan(plan: JointPlan) -> Plan:
+    """The plan as if one owner had everything: the method with the composed epsilon."""
+    return local_plan(plan.terms, plan.composed, pooled_schema(plan))
+
+
+def joint_guarantee(plan: JointPlan, overlap_tested: bool) -> Guarantee:
+    """What the joint release promises, and what the federation adds to what is not covered."""
+    base = pooled_plan(plan).guarantee(pooled_schema(plan))
+    found = list(base.not_covered)
+    if plan.terms.kind is Kind.HORIZONTAL:
+        found.append("how many records each owner has, and who is at which owner")
+        if not overlap_tested and len(plan.shares) > 1:
+            total = "" if plan.bound is None else f", up to {plan.bound} in all"
+            found.append(
+                "a person at several owners, which is assumed not to happen and was not tested: "
+                f"such a person is protected by the sum of what each owner spends{total}"
+            )
+    else:
+        found.append("which people are known to every owner: who is in the release")
+    if plan.terms.linkage is Linkage.HMAC:
+        found.append("the linkage is of low assurance: every owner holds the key of the pseudonyms")
+    return replace(base, not_covered=tuple(found))
+
+
+def followed(plan: JointPlan) -> dict[str, Any]:
+    """What a joint manifest says that follows from the plan alone."""
+    return {
+        "round": plan.terms.round,
+        "kind": plan.terms.kind.value,
+        "plan": to_data(plan),
+        "plan_hash": plan.hash,
+        "composition": plan.composition,
+        "epsilon": plan.composed,
+        "epsilon_of_a_person_at_every_owner": plan.bound,
+        "disjointness": _disjointness(plan),
+        "learns_beyond_the_release": collusion_table(plan.terms),
+    }
+
+
+def _disjointness(plan: JointPlan) -> str:
+    if plan.terms.kind is Kind.VERTICAL:
+        return "attributes are disjoint, as the plan shows"
+    if plan.terms.linkage is Linkage.NONE:
+        return "assumed: nobody is at two owners"
+    return "tested by pseudonyms: nobody is at two owners"
+
+
+def linkage(plan: JointPlan, common: int | None) -> dict[str, Any]:
+    """What a joint manifest says of how people were matched."""
+    assurance = {
+        Linkage.NONE: "none",
+        Linkage.OPRF: "chained OPRF on ristretto255",
+        Linkage.HMAC: "low: one key shared by all owners",
+    }[plan.terms.linkage]
+    found: dict[str, Any] = {"mode": plan.terms.linkage.value, "assurance": assurance}
+    if common is not None:
+        found["common_people"] = common
+        found["note"] = "that these people are known to every owner is not covered by epsilon"
+    return found

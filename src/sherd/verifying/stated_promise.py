@@ -1,0 +1,47 @@
+"""Whether the promise in a manifest is the one that its plan and schema lead to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sherd import __version__
+from sherd.errors import SherdError
+from sherd.release.plan import Plan
+from sherd.tables.schema import Schema
+from sherd.verifying.check import UNREADABLE, Check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sherd.guarantees import Guarantee
+
+
+def planned_guarantee(manifest: Mapping[str, Any]) -> Guarantee:
+    """The promise that a single owner's plan leads to."""
+    return Plan.from_data(manifest["plan"]).guarantee(Schema.from_data(manifest["schema"]))
+
+
+def check_promise(
+    manifest: Mapping[str, Any],
+    derive: Callable[[Mapping[str, Any]], Guarantee] = planned_guarantee,
+) -> Check:
+    """Compare the stated promise with the one derived, field by field."""
+    try:
+        guarantee = derive(manifest)
+        if any("no guarantee" in stamp for stamp in manifest["stamps"]):
+            guarantee = guarantee.seeded()
+        expected, given = guarantee.as_data(), dict(manifest["guarantee"])
+    except SherdError as error:
+        return Check(name="promise", passed=False, detail=f"cannot be derived: {error.what}")
+    except UNREADABLE:
+        detail = "cannot be derived: stamps, guarantee, plan or schema cannot be read"
+        return Check(name="promise", passed=False, detail=detail)
+    if expected == given:
+        return Check(name="promise", passed=True, detail="what plan and schema lead to")
+    expected.pop("words"), given.pop("words", None)
+    versions = manifest.get("versions")
+    version = versions.get("sherd") if isinstance(versions, dict) else None
+    if expected == given and isinstance(version, str) and version != __version__:
+        detail = f"follows from plan and schema; its words are those of sherd {version}"
+        return Check(name="promise", passed=None, detail=detail)
+    return Check(name="promise", passed=False, detail="not what plan and schema lead to")

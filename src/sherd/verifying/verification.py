@@ -1,0 +1,177 @@
+"""Verifying a release from what was released alone: the one function that everybody calls.
+
+Command line, audit and servers call `verify`; none has checks of its own. It looks at the form of
+the manifest, at the files, at the promise and how it came about, and at the contents by the
+checks that the method declares (``sherd.release.traits``). Nothing here shares code with the
+methods: a mistake in one is not repeated in the other.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import UsageError
+from sherd.release.bundle import Release, read_manifest
+from sherd.release.method import traits_of
+from sherd.release.traits import loaded
+from sherd.verifying.bundle_files import check_files, check_hashes, check_sizes, read_tables
+from sherd.verifying.check import UNREADABLE, Check
+from sherd.verifying.manifest_form import check_manifest, check_package
+from sherd.verifying.stated_promise import check_promise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """Every check of a release, those that could not be made included.
+
+    ``manifest`` is what was read and checked; None where it cannot be read.
+    """
+
+    checks: tuple[Check, ...]
+    manifest: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that failed."""
+        return tuple(check for check in self.checks if check.passed is False)
+
+    @property
+    def unknown(self) -> tuple[Check, ...]:
+        """The checks that could not be made from the release alone."""
+        return tuple(check for check in self.checks if check.passed is None)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return not self.failed
+
+    def as_data(self) -> dict[str, Any]:
+        """The checks as plain data."""
+        return {"passed": self.passed, "checks": [vars(check) for check in self.checks]}
+
+
+def verify(release: str | Path | Release, *, beside: str | Path | None = None) -> Verification:
+    """Verify a release: a bundle's folder, or what ``protect`` gave.
+
+    ``beside`` is an earlier release of the same fragments: what somebody who holds both can tell.
+    """
+    if isinstance(release, Release):
+        return _verify_tables(release)
+    folder = Path(release)
+    try:
+        manifest = read_manifest(folder)
+    except UsageError as error:
+        if not folder.is_dir():
+            raise
+        detail = f"{error.what}; it must be {error.must}"
+        return Verification(checks=(Check(name="manifest", passed=False, detail=detail),))
+    checks = [*check_manifest(manifest), *check_files(folder, manifest)]
+    if any(check.passed is False for check in checks):
+        checks.append(_unmade("contents", "manifest or files are not intact"))
+    else:
+        checks.append(check_package(folder, manifest))
+        checks += _contents(lambda: read_tables(folder, manifest), manifest)
+    checks += _origin(manifest)
+    if beside is not None:
+        checks += _beside(Path(beside), folder, manifest, checks)
+    return Verification(checks=tuple(checks), manifest=manifest)
+
+
+def _verify_tables(release: Release) -> Verification:
+    """Verify a release that was not written: there are no files to look at."""
+    manifest = json.loads(json.dumps(release.manifest))
+    checks = [
+        *check_hashes(manifest),
+        *_contents(lambda: release.tables, manifest),
+        *_origin(manifest),
+    ]
+    return Verification(checks=tuple(checks), manifest=release.manifest)
+
+
+def _unmade(name: str, detail: str) -> Check:
+    return Check(name=name, passed=None, detail=detail)
+
+
+def _contents(
+    tables_of: Callable[[], Mapping[str, pa.Table]], manifest: Mapping[str, Any]
+) -> list[Check]:
+    """What the tables say, against plan, schema and the manifest's facts."""
+    traits = traits_of(manifest)
+    if traits is None:
+        return verify_contents({}, manifest)
+    try:
+        tables = tables_of()
+        checks = [check_sizes(tables, manifest)] if "files" in manifest else []
+        if "joint" in manifest and "data" not in tables:
+            detail = "each owner's tables stand for themselves, without the facts to check them by"
+            checks.append(_unmade("contents", detail))
+        else:
+            checks += verify_contents(tables, manifest)
+        if any(check.passed is False for check in checks):
+            return checks
+        from sherd.verifying.stated_facts import check_facts
+
+        return [*checks, *check_facts(tables, manifest, traits)]
+    except UNREADABLE:
+        # Hashes can be made to fit; what then makes no sense was not written by a release.
+        detail = "the manifest and the tables do not fit together"
+        return [Check(name="contents", passed=False, detail=detail)]
+
+
+def verify_contents(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
+    """The checks of a release's tables that its method declares; none for an unknown method."""
+    name = str(manifest.get("plan", {}).get("method"))
+    traits = traits_of(manifest)
+    if traits is None:
+        return [_unmade("contents", f"unknown method '{name}'")]
+    if traits.verifier is None:
+        return [_unmade("contents", f"the method '{name}' declares no checks of its releases")]
+    checks: list[Check] = loaded(traits.verifier)(tables, manifest)
+    return checks
+
+
+def _origin(manifest: Mapping[str, Any]) -> list[Check]:
+    """Whether plan and schema lead to the promise, and how several owners came to it."""
+    if "joint" not in manifest:
+        return [check_promise(manifest)]
+    from sherd.verifying.joint_manifest import check_joint, guarantee_of
+
+    return [check_promise(manifest, guarantee_of), *check_joint(manifest)]
+
+
+def _beside(old: Path, new: Path, manifest: Mapping[str, Any], checks: list[Check]) -> list[Check]:
+    """What a release and an earlier one of a table that changed show together."""
+    if any(check.passed is False for check in checks):
+        detail = "the release itself is not what it says, so it was not compared with the earlier"
+        return [_unmade("beside", detail)]
+    if "fragments" not in manifest["facts"]:
+        raise UsageError("--beside is for releases made of fragments", got=str(new))
+    from sherd.verifying.consecutive_releases import verify_together
+
+    earlier = Release.load(old).tables
+    found = _follows(old, manifest)
+    try:
+        return [*found, *verify_together(earlier, read_tables(new, manifest), manifest)]
+    except UNREADABLE:
+        detail = "the two releases do not fit together"
+        return [*found, Check(name="beside", passed=False, detail=detail)]
+
+
+def _follows(old: Path, manifest: Mapping[str, Any]) -> list[Check]:
+    """Whether a release that says which one it follows means the one beside it."""
+    from sherd.release.bundle import MANIFEST, digest
+
+    after = manifest["facts"].get("after")
+    if after is None:
+        return []
+    same = after == digest(old / MANIFEST)
+    detail = "the release beside it" if same else "another release, which may be between the two"
+    return [Check(name="follows", passed=True if same else None, detail=detail)]

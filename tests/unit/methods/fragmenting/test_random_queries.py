@@ -1,0 +1,112 @@
+"""Queries at random: none over several fragments is answered wrongly without a word."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+
+import pytest
+
+from sherd.errors import UsageError
+from sherd.methods.fragmenting.query import answer
+
+from . import random_queries as made
+
+
+def _numbers(rows: int, seed: int, largest: int) -> tuple:  # type: ignore[type-arg]
+    rng = random.Random(seed)  # noqa: S311 - which queries are asked is no secret
+    original = made.table(rng, rows)
+    return rng, original, made.released(rng, original, largest)
+
+
+def compare_with_duckdb(queries: int, seed: int) -> Counter[str]:
+    """Where every group holds one tuple, answers are DuckDB's own over the whole table."""
+    seen: Counter[str] = Counter()
+    for number in range(queries):
+        if number % 50 == 0:
+            rng, original, tables = _numbers(rows=23, seed=seed + number, largest=1)
+        sql = made.free_query(rng)
+        real = made.over_original(original, sql)
+        try:
+            found = answer(tables, made.manifest(), sql)
+        except UsageError:
+            seen["refused"] += 1
+            continue
+        assert real is not None, f"answered what DuckDB refuses: {sql}"
+        beside = {*found.errors, *found.bounds}
+        names = [name for name in found.table.column_names if name not in beside]
+        rows = [tuple(row[name] for name in names) for row in found.table.to_pylist()]
+        whole = [tuple(row.values()) for row in real.to_pylist()]
+        assert made.same_rows(rows, whole), f"{sql}\n{rows}\n{whole}"
+        seen["exact" if found.exact else "estimated"] += 1
+        _within(found.table.to_pylist(), found.bounds)
+    return seen
+
+
+def _within(rows: list, bounds: tuple[str, ...]) -> None:  # type: ignore[type-arg]
+    for name in {bound.rsplit("_", 1)[0] for bound in bounds}:
+        for row in rows:
+            value, low, high = row[name], row[f"{name}_least"], row[f"{name}_most"]
+            if (
+                isinstance(value, (int, float))
+                and not math.isnan(value)
+                and None not in (low, high)
+            ):
+                assert low - 1e-7 <= value <= high + 1e-7, (name, row)
+
+
+def compare_with_weights(queries: int, seed: int) -> Counter[str]:
+    """Where groups hold several, answers are the weighted ones, and bounds hold the truth."""
+    seen: Counter[str] = Counter()
+    for number in range(queries):
+        if number % 20 == 0:
+            rng, original, tables = _numbers(rows=11, seed=seed + number, largest=3)
+        query = made.asked(rng)
+        sql = query.sql(rng)
+        found = answer(tables, made.manifest(), sql)
+        n_keys = len(query.keys)
+        names = [f"k{at}" for at in range(n_keys)]
+        names += [f"a{at}" for at in range(len(query.aggregates))]
+        rows = [tuple(row[name] for name in names) for row in found.table.to_pylist()]
+        expected = made.reference(tables, query)
+        assert made.same_rows(rows, expected), f"{sql}\n{rows}\n{expected}"
+        seen["exact" if found.exact else "estimated"] += 1
+        if found.exact or query.sets:
+            continue
+        real = made.over_original(original, sql)
+        assert real is not None
+        by_key = {tuple(r[k] for k in names[:n_keys]): r for r in found.table.to_pylist()}
+        for true in real.to_pylist():
+            mine = by_key[tuple(true[k] for k in names[:n_keys])]
+            for name in names[n_keys:]:
+                low, high = mine[f"{name}_least"], mine[f"{name}_most"]
+                if true[name] is not None and low is not None:
+                    assert low - 1e-7 <= true[name], (sql, name, true, mine)
+                if true[name] is not None and high is not None:
+                    assert true[name] <= high + 1e-7, (sql, name, true, mine)
+                    seen["bounds"] += 1
+    return seen
+
+
+def test_answers_over_groups_of_one_are_duckdbs() -> None:
+    """Hundreds of queries: answered as over the whole table, or refused; most are answered."""
+    seen = compare_with_duckdb(200, seed=1)
+    assert seen["estimated"] > 100
+    assert seen["refused"] > 10
+    assert seen["exact"] > 5
+
+
+def test_answers_over_larger_groups_are_the_weighted_ones() -> None:
+    """Hundreds of queries: equal to fractions summed over all combinations; bounds hold."""
+    seen = compare_with_weights(120, seed=1)
+    assert seen["estimated"] > 80
+    assert seen["bounds"] > 200
+
+
+@pytest.mark.slow
+def test_ten_thousand_queries() -> None:
+    """None is silently wrong."""
+    assert sum(compare_with_duckdb(7000, seed=10_000).values()) == 7000
+    seen = compare_with_weights(3000, seed=50_000)
+    assert seen["exact"] + seen["estimated"] == 3000
