@@ -21,6 +21,8 @@ _NEEDS = {
     "control": "people who took no part (`--holdout`), or a plan that can be run again",
     "target": "a column to predict (`--target`)",
     "run": "a ranking method",
+    "clusters": "records masked in clusters (a ranking method with k above 1)",
+    "matched": "the pairs of records, or a plan that can be run again",
 }
 
 

@@ -46,10 +46,10 @@ def _command(command: click.Command, context: click.Context, level: int) -> Iter
 
 def methods() -> str:
     """Every method: its promises and its parameters."""
-    from sherd.cli.methods import describe
-    from sherd.release.method import find, names
+    from sherd.methods import describe
+    from sherd.release.method import names
 
-    return "\n".join(_method(describe(find(name))) for name in names())
+    return "\n".join(_method(describe(name)) for name in names())
 
 
 def _method(method: dict[str, Any]) -> str:

@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sherd import datasets as datasets
+    from sherd import methods as methods
     from sherd.budget.amount import Amount as Amount
     from sherd.budget.ledger import Ledger as Ledger
+    from sherd.datasets.sources import read as read
     from sherd.errors import SherdError as SherdError
+    from sherd.methods.fragmenting.fragment_table import fragment as fragment
     from sherd.release.bundle import Release as Release
     from sherd.release.plan import Plan as Plan
     from sherd.release.protect import Settings as Settings
     from sherd.release.protect import protect as protect
+    from sherd.release.protect import protect_to as protect_to
+    from sherd.release.query_release import query as query
+    from sherd.release.tune import tune as tune
     from sherd.report.reporting import audit as audit
     from sherd.report.reporting import compare as compare
-    from sherd.tables.read import read as read
     from sherd.tables.schema import Schema as Schema
     from sherd.verifying.verification import verify as verify
 
@@ -41,13 +46,17 @@ _PUBLIC = {
     "SherdError": "sherd.errors",
     "audit": "sherd.report.reporting",
     "compare": "sherd.report.reporting",
+    "fragment": "sherd.methods.fragmenting.fragment_table",
     "protect": "sherd.release.protect",
-    "read": "sherd.tables.read",
+    "protect_to": "sherd.release.protect",
+    "query": "sherd.release.query_release",
+    "read": "sherd.datasets.sources",
+    "tune": "sherd.release.tune",
     "verify": "sherd.verifying.verification",
 }
 
 # Packages that are attributes too.
-_PACKAGES = ("datasets",)
+_PACKAGES = ("datasets", "methods")
 
 __all__ = [
     "Amount",
@@ -60,8 +69,13 @@ __all__ = [
     "audit",
     "compare",
     "datasets",
+    "fragment",
+    "methods",
     "protect",
+    "protect_to",
+    "query",
     "read",
+    "tune",
     "verify",
 ]
 

@@ -92,6 +92,11 @@ def write_secret(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as error:
         raise StorageError(
             "the secret cannot be written", got=f"{path}: {error.strerror}"

@@ -3,6 +3,8 @@
 Everything that travels between owners and aggregator, or is kept between two starts of a
 process, is a dataclass of plain fields. Reading one back accepts exactly what writing gives:
 no unknown key, no missing key, no other type. Messages of errors name fields, never contents.
+A field that a later version added (``metadata=LATER``, None by default) is written only where
+it is given, so that what an earlier version wrote is still read, and hashed, as it was.
 
 >>> @dataclasses.dataclass(frozen=True, kw_only=True)
 ... class Point:
@@ -35,6 +37,9 @@ T = TypeVar("T")
 
 MOST_ITEMS = 1_000_000
 """The most items a list or mapping may have."""
+
+LATER = types.MappingProxyType({"sherd.later": True})
+"""The metadata of a field that an earlier version did not know; its default is None."""
 
 
 def canonical(data: Any) -> bytes:
@@ -87,6 +92,23 @@ def canonical_text(value: Any) -> str:
 
 
 @functools.cache
+def _later(kind: type) -> frozenset[str]:
+    """The names of the fields that are written only where they are given."""
+    return frozenset(f.name for f in dataclasses.fields(kind) if "sherd.later" in f.metadata)
+
+
+def _given(value: Any) -> list[str]:
+    """The names of a dataclass's fields that are written, in order."""
+    kind: type = type(value)
+    later = _later(kind)
+    return [
+        f.name
+        for f in dataclasses.fields(value)
+        if f.name not in later or getattr(value, f.name) is not None
+    ]
+
+
+@functools.cache
 def _written_names(kind: type) -> tuple[bool, tuple[tuple[str, str], ...]]:
     names = sorted(f.name for f in dataclasses.fields(kind))
     frozen = bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
@@ -99,6 +121,9 @@ def _text_of_dataclass(kind: type, value: Any) -> str:
         known: str | None = value.__dict__.get(_TEXT)
         if known is not None:
             return known
+    if _later(kind):
+        written = set(_given(value))
+        names = tuple(pair for pair in names if pair[0] in written)
     found = (
         "{" + ",".join([key + canonical_text(getattr(value, name)) for name, key in names]) + "}"
     )
@@ -110,7 +135,7 @@ def _text_of_dataclass(kind: type, value: Any) -> str:
 def to_data(value: Any) -> Any:
     """A value as plain data that JSON can hold."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_data(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {name: to_data(getattr(value, name)) for name in _given(value)}
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, (tuple, list)):
@@ -187,15 +212,22 @@ def _reader_of_many(origin: type, inner: Callable[[Any], Any]) -> Callable[[Any]
 
 def _reader_of_dataclass(kind: Any) -> Callable[[Any], Any]:
     hints = _hints(kind)
-    fields = [(f.name, _reader(hints[f.name])) for f in dataclasses.fields(kind)]
+    later = _later(kind)
+    readers = [(f.name, _reader(hints[f.name])) for f in dataclasses.fields(kind)]
+    fields = [(name, inner) for name, inner in readers if name not in later]
+    added = [(name, inner) for name, inner in readers if name in later]
 
     def read_dataclass(data: Any) -> Any:
-        if type(data) is not dict or len(data) != len(fields):
+        if type(data) is not dict:
             raise _UnfitError
         try:
-            return kind(**{name: inner(data[name]) for name, inner in fields})
+            found = {name: inner(data[name]) for name, inner in fields}
         except KeyError:
             raise _UnfitError from None
+        found |= {name: inner(data[name]) for name, inner in added if data.get(name) is not None}
+        if len(data) != len(found):
+            raise _UnfitError
+        return kind(**found)
 
     return read_dataclass
 
@@ -254,7 +286,12 @@ def _read_dataclass(kind: Any, data: Any, where: str) -> Any:
     if not isinstance(data, dict):
         raise _wrong(where, "a mapping")
     hints = _hints(kind)
-    names = [f.name for f in dataclasses.fields(kind)]
+    later = _later(kind)
+    names = [
+        f.name
+        for f in dataclasses.fields(kind)
+        if f.name not in later or data.get(f.name) is not None
+    ]
     if set(data) != set(names):
         raise _wrong(where, "a mapping of exactly " + ", ".join(names))
     fields = {name: _read(hints[name], data[name], f"{where}.{name}") for name in names}

@@ -73,7 +73,7 @@ def test_every_command_and_option_has_its_entry(page: Any) -> None:
 
 def test_every_method_has_its_entry(page: Any) -> None:
     """Each method of the directory has a heading, its promises and all its parameters."""
-    from sherd.cli.methods import describe
+    from sherd.methods import describe
     from sherd.release.method import find, names
 
     text = page("methods")
@@ -83,7 +83,7 @@ def test_every_method_has_its_entry(page: Any) -> None:
         for parameter in find(name).parameters:
             assert parameter.name in listed, f"{name}: {parameter.name}"
             assert parameter.help
-        for promise in describe(find(name))["promises"]:
+        for promise in describe(name)["promises"]:
             head = f"`guarantee: {promise['name']}`" if promise["name"] else "The promise"
             assert f"\n{head}\n: " in entry
 

@@ -14,7 +14,7 @@ import sherd.secure.engine.spu_engine
 from sherd.cli import run
 from sherd.secure.party import frames
 from sherd.secure.party.connection import Connection
-from sherd.secure.party.run_journal import Journal
+from sherd.secure.party.run_journal import RunJournal, SignedResult
 
 FRAMES = {
     "garbage": os.urandom(64),
@@ -62,16 +62,16 @@ def send_too_few(_fault: str) -> None:
 
 def die(fault: str) -> None:
     """The process ends when the last result is opened: before or after it is written down."""
-    append = Journal.append
+    append = RunJournal.append
 
-    def dying(self: Journal, what: str, values: tuple[int, ...]) -> None:
-        if what == "noisy counts" and fault == "dies-before-writing":
+    def dying(self: RunJournal, entry: SignedResult) -> None:
+        if entry.what == "noisy counts" and fault == "dies-before-writing":
             os._exit(9)
-        append(self, what, values)
-        if what == "noisy counts":
+        append(self, entry)
+        if entry.what == "noisy counts":
             os._exit(9)
 
-    Journal.append = dying  # type: ignore[method-assign]
+    RunJournal.append = dying  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

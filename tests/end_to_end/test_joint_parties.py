@@ -130,7 +130,7 @@ def test_secure_runs_open_what_the_plain_oracle_computes(
     assert [list(cut) for cut in plain.cuts] == [list(cut) for cut in found[0]["cuts"]]
     assert oracle.count(plain.cuts, plain.choices).tolist() == found[0]["counts"]
     opened = {what for what, _ in found[0]["transcript"]}
-    assert opened == {"cells held, by attribute", "places of choices", "noisy counts"}
+    assert opened == {"whether every cell has one holder", "places of choices", "noisy counts"}
 
 
 def consortium(folder: Path, *, timeout: int = 60, n: int = 300, **changed: Any) -> list[Path]:
@@ -202,7 +202,7 @@ def test_two_parties_make_one_release(python: str, tmp_path: Path) -> None:
     assert release.manifest["facts"]["protocol"] == "CHEETAH"
     assert release.manifest["guarantee"]["delta"] > 0
     opened = {one["what"] for one in release.manifest["facts"]["opened"]}
-    assert opened == {"cells held, by attribute", "places of choices", "noisy counts"}
+    assert opened == {"whether every cell has one holder", "places of choices", "noisy counts"}
     from sherd.verifying import verify
 
     assert not [c for c in verify(folders[0] / "release").checks if c.passed is False]

@@ -8,6 +8,8 @@ import pytest
 from parties import PLAIN, consortium, ended, joint_python
 
 import sherd
+from sherd.secure.party.run_journal import RunJournal, SignedResult
+from sherd.signing_keys import SigningKey
 
 ROGUE = str(Path(__file__).parent / "rogue_party.py")
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
@@ -38,6 +40,34 @@ def test_a_party_that_lost_the_last_result_has_it_from_one_that_finished(tmp_pat
     before = data_of(parties.folders["a"])
     assert parties.run({"a": spu, "b": spu}, 240) == {"a": 0, "b": 0}, parties.logs()
     assert data_of(parties.folders["b"]) == data_of(parties.folders["a"]) == before
+    assert parties.journal("b") == parties.journal("a")
+    assert parties.charges() == [[1.0], [1.0]]
+
+
+def test_a_party_that_edits_its_journal_cannot_forge_a_release(tmp_path: Path) -> None:
+    """It lost the last result and makes one up, signed by itself twice: nobody takes it."""
+    spu = joint_python()
+    parties = consortium(tmp_path)
+    running = {
+        "a": parties.start("a", spu),
+        "b": parties.start("b", spu, ROGUE, "dies-before-writing"),
+    }
+    assert ended(running, 240) == {"a": 0, "b": 9}, parties.logs()
+    true = data_of(parties.folders["a"])
+    folder = parties.folders["b"]
+    journal = RunJournal.load(folder / "journal.jsonl")
+    assert journal is not None
+    values = tuple(10**6 for _ in true)
+    key = SigningKey.load(folder / "b.key")
+    mine = key.sign(journal.next_text("noisy counts", values))
+    journal.append(SignedResult(what="noisy counts", values=values, signatures=(mine, mine)))
+    parties.change("b", timeout=3)
+    # Alone it would have to believe its own journal.
+    assert parties.run({"b": spu}, 120) == {"b": 5}, parties.logs()
+    assert not (folder / "release").exists()
+    parties.change("b", timeout=60)
+    assert parties.run({"a": spu, "b": spu}, 240) == {"a": 0, "b": 0}, parties.logs()
+    assert data_of(folder) == true
     assert parties.journal("b") == parties.journal("a")
     assert parties.charges() == [[1.0], [1.0]]
 

@@ -15,7 +15,7 @@ import pytest
 from agreed import attributes, uniform
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from secure import SecureParties, agreement_of, table_of
+from secure import SecureParties, agreement_of, measuring_case, table_of
 
 from sherd.methods.specialising.joint_specialisation import cells_of, release
 from sherd.methods.specialising.plain_oracle import PlainOracle
@@ -180,6 +180,13 @@ def test_overlaps_and_holes_are_settled_as_by_the_plain_engine(
         assert [tuple(cut) for cut in answer["cuts"]] == list(plain.specialised.cuts)
         assert answer["counts"] == plain.counts.tolist()
         assert {what for what, _ in answer["opened"]} <= documented()
+
+
+def test_histograms_are_those_of_the_whole_table(parties: SecureParties) -> None:
+    """By columns, cell by cell and with an attribute that everybody has, all pairs and triples."""
+    case, exact = measuring_case(parties.count)
+    for answer in parties.run(case):
+        assert answer == exact
 
 
 def test_messages_do_not_depend_on_the_data(parties: SecureParties) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from driving import fetch, inbox, step
 from people import SCHEMA, people
 
 from sherd.errors import PeerError
@@ -100,12 +101,12 @@ def _run(consortium: Consortium) -> list[str]:
         consortium.add_owner(name, people(12, seed=number, first=number * 100), SCHEMA)
     counting = Counting(consortium.transport)
     north = consortium.start("north", counting)
-    north.client.inbox({})
+    inbox(north.client, {})
     counting.paths.clear()
     consortium.aggregator.open_round(consortium.terms())
     for _ in range(12):
-        north._turn(0.0)
-        consortium.agents["south"].step()
+        north.turn()
+        step(consortium.agents["south"])
         consortium.aggregator.work()
     data = north.journal.round("r1")
     assert data is not None
@@ -113,19 +114,18 @@ def _run(consortium: Consortium) -> list[str]:
     return counting.paths
 
 
-def test_small_deliveries_travel_with_their_message(consortium: Consortium) -> None:
-    """An owner in a round calls the exchange and nothing else, but to fetch the release."""
+def test_a_delivery_is_announced_before_its_first_byte_leaves(consortium: Consortium) -> None:
+    """Whatever its size: the announcement is accepted by one call, the bytes leave by the next.
+
+    An aggregator that refuses the announcement never gets a byte of what it refused.
+    """
     paths = _run(consortium)
     others = [path for path in paths if path != "/v1/exchange"]
-    assert all(path.startswith("/v1/rounds/r1/release/") for path in others)
-
-
-def test_large_deliveries_come_in_chunks(
-    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is too large to travel with its message is sent chunk by chunk after it."""
-    monkeypatch.setattr("sherd.federation.owner.outbox.MOST_PARTS", 0)
-    assert any("/chunks/" in path for path in _run(consortium))
+    assert sum("/chunks/" in path for path in others) == 1
+    assert others[0].startswith("/v1/rounds/r1/chunks/")
+    north = consortium.agents["north"]
+    body = next(m for m in north.journal.outgoing("r1") if b'"type":"delivery"' in m.raw)
+    assert len(body.raw) < 10_000  # hashes, no table
 
 
 def test_one_refused_message_does_not_stop_the_others(consortium: Consortium) -> None:
@@ -135,7 +135,7 @@ def test_one_refused_message_does_not_stop_the_others(consortium: Consortium) ->
     for round_id in ("r1", "r2"):
         consortium.aggregator.open_round(consortium.terms(round_id))
     north = consortium.agents["north"]
-    north._fetch(0.0)
+    fetch(north)
     north.work()
     consortium.aggregator.abort("r1")
     consortium.settle()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from driving import fetch, flush, step
 from people import PARTS, SCHEMA, part, people
 
 from sherd.errors import ConnectionFailedError, PeerError, StorageError, UsageError
@@ -49,7 +50,7 @@ class Flaky(httpx.BaseTransport):
 def patient(agent: Agent) -> bool:
     """One step that survives a network that fails, as the running agent does."""
     try:
-        return agent.step()
+        return step(agent)
     except ConnectionFailedError:
         return True
 
@@ -137,7 +138,7 @@ def test_restart_before_every_step(consortium: Consortium, kind: Kind) -> None:
 
     def anew(agent: Agent) -> bool:
         agent.client.close()
-        return consortium.start(agent.name).step()
+        return step(consortium.start(agent.name))
 
     consortium.settle(step=anew)
     check_released(consortium)
@@ -175,12 +176,12 @@ def test_owner_dies_at_every_place(
             if died[0] % 2:
                 raise Killed
 
-    for module in ("agent", "outbox", "linking"):
-        monkeypatch.setattr(f"sherd.federation.{module}.reach", reach)
+    for module in ("agent", "outbox", "owner_linking", "owner_tasks"):
+        monkeypatch.setattr(f"sherd.federation.owner.{module}.reach", reach)
 
     def mortal(agent: Agent) -> bool:
         try:
-            return agent.step()
+            return step(agent)
         except Killed:
             agent.client.close()
             consortium.start(agent.name)
@@ -209,7 +210,8 @@ def test_aggregator_dies_at_every_place(
             if died[0] % 2:
                 raise StorageError("died here")
 
-    monkeypatch.setattr("sherd.federation.aggregator.round_work.reach", reach)
+    for module in ("round_work", "round_tasks"):
+        monkeypatch.setattr(f"sherd.federation.aggregator.{module}.reach", reach)
     work = consortium.aggregator.work
 
     def again() -> list[str]:
@@ -264,7 +266,7 @@ def test_full_disk_under_the_journal(
 
     def fill() -> None:
         for _ in range(40):
-            agent.step()
+            step(agent)
             agent.journal.note("", "filler", "x" * 4000)
 
     with pytest.raises(StorageError, match="journal"):
@@ -307,9 +309,9 @@ def test_late_delivery(consortium: Consortium) -> None:
     consortium.aggregator.open_round(consortium.terms(deadline=deadline))
     for _ in range(2):
         for agent in consortium.agents.values():
-            agent.step()
+            step(agent)
     north = consortium.agents["north"]
-    north._fetch(0.0)
+    fetch(north)
     north.work()  # protected and charged, not sent
     assert charges(north)
     consortium.time += 601
@@ -330,7 +332,7 @@ def test_slow_owner_is_left_out_where_the_terms_say_so(consortium: Consortium) -
     consortium.aggregator.open_round(terms)
     for _ in range(2):
         for agent in consortium.agents.values():
-            agent.step()
+            step(agent)
     south = consortium.agents.pop("south")
     consortium.settle()
     consortium.time += 3601
@@ -364,14 +366,14 @@ def test_two_agents_with_one_key(consortium: Consortium) -> None:
     agents = [*consortium.agents.values(), twin]
     for _ in range(3):
         for agent in agents:
-            agent._fetch(0.0)
+            fetch(agent)
             agent.work()
         for agent in agents:
-            agent._flush()
+            flush(agent)
         consortium.aggregator.work()
     for _ in range(6):
         for agent in agents:
-            agent.step()
+            step(agent)
         consortium.aggregator.work()
     check_released(consortium)
     found = twin.journal.round("r1")
@@ -445,9 +447,9 @@ def test_lost_outbox_is_not_made_again(consortium: Consortium) -> None:
     consortium.aggregator.open_round(consortium.terms())
     for _ in range(2):
         for agent in consortium.agents.values():
-            agent.step()
+            step(agent)
     north = consortium.agents["north"]
-    north._fetch(0.0)
+    fetch(north)
     data = north.journal.round("r1")
     assert data is not None
     north.work()

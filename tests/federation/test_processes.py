@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 import trustme
+from driving import inbox
 from people import PARTS, part, people
 from processes import Village, add_owners, make_database
 
@@ -72,7 +73,7 @@ def test_certificates(village: Village, tmp_path: Path) -> None:
         )
 
     good = client(north.authority, own)
-    assert good.inbox({}) == []
+    assert inbox(good, {}) == []
     good.close()
     authority = trustme.CA()
     foreign = authority.issue_cert("north")
@@ -97,13 +98,13 @@ def test_certificates(village: Village, tmp_path: Path) -> None:
     for what, certificate in wrong.items():
         refused = client(north.authority, certificate)
         with pytest.raises(ConnectionFailedError):
-            refused.inbox({})
+            inbox(refused, {})
         refused.close()
         assert what
     # The aggregator's own certificate must be of the authority the owner trusts.
     stranger = client(tmp_path / "foreign-ca.pem", own)
     with pytest.raises(ConnectionFailedError, match="cannot be reached"):
-        stranger.inbox({})
+        inbox(stranger, {})
     stranger.close()
     context = ssl.create_default_context(cafile=str(north.authority))
     context.maximum_version = ssl.TLSVersion.TLSv1_3

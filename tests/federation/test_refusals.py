@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from driving import fetch, flush, receive, step
 from people import PARTS, SCHEMA, part, people
 
 from sherd.errors import PeerError
@@ -201,12 +202,12 @@ def test_forged_hops_are_refused(consortium: Consortium) -> None:
     consortium.aggregator.open_round(consortium.terms(kind=Kind.VERTICAL))
     for _ in range(3):
         for agent in consortium.agents.values():
-            agent.step()
+            step(agent)
     for agent in consortium.agents.values():
-        agent._flush()
+        flush(agent)
     north = consortium.agents["north"]
-    north._fetch(0.0)
-    machine = north._machine("r1")
+    fetch(north)
+    machine = north._book("r1").machine
     (hop,) = machine.data.to_raise
     linking.check_proof(machine, hop)
     for forged in (
@@ -234,14 +235,14 @@ def test_messages_from_a_false_aggregator(consortium: Consortium) -> None:
         sequence=1,
         body=Invite(terms=terms, aggregator_key=consortium.key.public),
     )
-    assert not north._receive(seal(message, SigningKey.generate(), expires=2**40))
+    assert not receive(north, seal(message, SigningKey.generate(), expires=2**40))
     assert north.journal.round("r1") is None
     other = dataclasses.replace(
         message, body=Invite(terms=terms, aggregator_key=SigningKey.generate().public)
     )
-    assert not north._receive(seal(other, consortium.key, expires=2**40))
-    assert north._receive(seal(message, consortium.key, expires=2**40))
-    assert not north._receive(seal(message, consortium.key, expires=2**40))
+    assert not receive(north, seal(other, consortium.key, expires=2**40))
+    assert receive(north, seal(message, consortium.key, expires=2**40))
+    assert not receive(north, seal(message, consortium.key, expires=2**40))
 
 
 def test_other_methods_and_many_owners(consortium: Consortium) -> None:

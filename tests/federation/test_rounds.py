@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from driving import fetch, flush
 from people import PARTS, SCHEMA, part, people
 
 from sherd.federation.protocol.joint_plan import Kind, Linkage
@@ -69,8 +70,8 @@ def test_release_that_is_not_what_was_announced(consortium: Consortium) -> None:
     agent = consortium.agents["north"]
     for _ in range(6):
         agent.work()
-        agent._flush()
-        agent._fetch(0.0)
+        flush(agent)
+        fetch(agent)
         consortium.aggregator.work()
     data = agent.journal.round("r1")
     assert data is not None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from driving import fetch, inbox, send
 from people import SCHEMA, people
 
 from sherd.errors import ConnectionFailedError, PeerError
@@ -16,8 +17,8 @@ from sherd.federation.protocol.messages import CHUNK, Message, Refusal
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import RoundState
 from sherd.federation.wire.client import session_text
-from sherd.federation.wire.envelope import MOST_BYTES, seal
-from sherd.federation.wire.exchange import Call, write_request
+from sherd.federation.wire.envelope import seal
+from sherd.federation.wire.exchange import MOST_REQUEST, Call, write_request
 from sherd.signing_keys import SigningKey
 from sherd.values import canonical, to_data
 
@@ -73,11 +74,10 @@ MATRIX: dict[tuple[str, str], tuple[int, int, int, int, int]] = {
     ("GET", "/v1/about"): (200, 200, 200, 200, 200),
     ("POST", "/v1/challenge"): (200, 200, 200, 200, 200),
     ("POST", "/v1/session"): (403, 403, 403, 403, 403),
-    ("POST", "/v1/inbox"): (401, 403, 403, 200, 200),
+    ("GET", "/v1/commitments"): (401, 403, 403, 200, 200),
     ("POST", "/v1/exchange"): (401, 403, 403, 200, 200),
     ("GET", "/v1/rounds"): (401, 200, 200, 200, 200),
     ("POST", "/v1/rounds"): (401, 403, 400, 403, 403),
-    ("POST", "/v1/rounds/running/messages"): (401, 403, 403, 400, 400),
     ("PUT", f"/v1/rounds/running/chunks/{HASH}"): (401, 403, 403, 404, 404),
     ("GET", f"/v1/rounds/running/chunks/{HASH}"): (401, 403, 403, 404, 404),
     ("GET", "/v1/rounds/done/release/manifest.json"): (401, 200, 200, 200, 404),
@@ -96,7 +96,7 @@ def body_of(path: str) -> dict[str, Any]:
         return {"json": {"name": "north", "nonce": "00", "signature": "00"}}
     if path == "/v1/exchange":
         return {"content": write_request(Call(parcels=(), seen={}, wait=0.0))}
-    return {"json": {}} if path == "/v1/inbox" else {}
+    return {}
 
 
 def test_role_by_endpoint(consortium: Consortium) -> None:
@@ -166,17 +166,16 @@ def test_oversize_and_malformed_bodies(consortium: Consortium) -> None:
     """Bodies too large are cut short with 413, malformed ones are answered with 400."""
     set_up(consortium)
     mine = token(consortium.agents["north"])
-    send = "/v1/rounds/running/messages"
-    assert call(consortium, mine, "POST", send, content=b"x" * (MOST_BYTES + 1)) == 413
+    send = "/v1/exchange"
+    assert call(consortium, mine, "POST", send, content=b"x" * (MOST_REQUEST + 1)) == 413
     chunk = f"/v1/rounds/running/chunks/{HASH}"
     assert call(consortium, mine, "PUT", chunk, content=b"x" * (CHUNK + 1)) == 413
     assert call(consortium, mine, "PUT", chunk, content=b"x") == 400
     assert call(consortium, mine, "PUT", "/v1/rounds/running/chunks/zz", content=b"") == 400
     for body in (b"", b"{", b"[]", b"null", b'{"header":1,"body":2,"signature":3}'):
         assert call(consortium, mine, "POST", send, content=body) == 400
-    odd: list[Any] = [{"seen": {"x": -1}}, {"seen": []}, {"wait": 1e9}, {"more": 1}, []]
-    for data in odd:
-        assert call(consortium, mine, "POST", "/v1/inbox", json=data) == 400
+    for odd in (Call(parcels=(), seen={"x": -1}, wait=0.0), Call(parcels=(), seen={}, wait=1e9)):
+        assert call(consortium, mine, "POST", send, content=write_request(odd)) == 400
     assert call(consortium, "x" * 201, "GET", "/v1/rounds") == 401
     assert call(consortium, "operator-token", "POST", "/v1/rounds", content=b"{}") == 400
 
@@ -195,7 +194,7 @@ def test_operator_opens_a_round_over_http(consortium: Consortium) -> None:
 def refused(consortium: Consortium, agent: Agent, round_id: str, raw: bytes) -> str:
     """Why the aggregator refuses an envelope."""
     with pytest.raises(PeerError) as caught:
-        agent.client.send(round_id, raw)
+        send(agent.client, round_id, raw)
     return caught.value.reason
 
 
@@ -203,7 +202,7 @@ def test_replay_cross_round_and_cross_owner(consortium: Consortium) -> None:
     """Envelopes cannot be used again elsewhere, by others, under other numbers or plans."""
     set_up(consortium)
     north, south = consortium.agents["north"], consortium.agents["south"]
-    north._fetch(0.0)
+    fetch(north)
     base = Message(
         round="running",
         plan="",
@@ -231,8 +230,8 @@ def test_replay_cross_round_and_cross_owner(consortium: Consortium) -> None:
     assert refused(consortium, north, "done", ended) is Reason.ENDED
     stale = seal(base, north.key, expires=5)
     assert refused(consortium, north, "running", stale) is Reason.STALE
-    assert north.client.send("running", own) == []
-    assert north.client.send("running", own) == []  # the same again is acknowledged again
+    assert send(north.client, "running", own) == []
+    assert send(north.client, "running", own) == []  # the same again is acknowledged again
     other = sealed(north.key, body=Refusal(reason=Reason.BUDGET))
     assert refused(consortium, north, "running", other) is Reason.SEQUENCE_REUSED
     data = consortium.store.round("running")
@@ -255,7 +254,7 @@ def test_stranger_to_a_round(consortium: Consortium) -> None:
     raw = seal(message, stranger.key, expires=2**40)
     assert refused(consortium, stranger, "running", raw) is Reason.WRONG_ROUND
     assert refused(consortium, stranger, "no-such", raw) is Reason.WRONG_ROUND
-    assert stranger.client.inbox({}) == []
+    assert inbox(stranger.client, {}) == []
     with pytest.raises(PeerError):
         stranger.client.put_chunk("running", HASH, b"")
 
@@ -267,16 +266,16 @@ def test_sessions_need_the_key(consortium: Consortium) -> None:
     wrong = consortium.client("north")
     wrong._key = SigningKey.generate()
     with pytest.raises(ConnectionFailedError, match="does not let this owner in"):
-        wrong.inbox({})
+        inbox(wrong, {})
     nobody = consortium.client("north")
     nobody._name = "nobody"
     with pytest.raises(ConnectionFailedError):
-        nobody.inbox({})
+        inbox(nobody, {})
     assert session_text("a", "b", "c") != session_text("a", "bc", "")
-    assert north.client.inbox({"done": 99, "running": 99}) == []
+    assert inbox(north.client, {"done": 99, "running": 99}) == []
     assert consortium.store.remove_member("north")
     with pytest.raises(ConnectionFailedError):
-        north.client.inbox({})
+        inbox(north.client, {})
 
 
 def test_certificate_must_be_the_owners(consortium: Consortium) -> None:
@@ -288,13 +287,13 @@ def test_certificate_must_be_the_owners(consortium: Consortium) -> None:
     try:
         transport.peer = "north"
         client = consortium.client("north", _Kept(transport))
-        assert client.inbox({"done": 99, "running": 99}) == []
+        assert inbox(client, {"done": 99, "running": 99}) == []
         for peer in ("south", None):
             transport.peer = peer
             with pytest.raises(PeerError):
-                client.inbox({})
+                inbox(client, {})
             with pytest.raises(ConnectionFailedError):
-                consortium.client("north", _Kept(transport)).inbox({})
+                inbox(consortium.client("north", _Kept(transport)), {})
     finally:
         transport.stop()
 
@@ -318,7 +317,7 @@ def test_errors_carry_a_code_and_a_sentence_only(consortium: Consortium) -> None
     with httpx.Client(base_url="https://registry.test", transport=_keep(consortium)) as client:
         for body in (b'{"SECRET-CELL":1}', b"SECRET-CELL"):
             answer = client.post(
-                "/v1/rounds/running/messages",
+                "/v1/exchange",
                 content=body,
                 headers={"Authorization": f"Bearer {mine}"},
             )

@@ -64,7 +64,7 @@ def test_under_a_fixed_clustering(name: str, case: tuple[int, list[int]]) -> Non
 def test_neighbours_ordered_sums_differ_by_the_width_in_all(
     case: tuple[int, list[int]], data: st.DataObject
 ) -> None:
-    """What makes a strict release differentially private, clusters made anew."""
+    """What makes a strict release differentially private, clusters recomputed."""
     k, values = case
     i = data.draw(st.integers(0, len(values) - 1))
     changed = [*values[:i], data.draw(st.integers(0, WIDTH)), *values[i + 1 :]]

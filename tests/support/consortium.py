@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
+from driving import step
 from people import terms_of
 
 from sherd.federation.aggregator.api import make_app
@@ -204,9 +205,7 @@ class Consortium:
         """Terms of a round of all owners."""
         return terms_of(self.homes, int(self.time), round=round_id, **changes)
 
-    def settle(
-        self, turns: int = 60, step: Callable[[Agent], bool] = lambda agent: agent.step()
-    ) -> None:
+    def settle(self, turns: int = 60, step: Callable[[Agent], bool] = step) -> None:
         """Let everybody work until nothing happens any more."""
         for _ in range(turns):
             happened = [step(agent) for agent in list(self.agents.values())]

@@ -176,6 +176,9 @@ class FakeWire:
             messages = machine.linked(
                 overlap=overlap(lists), count=len(common) // 32, common=attach(common)
             )
+        elif machine.task is RoundTask.CHECK:
+            machine.passed(machine.unchecked[0])
+            messages = []
         elif machine.task is RoundTask.ASSEMBLE:
             made = {owner: d.artefact for owner, d in machine.data.deliveries.items()}
             self.released.append(made)

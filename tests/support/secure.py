@@ -7,6 +7,7 @@ SHERD_JOINT_PYTHON names; this module is imported there as well, so it needs no 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
@@ -20,6 +21,8 @@ from typing import Any
 import numpy as np
 
 import sherd
+from sherd.methods.graphical.measuring import CodedTable, Marginal, Noise, Request
+from sherd.methods.graphical.secure_measuring import EVERYBODY, Layout, SecureMeasurer
 from sherd.methods.specialising.epsilon_shares import Budget
 from sherd.methods.specialising.hierarchy import Hierarchy
 from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
@@ -72,6 +75,22 @@ def table_of(case: Case) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]
     )
 
 
+def measuring_case(parties: int) -> tuple[Case, list[list[int]]]:
+    """Attributes by column, one split cell by cell, one everybody has; and the exact counts."""
+    rng = np.random.default_rng(3)
+    sizes, n = [3, 2, 4, 2, 2], 40
+    layout = [0, 1, parties - 1, None, EVERYBODY]
+    codes = [rng.integers(0, size, n) for size in sizes]
+    holder = np.tile([0 if one is None else one for one in layout], (n, 1))
+    holder[:, 3] = rng.integers(0, parties, n)
+    case: Case = {
+        "do": "measure", "sizes": sizes, "layout": layout, "holder": holder.tolist(),
+        "codes": [column.tolist() for column in codes],
+    }  # fmt: skip
+    table = CodedTable(codes, sizes)
+    return case, [table.histogram(one.marginal).tolist() for one in requests_of(case)]
+
+
 class Words:
     """A party's randomness, started anew for each case."""
 
@@ -86,7 +105,7 @@ class Words:
 class SecureParties:
     """All parties of a computation, alive until they are stopped."""
 
-    def __init__(self, python: str, parties: int, folder: Path) -> None:
+    def __init__(self, python: str, parties: int, folder: Path, engine: str = "spu") -> None:
         for i in range(parties):
             make_key(folder, f"p{i}")
         sockets = [socket.socket() for _ in range(parties)]
@@ -103,7 +122,7 @@ class SecureParties:
             with (folder / f"log{i}").open("wb") as log:
                 self._running.append(
                     subprocess.Popen(
-                        [python, __file__, str(folder), str(i), *ports],
+                        [python, __file__, engine, str(folder), str(i), *ports],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=log,
@@ -146,6 +165,10 @@ class SecureParties:
 def _answer(case: Case, engine: Any, words: Words, meter: Meter) -> Any:
     """What one party makes of a case."""
     before = len(meter.traffic), len(engine.transcript)
+    if case["do"] == "operations":
+        return operations(engine, np.array(case["values"], np.int64))
+    if case["do"] == "measure":
+        return [one.counts.tolist() for one in measurer_of(case, engine).measure(requests_of(case))]
     if case["do"] == "share":
         # The bytes that leave this party when a sum of everybody's numbers is opened.
         values = np.array(case["values"], np.int64)
@@ -175,6 +198,60 @@ def _answer(case: Case, engine: Any, words: Words, meter: Meter) -> Any:
             for step, one in meter.traffic[before[0] :]
         ],
     }
+
+
+def requests_of(case: Case) -> list[Request]:
+    """Marginals of all pairs and triples, with so little noise that none is ever drawn."""
+    noise = Noise(kind="laplace", scale=Fraction(1, 16))
+    places = range(len(case["sizes"]))
+    every = [c for k in (1, 2, 3) for c in itertools.combinations(places, k)]
+    bins = [tuple(range(size)) for size in case["sizes"]]
+    return [
+        Request(marginal=Marginal(attributes=c, bins=tuple(bins[a] for a in c)), noise=noise)
+        for c in every
+    ]
+
+
+def measurer_of(case: Case, engine: Any) -> SecureMeasurer:
+    """A party's measurer of a case: attributes by column, split, or known to everybody."""
+    codes = [np.array(column, np.int64) for column in case["codes"]]
+    holder = np.array(case["holder"], np.int64)
+    mine = (holder == engine.rank) | (holder == EVERYBODY)
+    cells = tuple(np.where(mine[:, a], column, -1) for a, column in enumerate(codes))
+    layout = Layout(holders=tuple(case["layout"]), sizes=tuple(case["sizes"]), rows=len(codes[0]))
+    source = Randomness.from_system()
+    return SecureMeasurer(
+        engine, layout, {engine.rank: cells}, lambda _p: lambda noise, n: noise.draw(source, n)
+    )
+
+
+def operations(engine: Any, x: np.ndarray) -> list[Any]:
+    """What every operation of an engine makes of a matrix that its second party has."""
+
+    def given() -> Any:
+        return engine.share(1, lambda: x, x.shape)
+
+    flat = (x.size,)
+    results = [
+        given(),
+        engine.add(given(), given()),
+        engine.add(given(), x),
+        engine.scale(given(), -3),
+        engine.scale(given(), np.arange(x.shape[1])),
+        engine.take(engine.reshape(given(), flat), 1, x.size - 1),
+        engine.join([engine.reshape(given(), flat), engine.reshape(given(), flat)]),
+        engine.stack([engine.reshape(given(), flat), engine.reshape(given(), flat)]),
+        engine.sum(given()),
+        engine.less(engine.multiply(given(), given()), 30),
+        engine.maximum(given()),
+        engine.largest(given()),
+        engine.multiply(given(), engine.reshape(engine.sum(given()), (x.shape[0], 1))),
+        engine.settle(engine.inner(given(), given()), "a test"),
+        engine.block(given(), slice(0, 2), slice(1, 3)),
+        engine.random(5),
+        engine.random(4, 18),
+    ]
+    return [engine.open(one, "a test").tolist() for one in results]
 
 
 class _Tapped:
@@ -209,24 +286,38 @@ class _Scripted:
 
 def main() -> None:
     """One party: arguments are the folder of keys, this party's place, and everybody's ports."""
-    from sherd.secure.engine.spu_engine import SpuEngine
-
     # SPU writes to standard output; answers go to what that was.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    folder, rank, ports = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    kind, folder, rank, ports = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
     peers = [
         Peer(name=f"p{i}", address=f"127.0.0.1:{port}", certificate=folder / f"p{i}.pem")
         for i, port in enumerate(ports)
     ]
-    link = connect(peers, rank, folder / f"p{rank}.key", timeout=240)
     meter, words = Meter(folder / f"spu{rank}.log"), Words()
-    engine = SpuEngine(link, words, meter=meter)  # type: ignore[arg-type]
+    link, engine = _engine(kind, peers, rank, folder / f"p{rank}.key", words, meter)
     for line in sys.stdin:
         answers.write(json.dumps(_answer(json.loads(line), engine, words, meter)) + "\n")
         answers.flush()
-    link.stop_link()
+    if link is not None:
+        link.stop_link()
     part(folder, rank, len(ports))
+
+
+def _engine(
+    kind: str, peers: list[Peer], rank: int, key: Path, words: Words, meter: Meter
+) -> tuple[Any, Any]:
+    """The link, where the engine has one apart from itself, and the engine."""
+    if kind == "mpyc":
+        from sherd.secure.engine.mpyc_engine import MpycEngine
+
+        engine = MpycEngine(peers, rank, key, words, timeout=240)
+        engine.connect()
+        return None, engine
+    from sherd.secure.engine.spu_engine import SpuEngine
+
+    link = connect(peers, rank, key, timeout=240)
+    return link, SpuEngine(link, words, meter=meter)
 
 
 def part(folder: Path, rank: int, parties: int) -> None:

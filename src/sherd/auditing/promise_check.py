@@ -34,20 +34,38 @@ def shares(plan: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, float]:
     return {name: float(plan["epsilon"] * weight / total) for name, weight in weights.items()}
 
 
-def table_loss(case: Case, plan: Mapping[str, Any]) -> list[Measure]:
-    """What the ordered centroids of this table spend when the worst record changes."""
+def mechanisms_of(case: Case, plan: Mapping[str, Any]) -> dict[str, Mechanism]:
+    """What a plan does to each protected attribute by ranking and noise; nothing by others."""
     if plan.get("method") not in (*RANKING, *SINGLE):
-        return []
-    parts = {}
+        return {}
+    enlarge = plan.get("guarantee") == "centroids"
+    floor = float(plan.get("min_scale", _FLOOR if enlarge else 0.0))
+    found = {}
     for name, epsilon in shares(plan, case.protected).items():
         bounds = _bounds(case, name, plan)
         if bounds is None:
             continue
+        low, high, step = bounds
+        found[name] = Mechanism(
+            method=str(plan["method"]),
+            k=int(plan.get("k_of", {}).get(name, plan.get("k", 1))),
+            epsilon=epsilon,
+            low=low,
+            high=high,
+            floor=floor * (high - low),
+            enlarge=enlarge,
+            step=step,
+        )
+    return found
+
+
+def table_loss(case: Case, plan: Mapping[str, Any]) -> list[Measure]:
+    """What the ordered centroids of this table spend when the worst record changes."""
+    parts = {}
+    for name, mechanism in case.mechanisms.items():
         values = np.sort(case.original[name][~np.isnan(case.original[name])])
-        k = int(plan.get("k_of", {}).get(name, plan.get("k", 1)))
-        if len(values) < k:
-            continue
-        parts[name] = exact_loss(values, _mechanism(plan, k, epsilon, *bounds))
+        if len(values) >= mechanism.k:
+            parts[name] = exact_loss(values, mechanism)
     if not parts:
         return []
     return [
@@ -63,38 +81,22 @@ def table_loss(case: Case, plan: Mapping[str, Any]) -> list[Measure]:
     ]
 
 
-def _mechanism(
-    plan: Mapping[str, Any], k: int, epsilon: float, low: float, high: float
-) -> Mechanism:
-    enlarge = plan.get("guarantee") == "centroids"
-    floor = plan.get("min_scale", _FLOOR if enlarge else 0.0)
-    return Mechanism(
-        method=str(plan["method"]),
-        k=k,
-        epsilon=epsilon,
-        low=low,
-        high=high,
-        floor=float(floor) * (high - low),
-        enlarge=enlarge,
-    )
-
-
-def _bounds(case: Case, name: str, plan: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The bounds of an attribute's axis, in the unit of its scale."""
+def _bounds(case: Case, name: str, plan: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    """The bounds and the step of an attribute's axis, in the unit of its scale."""
     labels = case.scales[name].labels
     if labels is not None:
-        return 0.0, float(max(1, len(labels) - 1))
+        return 0.0, float(max(1, len(labels) - 1)), 1.0
     attribute = case.schema[name]
     if attribute.type is Type.BOOLEAN:
-        return 0.0, 1.0
+        return 0.0, 1.0, 1.0
     if attribute.domain is not None:
         axis = Axis.of(attribute)
-        return float(axis.low * axis.step), float(axis.high * axis.step)
+        return float(axis.low * axis.step), float(axis.high * axis.step), float(axis.step)
     factor = plan.get("domain_from_data")
     if factor is None or attribute.type not in (Type.NUMBER, Type.INTEGER):
         return None
     low, high = (float(f(case.original[name])) for f in (np.nanmin, np.nanmax))
-    return min(0.0, low * factor), max(0.0, high * factor)
+    return min(0.0, low * factor), max(0.0, high * factor), 0.0
 
 
 def measured_epsilon(plan: Mapping[str, Any], *, seed: int, runs: int) -> list[Measure]:

@@ -16,6 +16,7 @@ from sherd.auditing.case.case import Case, Limits
 from sherd.auditing.case.distributions import distributions
 from sherd.auditing.case.record_drawing import MaskedRelease
 from sherd.auditing.catalogue import CATALOGUE
+from sherd.auditing.released_noise import check_noise
 from sherd.auditing.verdict.audit_result import Audit, Pictures
 from sherd.auditing.verdict.measure import Measure, Skipped
 from sherd.errors import SherdError, UsageError
@@ -39,6 +40,8 @@ _REASONS = {
     "control": "needs --holdout, or a plan that can be run again on half of the table",
     "target": "needs --target: a column to predict",
     "run": "needs a ranking method that can be run again",
+    "clusters": "needs records masked in clusters, by ranking with k above 1",
+    "matched": "needs --row-map, or a plan that can be run again on half of the table",
 }
 
 
@@ -109,6 +112,13 @@ def audit(
     from sherd import __version__
     from sherd.auditing.verdict.verdict import decide
 
+    artefact = tuple(
+        check_noise(
+            case,
+            order_kept=ORDER_KEPT in manifest.get("stamps", ()),
+            joint=manifest.get("joint", {}).get("kind") == "horizontal",
+        )
+    )
     guarantee = manifest.get("guarantee", {})
     stamps = tuple(str(stamp) for stamp in manifest.get("stamps", ()))
     order = {code: place for place, code in enumerate(CATALOGUE)}
@@ -124,7 +134,8 @@ def audit(
         measures=tuple(measures),
         skipped=tuple(skipped),
         checks=checks,
-        verdict=decide({m.code: m for m in measures}, checks, guarantee, stamps, skipped),
+        artefact=artefact,
+        verdict=decide({m.code: m for m in measures}, checks, guarantee, stamps, skipped, artefact),
         pictures=Pictures(
             distributions=distributions(case),
             names=case.names,
@@ -189,6 +200,9 @@ def _open(
         seed=seed,
         limits=limits,
     )
+    from sherd.auditing.promise_check import mechanisms_of
+
+    case = replace(case, mechanisms=mechanisms_of(case, plan))
     del source
     pa.default_memory_pool().release_unused()
     case, reason = _with_control(case, sample, manifest)
@@ -233,6 +247,8 @@ def _lacking(case: Case, code: str, no_control: str) -> tuple[str, str] | None:
         "control": case.control is not None,
         "target": case.target is not None,
         "run": True,
+        "clusters": case.clustered,
+        "matched": case.matched() is not None,
     }
     for need in CATALOGUE[code].needs:
         if not have[need]:

@@ -123,7 +123,7 @@ class Ledger:
         self,
         reservation: Reservation,
         *,
-        artefact_sha256: str,
+        artefact_sha256: str | None,
         staged: Path | None = None,
         final: Path | None = None,
         finish: Callable[[], object] | None = None,
@@ -136,11 +136,13 @@ class Ledger:
         publishes it and is called after the commit; left out, the ledger renames ``staged``
         to ``final`` itself. An error in publishing leaves the charge and the staged artefact.
 
+        ``artefact_sha256`` is None for what is paid for before anything of it exists.
+
         The limit in force now counts: one that was lowered since the reservation refuses.
         With ``once``, a plan hash that was charged before refuses, too, in the same
         transaction: of two processes that carry out one plan, one is charged.
         """
-        _hash("artefact_sha256", artefact_sha256)
+        artefact = "" if artefact_sha256 is None else _hash("artefact_sha256", artefact_sha256)
         if (staged is None) != (final is None):
             raise UsageError("a staged artefact has two places", must="both staged and final")
         if staged is not None and not os.path.lexists(staged):
@@ -154,12 +156,12 @@ class Ledger:
                         "this plan was charged already",
                         do="nothing was charged now; use the artefact that was made for it",
                     )
-                entry = _charge(db, reservation.id, artefact_sha256)
+                entry = _charge(db, reservation.id, artefact)
                 pending = None
                 if staged is not None and final is not None:
                     pending = Pending(
                         index=entry.index,
-                        artefact=artefact_sha256,
+                        artefact=artefact,
                         staged=staged.absolute(),
                         final=final.absolute(),
                         process=current(),

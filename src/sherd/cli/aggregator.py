@@ -209,7 +209,7 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
 
 @aggregator.group()
 def round() -> None:  # noqa: A001 - the command's name
-    """Open or abort a round."""
+    """Open, repeat or abort a round."""
 
 
 @round.command("open")
@@ -293,15 +293,15 @@ def _terms(name: str, given: dict[str, Any]) -> Terms:
         linkage=Linkage(linkage),
         dropout=Dropout(given["dropout"]),
         least_owners=given["least_owners"],
-        deadline=deadline(given["deadline"], time.time()),
+        deadline=read_deadline(given["deadline"], time.time()),
         purpose=given["purpose"],
     )
 
 
-def deadline(text: str, now: float) -> int:
+def read_deadline(text: str, now: float) -> int:
     """A deadline in seconds since 1970, from a span or a date.
 
-    >>> deadline("2h", 0)
+    >>> read_deadline("2h", 0)
     7200
     """
     span = re.fullmatch(r"(\d{1,6})([smhd])", text)
@@ -314,6 +314,33 @@ def deadline(text: str, now: float) -> int:
         raise UsageError(
             "the deadline cannot be read", must="30m, 24h, 7d or a date", got=repr(text)
         ) from None
+
+
+@round.command("repeat")
+@home_option
+@click.argument("name")
+@click.argument("new_name", required=False)
+@click.option("--deadline", default="24h", show_default=True, help="30m, 24h, 7d, or a date.")
+@json_option
+def repeat_round(home: Path, name: str, new_name: str | None, deadline: str, as_json: bool) -> None:
+    """Open a round once more that ended without a release after owners were charged.
+
+    Owners that were charged for it send what they paid for, and pay nothing more.
+    """
+    import secrets
+
+    from sherd.federation.wire.optional_parts import require
+
+    require()
+    from sherd.federation.aggregator.aggregator_home import Premises
+
+    until = read_deadline(deadline, time.time())
+    new_name = new_name or f"round-{secrets.token_hex(4)}"
+    terms = Premises(home).aggregator().repeat(name, name=new_name, deadline=until)
+    if as_json:
+        emit_json({"round": terms.round, "repeats": name, "deadline": terms.deadline})
+        return
+    click.echo(f"round '{terms.round}' is open and repeats '{name}'")
 
 
 @round.command("abort")

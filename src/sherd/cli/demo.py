@@ -57,9 +57,9 @@ def demo(
     if math.isnan(epsilon):
         raise click.BadParameter("nan is not a number above 0.", param_hint="--epsilon")
     if methods:
-        from sherd.cli.demo_methods import compare_methods
+        from sherd.cli.demo_methods import demonstrate_methods
 
-        compare_methods(epsilon, output, as_json)
+        demonstrate_methods(epsilon, output, as_json)
         return
     if joint:
         from sherd.cli.demo_joint import demonstrate_joint
@@ -85,11 +85,11 @@ def demo(
 
 def _report(output: Path, release: Path) -> Path:
     """The page about Adult's joint release; only a demonstration has the pooled table."""
-    from sherd.report.reporting import audit
+    import sherd
     from sherd_examples.rounds_demonstration import pooled
 
     page = output / "report.html"
-    audit(pooled(output), release, alternatives=False).save(page)
+    sherd.audit(pooled(output), release, alternatives=False).save(page)
     return page
 
 

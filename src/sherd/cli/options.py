@@ -75,43 +75,28 @@ def in_words(value: Any) -> str:
 
 
 def load_schema(path: str, missing: str | None, outside: str | None) -> Schema:
-    """The schema of a file, or of one of the tables that come with sherd (``:adult``)."""
-    from dataclasses import replace
+    """Load the schema of a file, or of one of the tables that come with sherd (``:adult``)."""
+    from sherd.datasets.sources import load_schema as load
 
-    from sherd.tables.schema import Missing, Outside, Schema
-
-    if path.startswith(":"):
-        from sherd import datasets
-
-        schema: Schema = datasets.schema(path[1:])
-    else:
-        schema = Schema.load(path)
-    if missing is not None:
-        schema = replace(schema, missing=Missing(missing))
-    if outside is not None:
-        schema = replace(schema, outside=Outside(outside))
-    return schema
+    return load(path, missing=missing, outside=outside)
 
 
 def open_source(
-    source: str, schema: Schema | None, query: str | None, *, blocks: bool = False
+    source: str,
+    schema: Schema | None,
+    query: str | None,
+    *,
+    blocks: bool = False,
+    lenient: bool = False,
 ) -> Callable[[], Any]:
     """A function that reads a table, or its blocks; ``:adult`` names one that comes with sherd."""
+    if blocks and schema is not None and not source.startswith(":"):
+        from sherd.tables.blocks import read_blocks
 
-    def read_now() -> Any:
-        if source.startswith(":"):
-            from sherd import datasets
+        return lambda: read_blocks(source, schema, query=query)
+    import sherd
 
-            return datasets.load(source[1:])
-        if blocks and schema is not None:
-            from sherd.tables.blocks import read_blocks
-
-            return read_blocks(source, schema, query=query)
-        from sherd.tables.read import read
-
-        return read(source, schema=schema, query=query)
-
-    return read_now
+    return lambda: sherd.read(source, schema=schema, query=query, lenient=lenient)
 
 
 @contextlib.contextmanager

@@ -138,21 +138,11 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
     from sherd.federation.owner.agent import Agent
     from sherd.federation.owner.owner_home import Home
     from sherd.federation.protocol.states import OWNER_ENDS
-    from sherd.federation.wire.client import Client, tls_context
 
     found = Home(home)
     enrolled = found.enrolled
-    plain = enrolled["url"].startswith("http://")
     with found.locked():
-        client = Client(
-            url=enrolled["url"],
-            name=found.settings.name,
-            aggregator=enrolled["aggregator"],
-            key=found.key,
-            context=None
-            if plain
-            else tls_context(found.authority, (found.certificate, found.channel_key)),
-        )
+        client = found.client()
         agent = Agent(found, client)
 
         def enough() -> bool:
@@ -167,6 +157,35 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
         finally:
             client.close()
             agent.journal.close()
+
+
+@owner.command()
+@home_option
+@json_option
+def recover(home: Path, as_json: bool) -> None:
+    """Lead a folder back that was restored from a backup.
+
+    Charges every plan that this owner signed and its ledger does not hold, since it may have
+    been carried out. Restore the whole folder first, with its keys and its seed.
+    """
+    found, journal = _open(home)
+    from sherd.budget.ledger import Ledger
+    from sherd.federation.owner.recovery import recover as lead_back
+
+    with found.locked():
+        client = found.client()
+        try:
+            done = lead_back(found, client, Ledger(found.ledger), journal)
+        finally:
+            client.close()
+            journal.close()
+    if as_json:
+        emit_json([vars(each) for each in done])
+        return
+    for each in done:
+        how = "was delivered" if each.delivered else "may have been delivered"
+        click.echo(f"round '{each.round}' {how}: {each.epsilon} of epsilon charged")
+    click.echo(f"{len(done)} rounds were charged; the agent can run again")
 
 
 @owner.command()

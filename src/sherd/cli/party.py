@@ -120,7 +120,7 @@ def _watched(
     import sys
 
     from sherd.release.bundle import read_manifest
-    from sherd.secure.party.meeting import State
+    from sherd.secure.party.meeting import PartyState
 
     command = [sys.executable, "-m", "sherd", "party", "run", str(settings), "--unwatched"]
     command += [] if ledger_file is None else ["--ledger", ledger_file]
@@ -128,7 +128,7 @@ def _watched(
     command += ["--json"] if as_json else []
     code = subprocess.run(command, check=False).returncode  # noqa: S603 - our own command line
     if code < 0 or code > 130:
-        if loaded.output.exists() and State.of(loaded).published:
+        if loaded.output.exists() and PartyState.of(loaded).published:
             # The peer was lost after the last result, which is here.
             _say(loaded, read_manifest(loaded.output), as_json)
             return
@@ -147,11 +147,11 @@ def _watched(
 def status(settings: Path, as_json: bool) -> None:
     """What is there of the joint release that the file SETTINGS describes."""
     from sherd.secure.party import PartySettings
-    from sherd.secure.party.run_journal import Journal, finished
+    from sherd.secure.party.run_journal import RunJournal, finished
 
     loaded = PartySettings.load(settings)
-    begun = Journal.load(loaded.journal)
-    done = Journal.load(finished(loaded.journal))
+    begun = RunJournal.load(loaded.journal)
+    done = RunJournal.load(finished(loaded.journal))
     known = begun or (done if loaded.output.exists() else None)
     state = "begun" if begun else "finished" if loaded.output.exists() else "not begun"
     opened = [] if known is None else known.entries
@@ -161,7 +161,7 @@ def status(settings: Path, as_json: bool) -> None:
         "computing": loaded.names[: loaded.hosts],
         "state": state,
         "run": None if known is None else known.run,
-        "opened": [{"what": what, "numbers": len(values)} for what, values in opened],
+        "opened": [{"what": one.what, "numbers": len(one.values)} for one in opened],
     }
     if as_json:
         emit_json(data)

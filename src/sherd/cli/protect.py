@@ -1,4 +1,7 @@
-"""``sherd protect``: one table in, one release out."""
+"""``sherd protect``, ``sherd slice`` and ``sherd fragment``: one table in, one release out.
+
+The last two are the first with the method chosen.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, open_source, pairs, progress, settings
-from sherd.cli.private import check_private, write_private
+from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
+from sherd.cli.options import emit_json, open_source, progress, settings
 from sherd.cli.releasing import (
     checked_output,
     emit_release,
@@ -21,133 +24,266 @@ from sherd.cli.releasing import (
     seed_option,
     source_options,
 )
-from sherd.errors import PlanError, UsageError
+from sherd.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from sherd.budget.ledger import Ledger
     from sherd.engines import Choice
     from sherd.release.bundle import Release
+    from sherd.release.method import PrivateRecord
     from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+_METHOD = (click.option("-m", "--method", metavar="NAME", help="One of `sherd methods`."),)
+_PLAN = (
+    click.option(
+        "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any parameter of the method."
+    ),
+    click.option(
+        "--plan", "plan_file", metavar="FILE", help="Take method and parameters from a file."
+    ),
+)
+_OWNER = (
+    click.option("--population", metavar="NAME", help="Whose budget is charged."),
+    click.option("--ledger", "ledger_file", metavar="FILE", help="The ledger ('none': keep none)."),
+    click.option(
+        "--row-map", type=click.Path(path_type=Path), help="Write the private permutation."
+    ),
+    click.option("--keep-order", is_flag=True, help="Keep the rows' order: not for publication."),
+    click.option("--threads", type=click.IntRange(min=1), help="Use this many cores."),
+    click.option(
+        "--engine",
+        metavar="auto|memory|columns|duckdb",
+        default="auto",
+        show_default=True,
+        help="Where the work runs; auto chooses by the table's size.",
+    ),
+    click.option("--memory", metavar="SIZE", help="Use at most this much memory, such as 2.5GB."),
+)
+_FOLLOWING = (
+    click.option("--key", metavar="ATTRIBUTE", help="Name tuples over time by it, for --record."),
+    click.option(
+        "--record",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write the private record from which a next release is made.",
+    ),
+    click.option(
+        "--after",
+        type=click.Path(path_type=Path),
+        metavar="OLD",
+        help="Follow this release: TABLE is what became of its table.",
+    ),
+    click.option(
+        "--old-record",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Read the private record of the release that is followed.",
+    ),
+)
 
 
-@click.command()
-@click.argument("table")
-@schema_option
-@click.option("-m", "--method", metavar="NAME", help="One of `sherd methods`.")
-@click.option("-e", "--epsilon", type=float, help="The privacy budget of the release.")
-@click.option("-k", "--k", type=int, help="Least number of records in a cluster.")
-@click.option("--k-of", multiple=True, metavar="ATTRIBUTE=K", help="Another k for an attribute.")
-@click.option(
-    "--weight", multiple=True, metavar="ATTRIBUTE=NUMBER", help="An attribute's share of epsilon."
-)
-@click.option(
-    "--guarantee",
-    metavar="paper|centroids|strict",
-    help="Which promise to make; see `sherd methods`.",
-)
-@click.option("--min-scale", type=float, help="Least noise, as a share of an attribute's range.")
-@click.option(
-    "--category-order", metavar="declared|frequency", help="How categories are put in order."
-)
-@click.option(
-    "--domain-from-data", type=float, metavar="FACTOR", help="Take undeclared domains from data."
-)
-@click.option(
-    "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any other parameter of the method."
-)
-@click.option("--plan", "plan_file", metavar="FILE", help="Take method and parameters from a file.")
-@source_options
-@click.option("--population", metavar="NAME", help="Whose budget is charged.")
-@click.option("--ledger", "ledger_file", metavar="FILE", help="The ledger ('none': keep none).")
-@click.option("--row-map", type=click.Path(path_type=Path), help="Write the private permutation.")
-@click.option("--keep-order", is_flag=True, help="Keep the rows' order: not for publication.")
-@seed_option
-@click.option("--threads", type=click.IntRange(min=1), help="How many cores to use.")
-@click.option(
-    "--engine",
-    metavar="auto|memory|columns|duckdb",
-    default="auto",
-    show_default=True,
-    help="Where the work runs; auto chooses by the table's size.",
-)
-@click.option("--memory", metavar="SIZE", help="Use at most this much memory, such as 2.5GB.")
-@output_options
-def protect(**given: Any) -> None:
+def _command(
+    name: str, *, method: str | None = None, follows: bool = True
+) -> Callable[[Callable[..., None]], click.Command]:
+    """A command that makes a release, by any method or by one."""
+
+    def made(function: Callable[..., None]) -> click.Command:
+        options = [
+            *(() if method else _METHOD),
+            *_PLAN,
+            *_OWNER,
+            *(_FOLLOWING if follows else ()),
+        ]
+        wrapped: Any = lambda **given: _make({"method": method, **_ABSENT, **given})  # noqa: E731
+        wrapped.__doc__ = function.__doc__
+        wrapped = output_options(seed_option(source_options(wrapped)))
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        wrapped = click.argument("table")(schema_option(wrapped))
+        command: MethodCommand = click.command(name, cls=MethodCommand)(wrapped)
+        command.method = method
+        return command
+
+    return made
+
+
+_ABSENT = {"key": None, "record": None, "after": None, "old_record": None}
+
+
+@_command("protect")
+def protect() -> None:
     """Protect TABLE and write a release: data, manifest, data package.
 
     TABLE is a CSV, Parquet or Feather file, a database address (with --query), or one of
     the tables that come with sherd (:adult, :wine, :nursery; their schemas are used unless
-    --schema is given).
+    --schema is given). The parameters of the method are options: with -m NAME before --help,
+    those of that method are listed.
 
     \b
     sherd protect adult.csv --schema adult.yaml -m dp-um -e 1 -k 100 -o out/
     """
-    from sherd.release.protect import Settings, protect_to
 
-    schema = schema_of(given)
-    plan = _plan(given)
-    guarantee = plan.guarantee(schema)
+
+@_command("slice", method="slice", follows=False)
+def slice_table() -> None:
+    """Slice TABLE into columns and buckets and write a release: `protect -m slice`.
+
+    No sensitive value can be assigned to a person with probability above 1/l. This is not
+    differential privacy.
+
+    \b
+    sherd slice adult.csv --schema adult.yaml --sensitive occupation --l 5 --regroup -o out/
+    """
+
+
+@_command("fragment", method="fragment")
+def fragment() -> None:
+    """Split TABLE into fragments with true values, loosely associated: `protect -m fragment`.
+
+    Constraints say which attributes may not be seen together. The fewest fragments that
+    respect them are found, or a given fragmentation is checked; then tuples are grouped so
+    that every sensitive association is hidden among K.
+
+    \b
+    sherd fragment patients.csv --schema patients.yaml \\
+        --constraints constraints.yaml --looseness 12 --similar Education,Salary -o out/
+
+    After the table changed, a next release is made from the private record of the first:
+    add --key and --record to the above, then
+
+    \b
+    sherd fragment changed.csv --after out/ --old-record first.json \\
+        --record second.json -o out2/
+    """
+
+
+def _make(given: dict[str, Any]) -> None:
+    import sherd
+    from sherd.release.private_files import PrivateFiles
+    from sherd.release.protect import is_strict
+
+    _check_following(given)
+    schema, plan, past = _asked(given)
+    plan.check(schema)
     if given["explain"]:
-        if given["as_json"]:
-            emit_json({"plan": plan.as_data(), "guarantee": guarantee.as_data()})
-        else:
-            click.echo(plan.explain(schema))
+        _explain(plan, schema, given["as_json"])
         return
     output = checked_output(given)
-    check_private(
-        given["row_map"],
-        (output,),
-        what="the row map",
-        why="it undoes the shuffling and is the owner's alone",
-        force=given["force"],
+    private = PrivateFiles(row_map=given["row_map"], record=given["record"])
+    private.check(
+        [folder for folder in (output, given["after"]) if folder is not None], force=given["force"]
     )
-    ledger = _ledger(given["ledger_file"])
-    choice = _engine(given, plan)
-    engine = choice.make(output.resolve().parent)
-    with progress("protect") as bar, contextlib.ExitStack() as undo, contextlib.closing(engine):
-        release = protect_to(
+    ledger = _ledger(given["ledger_file"]) if plan.parameters.get("epsilon") is not None else None
+    engine = _engine(given, plan).make(output.resolve().parent)
+    with (
+        progress(given["method"] or "protect") as bar,
+        private.writing() as write,
+        contextlib.closing(engine),
+    ):
+        release = sherd.protect_to(
             output,
-            open_source(given["table"], schema, given["query"], blocks=engine.name != "memory"),
+            open_source(
+                given["table"],
+                schema,
+                given["query"],
+                blocks=engine.name != "memory",
+                lenient=is_strict(plan),
+            ),
             schema,
             plan,
             ledger=ledger,
             population=given["population"],
-            settings=Settings(
+            settings=sherd.Settings(
                 seed=given["seed"],
                 keep_order=given["keep_order"],
                 threads=given["threads"],
                 progress=bar,
+                key=given["key"] if past is None else past.key,
+                past=past,
                 engine=engine,
             ),
             format=given["form"],
             force=given["force"],
             spreadsheet_safe=given["spreadsheet_safe"],
-            before_publishing=lambda made: _write_row_map(made, given["row_map"], undo),
+            before_publishing=write,
         )
-    _print(release, output, ledger, given["as_json"])
+    _print(release, output, ledger, given)
 
 
-def _plan(given: dict[str, Any]) -> Plan:
+def _check_following(given: Mapping[str, Any]) -> None:
+    """Refuse options of a release that follows another where some of them are missing."""
+    if given["after"] is None:
+        for name in ("old_record", "parameter_withdraw"):
+            if given.get(name) is not None:
+                option = name.removeprefix("parameter_").replace("_", "-")
+                raise click.UsageError(f"--{option} is for a release that follows one: --after.")
+        if (given["key"] is None) != (given["record"] is None):
+            raise click.UsageError("--key and --record belong together.")
+        return
+    for name in ("old_record", "record"):
+        if given[name] is None:
+            option = name.replace("_", "-")
+            raise click.UsageError(f"Missing option '--{option}', which --after needs.")
+    own_schema = given["schema_file"] is not None or given["table"].startswith(":")
+    if not own_schema and (given["missing"] is not None or given["outside"] is not None):
+        raise click.UsageError("--missing and --outside need --schema: the old one says its own.")
+
+
+def _asked(given: dict[str, Any]) -> tuple[Schema, Plan, PrivateRecord | None]:
+    """The schema, the plan, and the record of the release that is followed, if any."""
+    from sherd.release.following import follow_release
+    from sherd.release.method import find
     from sherd.release.plan import Plan
 
-    chosen: dict[str, Any] = {}
+    first = given["after"] is None
+    own_schema = first or given["schema_file"] is not None or given["table"].startswith(":")
+    schema = schema_of(given) if own_schema else None
+    planned: dict[str, Any] = {}
     if given["plan_file"] is not None:
-        chosen = Plan.load(given["plan_file"]).as_data()
-    named = ("method", "epsilon", "k", "guarantee", "min_scale", "category_order")
-    own = {name: given[name] for name in (*named, "domain_from_data")}
-    own |= {"weights": pairs(given["weight"], "--weight"), "k_of": pairs(given["k_of"], "--k-of")}
-    own = {name: value for name, value in own.items() if value is not None}
-    extra = settings(given["extra"])
-    if twice := sorted(set(own) & set(extra)):
-        raise UsageError(
-            f"the parameter '{twice[0]}' is given twice, by an option of its own and by --set",
-            must="given once",
-            do="leave out one of the two",
-        )
-    chosen |= own | extra
-    if "method" not in chosen:
+        planned = Plan.load(given["plan_file"]).as_data()
+        _check_method(given["method"], planned)
+    name = given["method"] or planned.get("method")
+    if name is None:
         raise click.UsageError("Missing option '-m' / '--method'. See `sherd methods`.")
-    return Plan(**chosen)
+    method = find(name)
+    chosen = with_set(chosen_parameters(given, method), settings(given["extra"]))
+    if not first:
+        following = follow_release(
+            name,
+            given["after"],
+            given["old_record"],
+            schema=schema,
+            key=given["key"],
+            chosen={key: value for key, value in planned.items() if key != "method"} | chosen,
+        )
+        return following.schema, following.plan, following.past
+    check_required(planned | chosen, method)
+    assert schema is not None, "a first release has its own schema"
+    return schema, Plan(**planned | {"method": name} | chosen), None
+
+
+def _check_method(named: str | None, planned: Mapping[str, Any]) -> None:
+    if named not in (None, planned["method"]):
+        raise UsageError(
+            "the plan's method is not the one of the command",
+            must=repr(named),
+            got=repr(planned["method"]),
+            do="leave out --method, or choose another plan",
+        )
+
+
+def _explain(plan: Plan, schema: Schema, as_json: bool) -> None:
+    from sherd.release.method import Explaining
+
+    if not as_json:
+        click.echo(plan.explain(schema))
+        return
+    spec = plan.spec
+    more = spec.explain(plan, schema) if isinstance(spec, Explaining) else {}
+    emit_json({"plan": plan.as_data(), **more, "guarantee": plan.guarantee(schema).as_data()})
 
 
 def _engine(given: dict[str, Any], plan: Plan) -> Choice:
@@ -176,39 +312,49 @@ def _ledger(path: str | None) -> Ledger | None:
     if place is None:
         return None
     ledger = Ledger(place)
-    for found in ledger.recover(lambda folder: digest(folder / MANIFEST)):
-        click.echo(f"note: published {found}, which an interrupted run had paid for", err=True)
+    for published in ledger.recover(lambda folder: digest(folder / MANIFEST)):
+        click.echo(f"note: published {published}, which an interrupted run had paid for", err=True)
     return ledger
 
 
-def _write_row_map(release: Release, path: Path | None, undo: contextlib.ExitStack) -> None:
-    """The private permutation: which input row stands behind each released row, from 0.
+def _print(release: Release, folder: Path, ledger: Ledger | None, given: dict[str, Any]) -> None:
+    from sherd.release.method import Explaining, find
 
-    Where the release is not made after all, nothing is left of it.
-    """
-    if path is None:
-        return
-    if release.order is None:
-        raise PlanError(
-            "a row map was asked for, but this release has no rows that come from records",
-            do="leave out --row-map",
-        )
-    lines = "".join(f"{place},{row}\n" for place, row in enumerate(release.order.tolist()))
-    write_private(path, ("released_row,input_row\n" + lines).encode(), undo)
-
-
-def _print(release: Release, folder: Path, ledger: Ledger | None, as_json: bool) -> None:
     manifest = release.manifest
     account = None
     if ledger is not None and manifest["budget"]["recorded"]:
         account = ledger.account(manifest["budget"]["population"])
-    if as_json:
+    if given["as_json"]:
         emit_release(release, folder, account=None if account is None else account.as_data())
         return
-    rows = sum(table.num_rows for table in release.tables.values())
-    click.echo(f"released {rows} rows to {folder}")
+    follows = "" if given["after"] is None else f", which follows {given['after']}"
+    click.echo(f"released {release.rows} rows to {folder}{follows}")
+    method = find(manifest["plan"]["method"])
+    for line in method.told(manifest["facts"]) if isinstance(method, Explaining) else ():
+        click.echo(line)
     print_promise(release)
     if account is not None:
         limit = "no limit is set" if account.limit is None else f"limit {account.limit}"
         click.echo(f"Budget: {account.spent} spent of '{account.population}' so far, {limit}.")
-    print_findings([finding for finding in release.findings if finding.attribute is None])
+    beside = "" if given["after"] is None else f" --beside {given['after']}"
+    ask = ", then ask it with sherd query" if method.traits.query else ""
+    click.echo(f"next: sherd verify {folder}{beside}{ask}")
+    if given["record"] is not None:
+        click.echo(
+            f"keep {given['record']} secret: it links what the release keeps apart, and the next "
+            "release is made from it",
+            err=True,
+        )
+    if release.order_of is not None and given["row_map"] is None and not given["keep_order"]:
+        click.echo(
+            "note: an audit that measures how many people are found again needs --row-map, which "
+            "only this run can write",
+            err=True,
+        )
+    print_findings(
+        [
+            finding
+            for finding in release.findings
+            if finding.attribute is None or finding.meaning.startswith("WARNING")
+        ]
+    )

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sherd.cli.options import json_option
-from sherd.errors import OutputExistsError, UsageError, VerificationError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sherd.methods.fragmenting.query import Answer
+from sherd.errors import OutputExistsError, UsageError
 
 
 @click.command()
@@ -49,57 +44,40 @@ def query(
     \b
     sherd query out/ "SELECT Race, AVG(Salary) FROM release GROUP BY Race"
     """
-    from sherd.methods.fragmenting.query import answer
-    from sherd.release.bundle import Release
-    from sherd.tables.read import read
+    import sherd
 
     own: dict[str, Any] = {}
     for text in tables:
         name, equals, path = text.partition("=")
         if not equals or not name:
             raise UsageError("--table cannot be read", must="NAME=FILE", got=repr(text))
-        own[name] = read(path)
+        own[name] = sherd.read(path)
     if output is not None and output.exists() and not force:
         raise OutputExistsError("the output is there already", got=str(output), do="use --force")
-    loaded = Release.load(release)
-    _unchanged(release, loaded.manifest)
-    found = answer(loaded.tables, loaded.manifest, sql, own=own)
+    answer = sherd.query(release, sql, own=own)
     if output is not None:
         from sherd.tables.write import write
 
-        write(found.table, output)
+        write(answer.table, output)
     if as_json:
-        click.echo(json.dumps(found.as_data(), indent=2, ensure_ascii=False, default=str))
+        click.echo(json.dumps(answer.as_data(), indent=2, ensure_ascii=False, default=str))
         return
     if output is not None:
-        click.echo(f"wrote {found.table.num_rows} rows to {output}")
+        click.echo(f"wrote {answer.table.num_rows} rows to {output}")
     else:
-        _print(found)
-    click.echo(found.words(), err=True)
+        _print(answer)
+    click.echo(answer.words(), err=True)
 
 
-def _unchanged(release: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse fragments that are not as they were released: answers would be called exact."""
-    from sherd.release.bundle import digest
-
-    for name, facts in manifest["files"].items():
-        if digest(release / name) != facts["sha256"]:
-            raise VerificationError(
-                f"the file '{name}' is not as it was released",
-                got=str(release),
-                do="get the release again; `sherd verify` says more",
-            )
-
-
-def _print(found: Answer) -> None:
+def _print(answer: Any) -> None:
     """Print the answer: an estimate with its error, and the bounds it lies between."""
     from rich.console import Console
     from rich.table import Table
 
-    beside = {*found.errors, *found.bounds}
-    names = [name for name in found.table.column_names if name not in beside]
+    beside = {*answer.errors, *answer.bounds}
+    names = [name for name in answer.table.column_names if name not in beside]
     shown = Table(*names)
-    for row in found.table.to_pylist():
+    for row in answer.table.to_pylist():
         shown.add_row(*[_text(row, name, beside) for name in names])
     Console().print(shown)
 

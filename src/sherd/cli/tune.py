@@ -51,8 +51,7 @@ def tune(**given: Any) -> None:
     \b
     sherd tune :adult -m dp-um -m idp-ls -e 0.1 -e 1 -k 50 -k 500 -o map.png
     """
-    from sherd.release.protect import cores
-    from sherd.release.tune import tune as run
+    import sherd
 
     _check_outputs(given["outputs"], force=given["force"])
     source: str = given["table"]
@@ -60,14 +59,13 @@ def tune(**given: Any) -> None:
         raise click.UsageError("Missing option '--schema'. Make one with `sherd schema TABLE`.")
     schema = load_schema(given["schema_file"] or source, given["missing"], None)
     with progress("tune") as bar:
-        cells = run(
+        cells = sherd.tune(
             open_source(source, schema, given["query"])(),
             schema,
-            methods=given["methods"] or ("dp", "dp-um", "idp-ls", "idp-cbls"),
-            epsilons=given["epsilons"] or (0.1, 0.5, 1.0),
-            ks=given["ks"] or (5, 25, 100, 500),
+            methods=given["methods"] or None,
+            **{name: given[name] for name in ("epsilons", "ks") if given[name]},
             runs=given["runs"],
-            threads=given["threads"] or cores(),
+            threads=given["threads"],
             parameters=settings(given["extra"]),
             progress=bar,
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import pyarrow as pa
     from numpy.typing import DTypeLike, NDArray
@@ -59,7 +60,7 @@ class InMemory:
         import pyarrow as pa
 
         table = read()
-        return table if isinstance(table, pa.Table) else pa.concat_tables(table)
+        return pa.concat_tables(table) if isinstance(table, Iterator) else table
 
     def places(self, randomness: Randomness, rows: int, threads: int) -> NDArray[np.uint32]:
         """A uniform permutation by one sort."""

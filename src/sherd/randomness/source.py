@@ -20,6 +20,7 @@ import numpy as np
 
 from sherd.errors import PlanError
 from sherd.randomness import exponential, order, vetted
+from sherd.randomness.key_stream import KeyStream
 from sherd.randomness.wide import multiply
 
 if TYPE_CHECKING:
@@ -35,18 +36,22 @@ FEW_IMPORTED = 1000
 
 
 class Randomness:
-    """A source of random numbers: the operating system's, or seeded for tests.
+    """A source of random numbers: the operating system's, a secret key's, or seeded for tests.
 
-    Made by ``from_system`` or ``seeded``. Safe to share between threads; which thread gets
-    which numbers of a seeded source then depends on scheduling, so give each its own child
-    (``spawn``) where a result must be reproducible.
+    Made by ``from_system``, ``keyed`` or ``seeded``. Safe to share between threads; which
+    thread gets which numbers of a seeded or keyed source then depends on scheduling, so give
+    each its own child (``spawn``) where a result must come out the same again.
     """
 
     __slots__ = ("_generator", "_lock", "_seeds")
 
-    def __init__(self, seeds: np.random.SeedSequence | None) -> None:
+    def __init__(self, seeds: np.random.SeedSequence | KeyStream | None) -> None:
         self._seeds = seeds
-        self._generator = None if seeds is None else np.random.Philox(seeds)
+        self._generator: np.random.Philox | KeyStream | None
+        if isinstance(seeds, np.random.SeedSequence):
+            self._generator = np.random.Philox(seeds)
+        else:
+            self._generator = seeds
         self._lock = threading.Lock()
 
     @classmethod
@@ -61,10 +66,19 @@ class Randomness:
             raise PlanError("the seed is negative", must="a whole number from 0", got=str(seed))
         return cls(np.random.SeedSequence(seed))
 
+    @classmethod
+    def keyed(cls, key: bytes) -> Randomness:
+        """The stream of a secret key of 32 bytes: the same numbers for whoever holds the key.
+
+        To everybody else they are as good as the operating system's (ADR 0014), so a release
+        made with a key that is used for nothing else, and kept, carries its guarantee.
+        """
+        return cls(KeyStream(key))
+
     @property
     def is_seeded(self) -> bool:
-        """Whether the numbers can be drawn again, and so protect nothing."""
-        return self._seeds is not None
+        """Whether anybody can draw the numbers again, so that they protect nothing."""
+        return isinstance(self._seeds, np.random.SeedSequence)
 
     def spawn(self, n: int) -> list[Randomness]:
         """Independent children, n of them: give each task its own, whatever thread runs it."""
@@ -182,8 +196,8 @@ class Randomness:
         float above it. Its code is vetted by more people, but a draw costs microseconds and
         its import a third of a second. ``auto`` takes OpenDP's for a single scale (not 0,
         given once or the same for all) and up to ``FEW`` draws (``FEW_IMPORTED`` once it is
-        imported), and the vector elsewhere. A seeded source cannot steer OpenDP and always
-        uses the vector.
+        imported), and the vector elsewhere. A seeded or keyed source cannot steer OpenDP and
+        always uses the vector.
         """
         _require(
             engine in ("auto", "opendp", "vector"),
@@ -192,14 +206,14 @@ class Randomness:
             repr(engine),
         )
         _require(
-            not (engine == "opendp" and self.is_seeded),
-            "a seeded source cannot steer OpenDP's sampler",
+            engine != "opendp" or self._seeds is None,
+            "a seeded or keyed source cannot steer OpenDP's sampler",
             "engine='vector' or 'auto'",
         )
         t, s, n = _scale(numerator, denominator, size)
         if engine == "auto":
             few = FEW_IMPORTED if vetted.imported() else FEW
-            single = isinstance(t, int) and t > 0 and not self.is_seeded
+            single = isinstance(t, int) and t > 0 and self._seeds is None
             engine = "opendp" if single and 0 < n <= few else "vector"
         if engine == "vector":
             return exponential.draw(self.words, t, s, n, signed=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -18,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
-from sherd.tables.files import sync_folder
+from sherd.release.data_package import DOCUMENT, data_package
+from sherd.tables.files import sync_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,8 +32,6 @@ MANIFEST = "manifest.json"
 PACKAGE = "datapackage.json"
 ORDER_KEPT = "order of rows kept: not for publication"
 """The stamp of a release whose rows are in the order of the table it was made from."""
-DOCUMENT = ".json"
-"""How the name of a document's file ends."""
 FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 
 
@@ -55,6 +53,13 @@ class Release:
     documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     original: Any = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        """Bring the tables into the form in which they are released, whoever made them."""
+        from sherd.tables.canonical_form import released_form
+
+        made = {name: released_form(table) for name, table in self.tables.items()}
+        object.__setattr__(self, "tables", made)
+
     @cached_property
     def order(self) -> Any:
         """The input row behind each released row, or None where these are not records."""
@@ -62,7 +67,7 @@ class Release:
 
     @property
     def table(self) -> Any:
-        """The released table, of the same kind as the one that came in."""
+        """The released table as the kind of dataframe that came in; types are the schema's."""
         from sherd.tables.frames import like
 
         if "data" not in self.tables:
@@ -73,21 +78,26 @@ class Release:
         data = self.tables["data"]
         return data if self.original is None else like(self.original, data)
 
+    @property
+    def rows(self) -> int:
+        """How many rows were released, each record counted once."""
+        for name in ("records", "data"):
+            if name in self.tables:
+                return int(self.tables[name].num_rows)
+        return max(int(table.num_rows) for table in self.tables.values())
+
     def query(self, sql: str, **own: Any) -> Any:
         """The answer to SQL over a release made of fragments, as a dataframe.
 
         One view is called ``release``; keyword arguments are your own tables to join. The
-        dataframe is of the same kind as the table that came in, or pandas; ``answer`` of
-        ``sherd.methods.fragmenting.query`` says besides what it is worth.
+        dataframe is of the same kind as the table that came in, or pandas. ``sherd.query`` says
+        besides what the answer is worth.
         """
-        import importlib
-
+        from sherd.release.query_release import query
         from sherd.tables.frames import like
 
-        # found by name: queries lie above releases
-        answer = importlib.import_module("sherd.methods.fragmenting.query").answer
-        found = answer(self.tables, self.manifest, sql, own=own).table
-        return found.to_pandas() if self.original is None else like(self.original, found)
+        table = query(self, sql, own=own).table
+        return table.to_pandas() if self.original is None else like(self.original, table)
 
     def save(
         self,
@@ -138,7 +148,7 @@ class Release:
                 path = hidden / f"{name}{DOCUMENT}"
                 _write(path, document)
                 files[path.name] = {"sha256": digest(path), "bytes": path.stat().st_size}
-            package = _data_package(self.tables, files, format, self.manifest, self.documents)
+            package = data_package(self.tables, files, format, self.manifest, self.documents)
             _write(hidden / PACKAGE, package)
             files[PACKAGE] = {
                 "sha256": digest(hidden / PACKAGE),
@@ -147,7 +157,7 @@ class Release:
             _write(hidden / MANIFEST, {**self.manifest, "files": files})
             hidden.chmod(0o755)
             for path in hidden.iterdir():
-                _sync(path)
+                sync_file(path)
             sync_folder(hidden)
             return Staged(
                 path=hidden, final=folder, artefact=digest(hidden / MANIFEST), force=force
@@ -325,73 +335,3 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
     with path.open("w", encoding="utf-8") as file:
         json.dump(data, file, indent=2, ensure_ascii=False)
         file.write("\n")
-
-
-def _sync(path: Path) -> None:
-    """Force a file to disk."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-_FRICTIONLESS = (
-    ("int", "integer"),
-    ("uint", "integer"),
-    ("float", "number"),
-    ("double", "number"),
-    ("decimal", "number"),
-    ("halffloat", "number"),
-    ("bool", "boolean"),
-    ("date", "date"),
-    ("timestamp", "datetime"),
-)
-
-
-def _data_package(
-    tables: Mapping[str, pa.Table],
-    files: Mapping[str, Mapping[str, Any]],
-    format: str,  # noqa: A002 - what everybody calls it
-    manifest: Mapping[str, Any],
-    documents: Mapping[str, Mapping[str, Any]],
-) -> dict[str, Any]:
-    """A Frictionless data package, so that other tools can open the bundle."""
-    import pyarrow as pa
-
-    from sherd.tables.spreadsheet import escaped
-
-    resources = []
-    for name, table in tables.items():
-        path = f"{name}.{format}"
-        fields = []
-        for column in table.schema:
-            text = str(column.type)
-            kind = next((k for start, k in _FRICTIONLESS if text.startswith(start)), "string")
-            fields.append({"name": column.name, "type": kind})
-        if files[path].get("spreadsheet_safe"):
-            names = escaped(pa.array(table.column_names, pa.string())).to_pylist()
-            fields = [{**field, "name": name} for field, name in zip(fields, names, strict=True)]
-        resources.append(
-            {
-                "name": name,
-                "path": path,
-                "format": format.split(".", maxsplit=1)[0],
-                "bytes": files[path]["bytes"],
-                "hash": f"sha256:{files[path]['sha256']}",
-                "schema": {"fields": fields},
-            }
-        )
-    resources += [
-        {
-            "name": name,
-            "path": f"{name}{DOCUMENT}",
-            "format": "json",
-            "bytes": files[f"{name}{DOCUMENT}"]["bytes"],
-            "hash": f"sha256:{files[f'{name}{DOCUMENT}']['sha256']}",
-        }
-        for name in documents
-    ]
-    return {
-        "name": "sherd-release",
-        "created": manifest.get("created"),
-        "description": str(manifest.get("guarantee", {}).get("words", "")),
-        "resources": resources,
-    }

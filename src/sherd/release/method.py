@@ -9,20 +9,20 @@ for one method imports that one only. Other packages add methods by an entry poi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sherd.engines import Engine, InMemory
 from sherd.errors import MissingPartError, PlanError, did_you_mean
+from sherd.release.parameter import Parameter
 from sherd.release.traits import Traits, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from importlib.metadata import EntryPoint
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -31,6 +31,24 @@ if TYPE_CHECKING:
     from sherd.release.plan import Plan
     from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
+
+__all__ = [
+    "DIRECTORY",
+    "Described",
+    "Describing",
+    "Explaining",
+    "Finding",
+    "FollowsReleases",
+    "Method",
+    "Outcome",
+    "Parameter",
+    "PrivateRecord",
+    "ReadsFiles",
+    "Run",
+    "find",
+    "names",
+    "traits_of",
+]
 
 DIRECTORY: dict[str, str] = {
     "dp": "sherd.methods.ranking.dp:METHOD",
@@ -49,82 +67,6 @@ DIRECTORY: dict[str, str] = {
 
 OUTSIDE = "sherd.methods"
 """The group of entry points by which other packages ship methods."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parameter:
-    """One parameter of a method: its type, default, limits and one line of help.
-
-    ``kind`` is ``float``, ``int``, ``str``, ``bool`` or ``dict``/``list`` (of plain
-    values). A ``default`` of None with ``required=False`` means "not given".
-    """
-
-    name: str
-    kind: type
-    help: str
-    required: bool = False
-    default: Any = None
-    least: float | None = None
-    above: float | None = None
-    choices: tuple[str, ...] | None = None
-    metavar: str | None = None
-
-    def check(self, value: Any) -> Any:
-        """The value in its own type, or a PlanError that says what it must be."""
-        if value is None and not self.required:
-            return None
-        wrong = PlanError(
-            f"the '{self.name}' parameter is not valid", must=self.must(), got=repr(value)
-        )
-        if self.kind in (int, float):
-            return self._check_number(value, wrong)
-        if not isinstance(value, self.kind):
-            raise wrong
-        if self.choices is not None and value not in self.choices:
-            raise PlanError(
-                f"the '{self.name}' parameter is not valid",
-                must=self.must(),
-                got=repr(value),
-                do=did_you_mean(str(value), self.choices) or None,
-            )
-        return value
-
-    def _check_number(self, value: Any, wrong: PlanError) -> int | float:
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise wrong
-        # A whole number stays one: it may be larger than any float.
-        value = int(value) if isinstance(value, Integral) else float(value)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise PlanError(
-                f"the '{self.name}' parameter is not valid",
-                must=f"{self.must()}, and finite",
-                got=repr(value),
-            )
-        if self.kind is int and value != int(value):
-            raise wrong
-        if self.least is not None and value < self.least:
-            raise wrong
-        if self.above is not None and value <= self.above:
-            raise wrong
-        try:
-            return int(value) if self.kind is int else float(value)
-        except OverflowError:
-            raise wrong from None
-
-    def must(self) -> str:
-        """What a value must be, in words.
-
-        >>> Parameter(name="k", kind=int, help="", least=3).must()
-        'a whole number from 3'
-        """
-        if self.choices is not None:
-            return "one of " + ", ".join(self.choices)
-        if self.kind in (int, float):
-            noun = "a whole number" if self.kind is int else "a number"
-            if self.above is not None:
-                return f"{noun} above {self.above:g}"
-            return noun if self.least is None else f"{noun} from {self.least:g}"
-        return {str: "text", bool: "true or false", dict: "a mapping", list: "a list"}[self.kind]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +157,29 @@ class Describing(Protocol):
 
 
 @runtime_checkable
+class Explaining(Protocol):
+    """The optional part of the contract: a method that can say what a plan leads to.
+
+    Both are for people: what ``--explain`` prints before data is read, and what is printed of
+    a release besides its guarantee.
+    """
+
+    def explain(self, plan: Plan, schema: Schema) -> Mapping[str, Any]:
+        """What follows from plan and schema alone, as plain data."""
+
+    def told(self, facts: Mapping[str, Any]) -> Iterable[str]:
+        """The same in words: of what ``explain`` gave, or of a release's facts."""
+
+
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """The optional part of the contract: a method with parameters that are given as files."""
+
+    def read_parameter(self, name: str, data: Any) -> Mapping[str, Any]:
+        """The parameters that the content of a file says, given for the one called ``name``."""
+
+
+@runtime_checkable
 class PrivateRecord(Protocol):
     """What an owner keeps of a release so that another can follow it; never published."""
 
@@ -237,6 +202,14 @@ class PrivateRecord(Protocol):
 class FollowsReleases(Protocol):
     """The optional part of the contract: a method whose release can follow an earlier one."""
 
+    def load_record(self, path: Path) -> PrivateRecord:
+        """Read the record that an earlier release left with its owner."""
+
+    def plan_after(
+        self, old: Path, record: PrivateRecord, schema: Schema, chosen: Mapping[str, Any]
+    ) -> Plan:
+        """The plan of the release after the one in the folder ``old``."""
+
     def run_keeping_record(
         self,
         table: pa.Table,
@@ -258,7 +231,7 @@ class FollowsReleases(Protocol):
 class Method(Protocol):
     """What every masking or fragmenting method offers.
 
-    It may be ``Describing`` and ``FollowsReleases`` too.
+    It may be ``Describing``, ``Explaining``, ``ReadsFiles`` and ``FollowsReleases`` too.
     """
 
     @property

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, PlanError, did_you_mean
-from sherd.release.method import Method, find
+from sherd.release.method import Explaining, Method, find
 from sherd.tables.schema import Role
 
 if TYPE_CHECKING:
@@ -113,9 +113,15 @@ class Plan:
                 f"Parameters: {settings or 'none'}.",
                 f"Masks: {', '.join(schema.protected)}.",
                 f"Leaves out: {', '.join(schema.named(Role.IDENTIFIER)) or 'nothing'}.",
+                *self._led_to(schema),
                 self.guarantee(schema).words(),
             ]
         )
+
+    def _led_to(self, schema: Schema) -> list[str]:
+        if not isinstance(self._spec, Explaining):
+            return []
+        return list(self._spec.told(self._spec.explain(self, schema)))
 
     def as_data(self) -> dict[str, Any]:
         """The plan as plain data, without parameters that were not given."""

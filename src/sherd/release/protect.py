@@ -21,18 +21,21 @@ from typing import TYPE_CHECKING, Any
 from sherd.engines import Engine, InMemory
 from sherd.errors import PlanError, UsageError
 from sherd.release.bundle import ORDER_KEPT, Release, Staged, check_format, check_target
-from sherd.release.method import FollowsReleases, PrivateRecord, Run
+from sherd.release.method import Finding, FollowsReleases, PrivateRecord, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
-    from sherd.budget.entries import Reservation
+    from sherd.budget.entries import Entry, Reservation
     from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
+    from sherd.randomness import Randomness
     from sherd.release.plan import Plan
+    from sherd.tables.prepare import Prepared
     from sherd.tables.schema import Schema
+    from sherd.tables.treatment import Treated
 
 Progress = Callable[[str, int, int], None]
 
@@ -55,7 +58,9 @@ class Settings:
     the rows in the order they came and makes it unfit for publication. ``key`` is the
     attribute that names tuples over time: with it, the release has a private ``record``, and
     ``past`` is the record of the release that this one follows. ``engine`` is where the heavy
-    work runs (see ``sherd.engines``); the release is the same on each.
+    work runs (see ``sherd.engines``); the release is the same on each. ``randomness`` gives
+    the source for the table that was read, where it is not the operating system's: a keyed
+    one, so that the same occasion comes out the same again.
     """
 
     seed: int | None = None
@@ -65,12 +70,18 @@ class Settings:
     key: str | None = None
     past: PrivateRecord | None = field(default=None, repr=False)
     engine: Engine = field(default_factory=InMemory)
+    randomness: Callable[[pa.Table], Randomness] | None = field(default=None, repr=False)
 
-    def run(self) -> Run:
-        """What the method is given."""
+    def run(self, table: pa.Table) -> Run:
+        """What the method is given to protect this table."""
         from sherd.randomness import Randomness
 
-        source = Randomness.from_system() if self.seed is None else Randomness.seeded(self.seed)
+        if self.seed is not None:
+            source = Randomness.seeded(self.seed)
+        elif self.randomness is not None:
+            source = self.randomness(table)
+        else:
+            source = Randomness.from_system()
         extra: dict[str, Any] = {} if self.progress is None else {"progress": self.progress}
         return Run(
             randomness=source,
@@ -86,11 +97,13 @@ class Occasion:
     """What a release is made for when that is more than its plan: a joint plan, for instance.
 
     The ledger notes ``hash`` in the place of the plan's and charges it once at most, so that
-    an occasion never has two artefacts.
+    an occasion never has two artefacts. ``time`` is what the manifest states as its time, so
+    that a repetition is the same to the byte.
     """
 
     hash: str
     note: str = ""
+    time: datetime | None = None
 
 
 def protect(
@@ -110,7 +123,7 @@ def protect(
 
     settings = settings or Settings()
     promised = _promise(plan, schema, settings)
-    with _reserved(ledger, plan, schema, population) as reservation:
+    with reserved(ledger, plan, schema, population) as reservation:
         release = _make(to_arrow(table), schema, plan, promised, settings, reservation)
         if ledger is not None and reservation is not None:
             ledger.charge(reservation, artefact_sha256=_fingerprint(release.tables))
@@ -119,7 +132,7 @@ def protect(
 
 def protect_to(
     folder: str | Path,
-    read: Callable[[], pa.Table | Iterator[pa.Table]],
+    read: Callable[[], pa.Table | Prepared | Iterator[pa.Table]],
     schema: Schema,
     plan: Plan,
     *,
@@ -135,15 +148,19 @@ def protect_to(
     """Protect what ``read`` returns and write the bundle, whole or not at all.
 
     ``read`` gives a table, or its blocks one after the other where an engine takes them.
+    A table that was prepared already is not prepared again.
     """
     settings = settings or Settings()
     _check_engine(plan, settings)
     check_format(format, spreadsheet_safe=spreadsheet_safe)
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
-    with _reserved(ledger, plan, schema, population, occasion) as reservation:
+    with reserved(ledger, plan, schema, population, occasion) as reservation:
         table = settings.engine.take_in(read)
         release = _make(table, schema, plan, promised, settings, reservation)
+        if occasion is not None and occasion.time is not None:
+            stated = {"created": occasion.time.isoformat(timespec="seconds")}
+            release = replace(release, manifest={**release.manifest, **stated})
         staged = release.stage(
             folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
         )
@@ -213,14 +230,17 @@ def population_of(schema: Schema, population: str | None) -> str:
 
 
 @contextlib.contextmanager
-def _reserved(
+def reserved(
     ledger: Ledger | None,
     plan: Plan,
     schema: Schema,
     population: str | None,
     occasion: Occasion | None = None,
 ) -> Iterator[Reservation | None]:
-    """Hold the plan's epsilon while the run lasts; nothing for a plan without one."""
+    """Hold the plan's epsilon while the run lasts; nothing for a plan without one.
+
+    An occasion that is charged before its artefact exists, as a joint run is, uses it, too.
+    """
     if ledger is None or plan.parameters.get("epsilon") is None:
         yield None
         return
@@ -240,20 +260,21 @@ def _reserved(
 
 
 def _make(
-    table: pa.Table,
+    table: pa.Table | Prepared,
     schema: Schema,
     plan: Plan,
     guarantee: Guarantee,
     settings: Settings,
     reservation: Reservation | None,
 ) -> Release:
-    from sherd.tables.prepare import prepare
+    from sherd.tables.prepare import Prepared, prepare
     from sherd.tables.row_keys import keys_of
 
-    prepared = prepare(table, schema)
+    strict = is_strict(plan)
+    prepared = table if isinstance(table, Prepared) else prepare(table, schema, strict=strict)
     record = None
     if settings.key is None and settings.past is None:
-        outcome = plan.spec.run(prepared.table, schema, plan, settings.run())
+        outcome = plan.spec.run(prepared.table, schema, plan, settings.run(prepared.table))
     elif not isinstance(plan.spec, FollowsReleases):
         raise PlanError(
             f"the method '{plan.method}' keeps no record of who is where",
@@ -270,7 +291,7 @@ def _make(
             prepared.table,
             schema,
             plan,
-            settings.run(),
+            settings.run(prepared.table),
             keys=keys_of(table, schema, settings.key, prepared.kept),
             past=settings.past,
         )
@@ -281,11 +302,29 @@ def _make(
     return Release(
         tables=outcome.tables,
         manifest={**manifest, "facts": dict(outcome.facts)},
-        findings=outcome.findings,
+        findings=(*_treatments(prepared.treated), *outcome.findings),
         order_of=order_of,
         record=record,
         documents=outcome.documents,
     )
+
+
+def is_strict(plan: Plan) -> bool:
+    """Whether a plan promises that no record decides on a refusal."""
+    return plan.parameters.get("guarantee") == "strict"
+
+
+def _treatments(treated: tuple[Treated, ...]) -> list[Finding]:
+    """What the owner should know of how cells were treated, the worst first."""
+    return [
+        Finding(
+            name=f"share {one.how}",
+            attribute=one.attribute,
+            value=one.share,
+            meaning=one.meaning(),
+        )
+        for one in sorted(treated, key=lambda one: -one.share)
+    ]
 
 
 def manifest_of(
@@ -293,14 +332,20 @@ def manifest_of(
     plan: Plan,
     guarantee: Guarantee,
     settings: Settings,
-    reservation: Reservation | None,
+    reservation: Reservation | Entry | None,
 ) -> dict[str, Any]:
-    """What a release says of itself; nothing computed from raw data."""
+    """What a release says of itself; nothing computed from raw data.
+
+    ``reservation`` is what is held for it or, where that came first, what was charged.
+    """
     import numpy as np
     import pyarrow as pa
 
     from sherd import __version__
+    from sherd.guarantees import Assumption
 
+    # The hash is that of what is published: one over secret values could be guessed at.
+    told = schema.published(names_values=Assumption.ORDER_FROM_DATA in guarantee.assumes)
     stamps = []
     if settings.seed is not None:
         stamps.append("reproducible: carries no guarantee")
@@ -316,8 +361,8 @@ def manifest_of(
         "guarantee": guarantee.as_data(),
         "plan": plan.as_data(),
         "plan_hash": plan.hash,
-        "schema": schema.as_data(),
-        "schema_hash": schema.hash,
+        "schema": told.as_data(),
+        "schema_hash": told.hash,
         "budget": budget,
         "versions": {
             "sherd": __version__,

@@ -39,6 +39,7 @@ class Traits:
       the risk-utility map; None where it is not set beside others.
     - ``following``: the parameters that only a release which follows another has.
     - ``engines``: the engines the method runs on (see ``sherd.engines``).
+    - ``query``: ``(tables, manifest, sql, *, own) -> Answer``, what answers SQL over a release.
     - ``needs``: the extras to install before the method can run, as in ``sherd[slicing]``.
     """
 
@@ -53,6 +54,7 @@ class Traits:
     alternative: Mapping[str, Any] | None = None
     following: tuple[str, ...] = ()
     engines: tuple[str, ...] = ("memory",)
+    query: str | None = None
     needs: tuple[str, ...] = ()
 
     def of_records(self, plan: Mapping[str, Any]) -> bool:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sherd.errors import PlanError
-from sherd.release.method import Run, find
+from sherd.release.method import DIRECTORY, Run, find
 from sherd.release.plan import Plan
+from sherd.release.protect import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,23 +54,28 @@ class Cell:
 
 
 def tune(
-    table: pa.Table,
+    table: Any,
     schema: Schema,
     *,
-    methods: Sequence[str],
-    epsilons: Sequence[float],
-    ks: Sequence[int],
+    methods: Sequence[str] | None = None,
+    epsilons: Sequence[float] = (0.1, 0.5, 1.0),
+    ks: Sequence[int] = (5, 25, 100, 500),
     runs: int = 10,
-    threads: int = 1,
+    threads: int | None = None,
     parameters: dict[str, Any] | None = None,
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
 ) -> list[Cell]:
-    """The mean SSE of every method, epsilon and k, over several runs each.
+    """Measure the mean SSE of every method, epsilon and k, over several runs each.
 
-    ``ks`` does not apply to methods without clusters; they get one cell an epsilon.
+    Without ``methods``, every method with noise that releases records is tried. ``ks`` does
+    not apply to methods without clusters; they get one cell an epsilon. What comes out is for
+    the owner only: choosing a plan by it uses the data.
     """
     from sherd.randomness import Randomness
+    from sherd.tables.frames import to_arrow
     from sherd.tables.prepare import prepare
+
+    methods = _tunable() if methods is None else methods
 
     if runs < 2:
         raise PlanError("too few runs for an interval", must="at least 2 runs", got=str(runs))
@@ -95,10 +101,10 @@ def tune(
                 must="a promise that releases rows",
                 got="'strict'",
             )
-    prepared = prepare(table, schema).table
+    prepared = prepare(to_arrow(table), schema).table
     root = Randomness.from_system()
     cells = []
-    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
+    with ThreadPoolExecutor(max_workers=threads or cores()) as pool:
         jobs = [
             (prepared, schema, plan, runs, stream)
             for plan, stream in zip(plans, root.spawn(len(plans)), strict=True)
@@ -107,6 +113,17 @@ def tune(
             cells.append(cell)
             progress("trying", done, len(plans))
     return cells
+
+
+def _tunable() -> tuple[str, ...]:
+    """The methods with noise whose releases have rows, and a promise to choose."""
+    wanted = {"epsilon", "guarantee"}
+    return tuple(
+        name
+        for name in DIRECTORY
+        if find(name).traits.alternative is not None
+        and wanted <= {parameter.name for parameter in find(name).parameters}
+    )
 
 
 def _plans(method: str, epsilon: float, ks: Sequence[int], more: dict[str, Any]) -> list[Plan]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
@@ -159,6 +159,14 @@ class Attribute:
         if self.values is not None:
             return self.values
         return None if self.taxonomy is None else self.taxonomy.leaves
+
+    def published(self, *, names_values: bool) -> Attribute:
+        """The attribute as a release tells it (see ``Schema.published``)."""
+        if self.role is Role.IDENTIFIER:
+            return Attribute(name=self.name, type=Type.TEXT, role=Role.IDENTIFIER)
+        if not self.values_from_data or (names_values and self.role.protected):
+            return self
+        return replace(self, values=None, values_from_data=False)
 
     def as_data(self) -> dict[str, Any]:
         """The attribute as plain data (taxonomies as their paths)."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.errors import TableError, did_you_mean
+from sherd.tables.canonical_form import canonical_cells, cell_type
 from sherd.tables.schema import Attribute, Role, Type
 
 if TYPE_CHECKING:
@@ -98,12 +99,22 @@ def _listed(names: Sequence[str], limit: int = 8) -> str:
     return ", ".join(f"'{name}'" for name in names[:limit]) + more
 
 
-def conform(table: pa.Table, schema: Schema, *, shown: str = "the table") -> pa.Table:
-    """The table, its columns in their order, in types that serve the schema."""
+def conform(
+    table: pa.Table, schema: Schema, *, shown: str = "the table", lenient: bool = False
+) -> pa.Table:
+    """The table, its columns in their order, in types that serve the schema.
+
+    With ``lenient``, columns of text stay text: preparing them decides what they hold.
+    """
     check_names(table.column_names, shown=shown)
     check_columns(table.column_names, schema, shown=shown)
     return pa.table(
-        {name: _column(table[name], schema[name], schema) for name in table.column_names}
+        {
+            name: table[name]
+            if lenient and is_text(table[name].type)
+            else _column(table[name], schema[name], schema)
+            for name in table.column_names
+        }
     )
 
 
@@ -122,7 +133,9 @@ def _column(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> pa
         return column
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    target = _target(attribute)
+    target = cell_type(attribute)
+    if attribute.role is not Role.IDENTIFIER and _by_rows(column.type, attribute):
+        return canonical_cells(column, attribute, schema.missing_values).cast(target)
     try:
         return _convert(column, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -212,21 +225,15 @@ def _serves(kind: pa.DataType, attribute: Attribute) -> bool:
     return is_text(kind)
 
 
-def _target(attribute: Attribute) -> pa.DataType:
-    if attribute.role is Role.IDENTIFIER:
-        return pa.string()
-    match attribute.type:
-        case Type.INTEGER:
-            return pa.int64()
-        case Type.NUMBER:
-            return pa.float64()
-        case Type.DATE:
-            return pa.date32()
-        case Type.DATETIME:
-            return pa.timestamp("us")
-        case Type.BOOLEAN:
-            return pa.bool_()
-    return pa.string()
+def _by_rows(kind: pa.DataType, attribute: Attribute) -> bool:
+    """Whether one row can have decided on a type: fractions for whole numbers, numbers for labels.
+
+    What other rows become must not depend on it, nor whether the table is taken at all.
+    """
+    if attribute.type.labelled:
+        return True
+    fractions = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return attribute.type is Type.INTEGER and bool(fractions)
 
 
 def _convert(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:

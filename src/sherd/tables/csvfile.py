@@ -105,10 +105,12 @@ def _delimiter(path: Path, first: str) -> str:
     return max(fields, key=lambda sign: fields[sign])
 
 
-def read_csv(path: Path, schema: Schema | None, progress: Progress | None) -> pa.Table:
-    """The table in a CSV file, compressed or not."""
+def read_csv(
+    path: Path, schema: Schema | None, progress: Progress | None, *, lenient: bool = False
+) -> pa.Table:
+    """The table in a CSV file, compressed or not; with ``lenient`` all cells as text."""
     if schema is not None:
-        batches = list(csv_batches(path, schema, progress))
+        batches = list(csv_batches(path, schema, progress, lenient=lenient))
         return _one_dictionary(batches, batches[0].schema)
     seen = _checked_layout(path, None)
     with _explained(path, seen, None) as (stream, convert, _):
@@ -118,14 +120,14 @@ def read_csv(path: Path, schema: Schema | None, progress: Progress | None) -> pa
 
 
 def csv_batches(
-    path: Path, schema: Schema, progress: Progress | None = None
+    path: Path, schema: Schema, progress: Progress | None = None, *, lenient: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a CSV file block by block, each column in its schema's type."""
     seen = _checked_layout(path, schema)
     total = path.stat().st_size
     last = None
     with (
-        _explained(path, seen, schema) as (stream, convert, raw),
+        _explained(path, seen, schema, lenient=lenient) as (stream, convert, raw),
         pacsv.open_csv(
             pa.PythonFile(stream, "r"),
             read_options=pacsv.ReadOptions(block_size=_BLOCK),
@@ -166,12 +168,12 @@ def _checked_layout(path: Path, schema: Schema | None) -> Layout:
 
 @contextlib.contextmanager
 def _explained(
-    path: Path, seen: Layout, schema: Schema | None
+    path: Path, seen: Layout, schema: Schema | None, *, lenient: bool = False
 ) -> Iterator[tuple[Checked, pacsv.ConvertOptions, IO[bytes]]]:
     """Open a file for Arrow's reader, and say in our words what the reader finds wrong."""
     from sherd.tables.csvfault import explain
 
-    convert = options(seen, schema)
+    convert = options(seen, schema, as_text=lenient)
     stream, raw = open_text(path)
     try:
         with stream:
@@ -217,14 +219,14 @@ def parsing(seen: Layout) -> pacsv.ParseOptions:
     return pacsv.ParseOptions(delimiter=seen.delimiter, newlines_in_values=True)
 
 
-def options(seen: Layout, schema: Schema | None) -> pacsv.ConvertOptions:
+def options(seen: Layout, schema: Schema | None, *, as_text: bool = False) -> pacsv.ConvertOptions:
     """How cells become values."""
     marks = [""] if schema is None else ["", *schema.missing_values]
     types = {}
     if schema is not None:
         for place, name in enumerate(seen.names):
             attribute = schema[name]
-            if attribute.role is Role.IDENTIFIER or attribute.type is Type.TEXT:
+            if attribute.role is Role.IDENTIFIER or attribute.type is Type.TEXT or as_text:
                 types[name] = pa.string()
             elif attribute.type.labelled:
                 types[name] = _LABELS

@@ -89,6 +89,12 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
         raise
 
 
+def sync_file(path: Path) -> None:
+    """Force a file's contents to disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Force a folder's list of files to disk."""
     handle = os.open(folder, os.O_RDONLY)

@@ -1,12 +1,16 @@
 """Preparation: a table checked against its schema and rid of what is not released.
 
 The schema's policies for missing cells and for values outside the domain are carried out
-here, before any method sees the table. Messages name attributes and counts, no values.
+here, before any method sees the table. A refusal is an output too: it names the attribute and
+says neither values nor counts. ``strict`` refuses nothing that a record could cause: such cells
+take a value that the schema alone decides. What was treated, and how often, is told to the
+owner (``Prepared.treated``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +19,7 @@ import pyarrow.compute as pc
 
 from sherd.errors import TableError, did_you_mean
 from sherd.tables.axis import measure
+from sherd.tables.canonical_form import canonical_cells, canonical_table
 from sherd.tables.coding import (
     arrow_array,
     in_units,
@@ -25,6 +30,7 @@ from sherd.tables.coding import (
     unreadable,
 )
 from sherd.tables.schema import Attribute, Missing, Outside, Role, Schema, Type
+from sherd.tables.treatment import Treated, note
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,32 +38,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A table ready for a method, and which rows of the input it holds (None: all)."""
+    """A table ready for a method, which rows of the input it holds (None: all), what was done."""
 
     table: pa.Table
     kept: NDArray[np.int64] | None
+    treated: tuple[Treated, ...] = ()
 
 
-def prepare(table: pa.Table, schema: Schema) -> Prepared:
+def prepare(table: pa.Table, schema: Schema, *, strict: bool = False) -> Prepared:
     """Check a table against its schema and carry out the schema's policies."""
     check_columns(table, schema)
-    check_unit(table, schema)
-    table = table.select([name for name in table.column_names if name in schema.released])
+    surplus = surplus_rows(table, schema) if strict else None
+    if not strict:
+        check_unit(table, schema)
     if table.num_rows == 0:
         raise TableError("the table has no rows", must="at least one row")
+    table = canonical_table(table, schema, lenient=strict)
     drop = np.zeros(table.num_rows, np.bool_)
+    treated: list[Treated] = []
     for name in table.column_names:
         attribute = schema[name]
         column = table.column(name)
         if not attribute.role.protected:
             continue
-        column, gone = _missing(column, attribute, schema)
-        drop |= gone
-        drop |= _outside(column, attribute, schema)
+        if strict:
+            column = _strictly(column, attribute, schema, surplus, treated)
+        else:
+            column, gone = _missing(column, attribute, schema, treated)
+            drop |= gone
+            drop |= _outside(column, attribute, schema, treated)
         if column is not table.column(name):
             table = table.set_column(table.column_names.index(name), name, column)
     if not drop.any():
-        return Prepared(table=table, kept=None)
+        return Prepared(table=table, kept=None, treated=tuple(treated))
     kept = np.flatnonzero(~drop)
     if not kept.size:
         raise TableError(
@@ -68,7 +81,56 @@ def prepare(table: pa.Table, schema: Schema) -> Prepared:
     for place, name in enumerate(left.column_names):
         if pa.types.is_dictionary(left.column(name).type):
             left = left.set_column(place, name, _without_unused(left.column(name)))
-    return Prepared(table=left, kept=kept)
+    return Prepared(table=left, kept=kept, treated=tuple(treated))
+
+
+def _strictly(
+    column: pa.ChunkedArray,
+    attribute: Attribute,
+    schema: Schema,
+    surplus: NDArray[np.bool_] | None,
+    treated: list[Treated],
+) -> pa.ChunkedArray:
+    """The column with a stand-in wherever a cell is not a value the schema declares."""
+    stand_in = replace(attribute, recode=stand_in_of(attribute))
+    gaps = is_missing(column, attribute, schema)
+    note(treated, attribute, "recoded", "missing, or not a value of its type", gaps)
+    if attribute.type.labelled and attribute.labels is not None:
+        unlisted = _unlisted(column, attribute, schema)
+        note(treated, attribute, "recoded", "not among the listed labels", unlisted)
+        gaps |= unlisted
+        if attribute.other is not None:
+            stand_in = replace(attribute, recode=attribute.other)
+    elif attribute.domain is not None:
+        note(treated, attribute, "clamped", "outside its domain", _beyond(column, attribute))
+    if surplus is not None:
+        note(treated, attribute, "recoded", "one row too many of a unit", surplus)
+        gaps |= surplus
+    return _recoded(column, gaps, stand_in) if gaps.any() else column
+
+
+def stand_in_of(attribute: Attribute) -> str:
+    """The declared ``recode`` value, else the middle of what the schema declares.
+
+    >>> age = Attribute(name="age", type=Type.INTEGER, domain=(Decimal(0), Decimal(99)))
+    >>> stand_in_of(age)
+    '49'
+    """
+    if attribute.recode is not None:
+        return attribute.recode
+    if attribute.type is Type.BOOLEAN:
+        return "false"
+    if attribute.type.labelled:
+        labels = attribute.labels or ("",)
+        return labels[(len(labels) - 1) // 2]
+    assert attribute.domain is not None, "a strict plan needs declared domains"
+    low: Any
+    high: Any
+    low, high = attribute.domain
+    middle = low + (high - low) / 2
+    if attribute.type is Type.INTEGER:
+        return str(int(middle))
+    return str(middle) if isinstance(middle, Decimal) else str(middle.isoformat())
 
 
 def _without_unused(column: pa.ChunkedArray) -> pa.Array:
@@ -110,18 +172,28 @@ def check_columns(table: pa.Table, schema: Schema) -> None:
 
 def check_unit(table: pa.Table, schema: Schema) -> None:
     """Refuse a table in which somebody has more rows than the schema allows."""
-    if schema.unit is None:
-        return
-    counts = pc.value_counts(table.column(schema.unit).combine_chunks()).field("counts")
-    most = pc.max(counts).as_py() or 0
-    if most > schema.rows_per_unit:
-        over = pc.sum(pc.greater(counts, schema.rows_per_unit)).as_py()
+    surplus = surplus_rows(table, schema)
+    if surplus is not None and surplus.any():
         raise TableError(
-            f"{over} of the units in '{schema.unit}' have more rows than the schema allows",
+            f"a unit in '{schema.unit}' has more rows than the schema allows",
             must=f"at most {schema.rows_per_unit}",
-            got=f"up to {most}",
             do="reduce them first, or declare rows_per_unit, which the guarantee will then name",
         )
+
+
+def surplus_rows(table: pa.Table, schema: Schema) -> NDArray[np.bool_] | None:
+    """The rows of a unit beyond those that the schema allows it; None without a unit."""
+    if schema.unit is None:
+        return None
+    coded = table.column(schema.unit).combine_chunks()
+    if not pa.types.is_dictionary(coded.type):
+        coded = coded.dictionary_encode()
+    codes = numpy_array(coded.indices.cast(pa.int64()).fill_null(len(coded.dictionary)))
+    order = np.argsort(codes, kind="stable")
+    first = np.searchsorted(codes[order], codes[order])
+    surplus = np.empty(len(codes), np.bool_)
+    surplus[order] = np.arange(len(codes)) - first >= schema.rows_per_unit
+    return surplus
 
 
 def is_missing(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> NDArray[np.bool_]:
@@ -145,23 +217,25 @@ def _plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _missing(
-    column: pa.ChunkedArray, attribute: Attribute, schema: Schema
+    column: pa.ChunkedArray, attribute: Attribute, schema: Schema, treated: list[Treated]
 ) -> tuple[pa.ChunkedArray, NDArray[np.bool_]]:
     policy = schema.missing_policy(attribute.name)
     nothing = np.zeros(len(column), np.bool_)
-    if policy is Missing.KEEP:
-        return column, nothing
     gaps = is_missing(column, attribute, schema)
     if not gaps.any():
         return column, nothing
-    if policy is Missing.DROP:
-        return column, gaps
     if policy is Missing.REFUSE:
         raise TableError(
-            f"the attribute '{attribute.name}' has {int(gaps.sum())} missing cells",
+            f"the attribute '{attribute.name}' has missing cells",
             must="none",
             do="set `missing: keep`, `drop`, or `recode` with a `recode:` value",
         )
+    done = {Missing.KEEP: "kept", Missing.DROP: "dropped", Missing.RECODE: "recoded"}[policy]
+    note(treated, attribute, done, "missing", gaps)
+    if policy is Missing.KEEP:
+        return column, nothing
+    if policy is Missing.DROP:
+        return column, gaps
     return _recoded(column, gaps, attribute), nothing
 
 
@@ -183,35 +257,36 @@ def _recoded(
             got=repr(attribute.recode),
         ) from None
     filled = pc.if_else(arrow_array(gaps), filler, plain.combine_chunks())
-    return pa.chunked_array([filled]).cast(column.type)
+    return canonical_cells(pa.chunked_array([filled]), attribute)
 
 
-def _outside(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> NDArray[np.bool_]:
+def _outside(
+    column: pa.ChunkedArray, attribute: Attribute, schema: Schema, treated: list[Treated]
+) -> NDArray[np.bool_]:
     """Which rows to drop; raises where the policy is to refuse."""
     policy = schema.outside_policy(attribute.name)
     nothing = np.zeros(len(column), np.bool_)
-    if attribute.type.labelled:
-        if attribute.labels is None or (attribute.other is not None and policy is Outside.CLAMP):
-            return nothing
-        beyond = _unlisted(column, attribute, schema)
-    elif attribute.domain is None or policy is Outside.CLAMP:
+    labelled = attribute.type.labelled
+    if (attribute.labels if labelled else attribute.domain) is None:
         return nothing
+    if labelled:
+        beyond, why = _unlisted(column, attribute, schema), "not among the listed labels"
     else:
-        beyond = _beyond(column, attribute)
+        beyond, why = _beyond(column, attribute), "outside its domain"
     if not beyond.any():
         return nothing
+    if policy is Outside.CLAMP and (not labelled or attribute.other is not None):
+        note(treated, attribute, "recoded" if labelled else "clamped", why, beyond)
+        return nothing
     if policy is Outside.DROP:
+        note(treated, attribute, "dropped", why, beyond)
         return beyond
-    noun = (
-        "labels its schema does not list"
-        if attribute.type.labelled
-        else "values outside its domain"
-    )
+    noun = "labels its schema does not list" if labelled else "values outside its domain"
     raise TableError(
-        f"the attribute '{attribute.name}' has {int(beyond.sum())} {noun}",
+        f"the attribute '{attribute.name}' has {noun}",
         must="within what the schema declares",
         do="correct the schema, set `outside: drop`, or "
-        + ("name a label as `other`" if attribute.type.labelled else "set `outside: clamp`"),
+        + ("name a label as `other`" if labelled else "set `outside: clamp`"),
     )
 
 

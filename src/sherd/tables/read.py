@@ -32,14 +32,16 @@ def read(
     schema: Schema | None = None,
     query: str | None = None,
     progress: Progress | None = None,
+    lenient: bool = False,
 ) -> pa.Table:
     """The table in a file or a database.
 
     ``source`` is a path (.csv, .tsv, also compressed; .parquet; .feather, .arrow) or an
     address (``sqlite:///``, ``duckdb:///``, ``postgresql://``), which needs a ``query`` or
     ``?table=name``. With a schema the table's columns must be those of the schema and get
-    its types; without one they have the types found. ``progress`` is told the step, what
-    is done of it and how much there is.
+    its types; without one they have the types found. With ``lenient``, a text that is no value of
+    its attribute's type is not refused here. ``progress`` is told the step, what is done of it
+    and how much there is.
     """
     from sherd.tables.conform import check_names, conform
 
@@ -64,12 +66,12 @@ def read(
         if path.is_dir():
             raise UsageError("the source is a folder", must="a file", got=shown)
         if kind in _TEXT:
-            return read_csv(path, schema, progress)
+            return read_csv(path, schema, progress, lenient=lenient)
         table = _typed_file(path, kind, shown)
     if schema is None:
         check_names(table.column_names, shown=shown)
         return table
-    return conform(table, schema, shown=shown)
+    return conform(table, schema, shown=shown, lenient=lenient)
 
 
 def _kind(path: Path, shown: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -123,6 +123,20 @@ class Schema:
         """The sha256 of the schema's canonical form."""
         text = json.dumps(self.as_data(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def published(self, *, names_values: bool = False) -> Schema:
+        """The schema as a release tells it: nothing that only the data could have said.
+
+        Of an identifier, and so of the unit, that it is there; of labels that were taken from
+        the data none, unless the guarantee names them as not covered (``names_values``).
+        """
+        return replace(
+            self,
+            attributes={
+                one.name: one.published(names_values=names_values)
+                for one in self.attributes.values()
+            },
+        )
 
     def as_data(self) -> dict[str, Any]:
         """The schema as plain data that ``from_data`` reads back."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ROWS = 1 << 16
+_GROUP = 1 << 20
 _QUOTED = r"[\",\r\n]|^\s|\s$|^$"
 
 
@@ -44,8 +45,15 @@ def write(table: pa.Table, path: Path, *, spreadsheet_safe: bool = False) -> Non
         elif name.endswith((".parquet", ".pq")):
             import pyarrow.parquet as pq
 
-            with path.open("wb") as file:
-                pq.write_table(table, file, compression="zstd")
+            # Without the schema of Arrow, in which types of the original could hide.
+            with (
+                path.open("wb") as file,
+                pq.ParquetWriter(
+                    file, table.schema, compression="zstd", store_schema=False
+                ) as parquet,
+            ):
+                for piece in _pieces(table, _GROUP):
+                    parquet.write_table(piece, row_group_size=_GROUP)
         elif name.endswith(".arrows"):
             # A stream without compression, which a stranger can read without decompressing.
             stream = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
@@ -53,14 +61,16 @@ def write(table: pa.Table, path: Path, *, spreadsheet_safe: bool = False) -> Non
                 path.open("wb") as file,
                 pa.ipc.new_stream(file, table.schema, options=stream) as writer,
             ):
-                writer.write_table(table.unify_dictionaries(), max_chunksize=_ROWS)
+                for piece in _pieces(table.unify_dictionaries(), _ROWS):
+                    writer.write_table(piece)
         elif name.endswith((".feather", ".arrow", ".ipc")):
             options = pa.ipc.IpcWriteOptions(compression="zstd", unify_dictionaries=True)
             with (
                 path.open("wb") as file,
                 pa.ipc.new_file(file, table.schema, options=options) as writer,
             ):
-                writer.write_table(table, max_chunksize=_ROWS)
+                for piece in _pieces(table.unify_dictionaries(), _ROWS):
+                    writer.write_table(piece)
         else:
             raise UsageError(
                 "the output's format is unknown",
@@ -70,6 +80,12 @@ def write(table: pa.Table, path: Path, *, spreadsheet_safe: bool = False) -> Non
     except OSError as error:
         reason = error.strerror or "the disk failed"
         raise StorageError("the table cannot be written", got=f"{path}: {reason}") from None
+
+
+def _pieces(table: pa.Table, rows: int) -> Iterator[pa.Table]:
+    """The table in pieces of so many rows each, whatever pieces it came in."""
+    for start in range(0, max(table.num_rows, 1), rows):
+        yield table.slice(start, rows).combine_chunks()
 
 
 def _write_csv(table: pa.Table, file: IO[bytes], name: str, *, spreadsheet_safe: bool) -> None:

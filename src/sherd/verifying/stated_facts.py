@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from sherd.release.bundle import DOCUMENT
+from sherd.release.data_package import DOCUMENT
 from sherd.release.traits import Traits, loaded
 from sherd.verifying import fragmented_tables as fragments
 from sherd.verifying import label_books as books

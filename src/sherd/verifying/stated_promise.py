@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd import __version__
 from sherd.errors import SherdError
+from sherd.guarantees.earlier_words import in_todays_words
 from sherd.release.plan import Plan
 from sherd.tables.schema import Schema
 from sherd.verifying.check import UNREADABLE, Check
@@ -30,7 +31,7 @@ def check_promise(
         guarantee = derive(manifest)
         if any("no guarantee" in stamp for stamp in manifest["stamps"]):
             guarantee = guarantee.seeded()
-        expected, given = guarantee.as_data(), dict(manifest["guarantee"])
+        expected, given = guarantee.as_data(), in_todays_words(dict(manifest["guarantee"]))
     except SherdError as error:
         return Check(name="promise", passed=False, detail=f"cannot be derived: {error.what}")
     except UNREADABLE:

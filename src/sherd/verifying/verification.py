@@ -19,6 +19,7 @@ from sherd.release.method import traits_of
 from sherd.release.traits import loaded
 from sherd.verifying.bundle_files import check_files, check_hashes, check_sizes, read_tables
 from sherd.verifying.check import UNREADABLE, Check
+from sherd.verifying.file_form import check_form
 from sherd.verifying.manifest_form import check_manifest, check_package
 from sherd.verifying.stated_promise import check_promise
 
@@ -77,7 +78,7 @@ def verify(release: str | Path | Release, *, beside: str | Path | None = None) -
     if any(check.passed is False for check in checks):
         checks.append(_unmade("contents", "manifest or files are not intact"))
     else:
-        checks.append(check_package(folder, manifest))
+        checks += [check_package(folder, manifest), check_form(folder, manifest)]
         checks += _contents(lambda: read_tables(folder, manifest), manifest)
     checks += _origin(manifest)
     if beside is not None:

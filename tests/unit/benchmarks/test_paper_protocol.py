@@ -24,7 +24,7 @@ from sherd.secure.engine.interface import PlainEngine
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sherd.methods.specialising.diffgen import Settings
+    from sherd.methods.specialising.diffgen import SpecialisationSettings
 
 ANY_JOB = Candidate(attribute=0, edges=(0, 2, 4))
 AGE_AT_26 = Candidate(attribute=1, edges=(0, 25, 99))
@@ -32,7 +32,7 @@ WORKER_FROM_26 = 3
 
 
 @pytest.fixture
-def chosen(schema1: sherd.Schema) -> Settings:
+def chosen(schema1: sherd.Schema) -> SpecialisationSettings:
     """Hierarchies of Job and Age."""
     plan = sherd.Plan(method="diffgen", epsilon=1.0, class_attribute="Class", h=2)
     return settings(plan, schema1)
@@ -40,7 +40,7 @@ def chosen(schema1: sherd.Schema) -> Settings:
 
 @pytest.fixture
 def coded(
-    table1: pa.Table, schema1: sherd.Schema, chosen: Settings
+    table1: pa.Table, schema1: sherd.Schema, chosen: SpecialisationSettings
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """The codes of the ten records and their classes (Y is 0, N is 1)."""
     return encode(table1, schema1, chosen)
@@ -51,7 +51,7 @@ def budget(epsilon: Fraction = Fraction(1)) -> Budget:
     return Budget(epsilon=epsilon, specialisations=2, numeric=1, sensitivity=1)
 
 
-def test_example_1_cuts_of_table_1(chosen: Settings) -> None:
+def test_example_1_cuts_of_table_1(chosen: SpecialisationSettings) -> None:
     """The first cuts are ANY_JOB and [1, 99]; ANY_JOB falls into Professional and Worker."""
     job, age = chosen.hierarchies
     assert job.label(0, job.size) == "ANY_JOB"
@@ -79,7 +79,7 @@ class Scripted:
 
 
 def test_example_2_data_processing(
-    chosen: Settings, coded: tuple[list[np.ndarray], np.ndarray]
+    chosen: SpecialisationSettings, coded: tuple[list[np.ndarray], np.ndarray]
 ) -> None:
     """Job, then Age at 26: four leaves with the counts of Fig. 2."""
     oracle = Scripted(*coded)
@@ -156,7 +156,9 @@ def test_example_7_binary_vectors_of_table_3(
 
 
 def test_example_8_noise_on_every_leaf(
-    chosen: Settings, coded: tuple[list[np.ndarray], np.ndarray], held1: list[np.ndarray]
+    chosen: SpecialisationSettings,
+    coded: tuple[list[np.ndarray], np.ndarray],
+    held1: list[np.ndarray],
 ) -> None:
     """Every leaf and class has a noisy count; with very much epsilon it is the exact one."""
     codes, classes = coded

@@ -19,6 +19,7 @@ from sherd.cli import options
 from sherd.errors import PlanError
 from sherd.release.bundle import digest, read_manifest
 from sherd.release.method import DIRECTORY, find
+from sherd.release.traits import Traits
 
 SCHEMA = """
 population: people
@@ -52,8 +53,8 @@ def test_protect_prints_what_it_promises(capsys: pytest.CaptureFixture[str]) -> 
     assert out.startswith("released 30 rows to out\n")
     assert "Promise: ε-individual differential privacy with ε = 1" in out
     assert "Budget: 1 spent of 'people' so far, no limit is set." in out
-    assert "epsilon with clusters made anew" in err
-    assert "epsilon with clusters made anew" not in out
+    assert "epsilon with clusters recomputed" in err
+    assert "epsilon with clusters recomputed" not in out
 
 
 def test_a_parameter_given_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +159,8 @@ def test_policies_on_the_command_line() -> None:
         (["tune", "people.csv"], "Missing option '--schema'"),
         (["protect", ":wine", "--weight", "x", "-m", "dp"], "ATTRIBUTE=NUMBER"),
         (["protect", ":wine", "--weight", "x=y", "-m", "dp"], "ATTRIBUTE=NUMBER"),
-        (["protect", ":wine", "--k-of", "=3", "-m", "dp"], "ATTRIBUTE=NUMBER"),
+        (["protect", ":wine", "--k-of", "=3", "-m", "dp-um"], "ATTRIBUTE=NUMBER"),
+        (["protect", ":wine", "-k", "3", "-m", "dp"], "the method 'dp' has no option '-k'"),
         (["protect", ":wine", "--set", "x", "-m", "dp"], "NAME=VALUE"),
         (["protect", ":wine", "--set", "x=[", "-m", "dp"], "NAME=VALUE"),
         (["protect", ":nowhere", "-m", "dp", "-e", "1", "-o", "o"], "nowhere"),
@@ -269,7 +271,9 @@ def test_a_method_that_does_not_describe_itself_is_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By its summary."""
-    bare = SimpleNamespace(name="bare", title="Bare", summary="Does little.", parameters=())
+    bare = SimpleNamespace(
+        name="bare", title="Bare", summary="Does little.", parameters=(), traits=Traits(family="x")
+    )
     monkeypatch.setitem(sys.modules, "bare", SimpleNamespace(METHOD=bare))
     monkeypatch.setitem(DIRECTORY, "bare", "bare:METHOD")
     assert cli.run(["methods", "bare"]) == 0

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from driving import step
 from people import SCHEMA, people
 
 from sherd.cli import run
@@ -110,7 +111,7 @@ def test_from_set_up_to_release(
     client = Client(url=premises.settings.url, name="north", aggregator="registry", key=home.key)
     agent = Agent(home, client)
     for _ in range(4):
-        agent.step()
+        step(agent)
     code, waiting, _ = call(capsys, "owner", "requests", "--home", north, "--preview", "--json")
     assert code == 0
     assert waiting[0]["round"] == "first"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from driving import inbox, send
 from people import SCHEMA, people
 
 from sherd.errors import (
@@ -201,7 +202,7 @@ def test_sources(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="no linkage key"):
         source.load(shared, linked=True)
     loaded = Source(read=lambda: people(5), schema=schema, key="id").load(shared, linked=True)
-    with pytest.raises(TableError, match="not all in the table"):
+    with pytest.raises(PeerError, match="not ours"):
         loaded.arranged(b"a" * 160, b"b" * 32)
 
 
@@ -228,17 +229,20 @@ def answering(status: int, content: bytes) -> Client:
 
 def test_strange_answers() -> None:
     """An aggregator that answers nonsense is refused; one that fails is waited for."""
-    for content in (b"", b"[]", b"{}", b'{"nonce":1}'):
+    for content in (b"", b"[]", b"<html>"):
+        with pytest.raises(ConnectionFailedError, match="not an aggregator's"):
+            inbox(answering(200, content), {})
+    for content in (b"{}", b'{"nonce":1}'):
         with pytest.raises(PeerError, match="cannot be understood"):
-            answering(200, content).inbox({})
-    with pytest.raises(ConnectionFailedError, match="has a problem"):
-        answering(500, b"").inbox({})
-    for content in (b'{"nonce":"a","token":"b"}', b'{"nonce":"a","token":"b","messages":[1]}'):
-        with pytest.raises(PeerError, match="cannot be understood"):
-            answering(200, content).inbox({})
-    for content in (b'{"nonce":"a","token":"b","wanted":["x"]}', b'{"nonce":"a","token":"b"}'):
-        with pytest.raises(PeerError, match="cannot be understood"):
-            answering(200, content).send("r1", b"")
+            inbox(answering(200, content), {})
+    for status in (500, 408, 429):
+        with pytest.raises(ConnectionFailedError, match="has a problem"):
+            inbox(answering(status, b""), {})
+    for content in (b'{"nonce":"a","token":"b"}', b'{"nonce":"a","token":"b","head":7}'):
+        with pytest.raises(PeerError, match="not valid"):
+            inbox(answering(200, content), {})
+        with pytest.raises(PeerError, match="not valid"):
+            send(answering(200, content), "r1", b"")
     large = b'{"nonce":"a","token":"b"}' + b" " * CHUNK
     with pytest.raises(PeerError, match="larger"):
         answering(200, large).chunk("r1", HASH)

@@ -97,7 +97,7 @@ def test_several_tables_have_no_one_table(tmp_path: Path) -> None:
 
 def test_the_table_is_of_the_kind_that_came_in() -> None:
     """As it is where nobody says what came in."""
-    assert _release().table is TABLE
+    assert _release().table.equals(TABLE)
     pd = pytest.importorskip("pandas")
     assert isinstance(_release(original=pd.DataFrame({"n": [1]})).table, pd.DataFrame)
 

@@ -15,6 +15,7 @@ from sherd.budget.amount import Amount
 from sherd.budget.ledger import Ledger
 from sherd.errors import BudgetError, OutputExistsError, StorageError, TableError, UsageError
 from sherd.guarantees import Adversary, Guarantee, NoGuarantee, Proposition, Unit
+from sherd.randomness import Randomness
 from sherd.release.bundle import Release, Staged, read_manifest
 from sherd.release.method import DIRECTORY, Outcome
 from sherd.release.protect import PAID, Settings, cores, population_of, protect, protect_to
@@ -72,10 +73,13 @@ def test_cores_are_counted_where_the_system_does_not_say(monkeypatch: pytest.Mon
 
 def test_settings_reach_the_run() -> None:
     """Seed, threads, order and who watches."""
-    run = Settings(seed=3, threads=2, keep_order=True, progress=lambda *_: None).run()
+    run = Settings(seed=3, threads=2, keep_order=True, progress=lambda *_: None).run(pa.table({}))
     assert run.randomness.is_seeded
     assert (run.threads, run.shuffle) == (2, False)
-    assert not Settings().run().randomness.is_seeded
+    assert not Settings().run(pa.table({})).randomness.is_seeded
+    keyed = Settings(randomness=lambda _table: Randomness.keyed(bytes(32))).run(pa.table({}))
+    assert not keyed.randomness.is_seeded
+    assert keyed.randomness.words(2).tolist() == Randomness.keyed(bytes(32)).words(2).tolist()
 
 
 def test_a_release_in_memory_is_charged_once_it_is_made(ledger: Ledger) -> None:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import sherd
-from sherd.auditing import run
 from sherd.auditing.case.case import Limits
+from sherd.report.reporting import audit as audit_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ def _audit_of(method: str, *, alternatives: bool = False) -> Audit:
         more = {"k": 4, "guarantee": "paper"}
     plan = sherd.Plan(method=method, epsilon=1.0, **more)
     release = sherd.protect(table(), SCHEMA, plan, settings=sherd.Settings(seed=1))
-    return run.audit(table(), release, limits=QUICK, alternatives=alternatives)
+    return audit_table(table(), release, limits=QUICK, alternatives=alternatives)
 
 
 @pytest.fixture(scope="session")

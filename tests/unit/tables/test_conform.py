@@ -48,6 +48,9 @@ def test_types_that_serve_are_kept(kind: str, column: pa.Array) -> None:
     ("kind", "column", "after"),
     [
         ("integer", pa.array([1.0, None]), pa.array([1, None])),
+        ("integer", pa.array([1.0, 2.4, float("nan")]), pa.array([1, 2, None])),
+        ("category", pa.array([1.0, 37.5]), pa.array(["1", "37.5"])),
+        ("category", pa.array([Decimal("1.00"), Decimal("37.50")]), pa.array(["1", "37.5"])),
         ("integer", pa.array(["1", None]), pa.array([1, None])),
         ("number", pa.array(["1.5", None]), pa.array([1.5, None])),
         ("number", pa.array(["1.5", None]).dictionary_encode(), pa.array([1.5, None])),
@@ -69,7 +72,7 @@ def test_other_types_are_converted(kind: str, column: pa.Array, after: pa.Array)
 @pytest.mark.parametrize(
     ("kind", "column", "row"),
     [
-        ("integer", pa.array([1.0, 2.5, 3.0]), "in row 2"),
+        ("integer", pa.array(["1", "2.5", "3"]), "in row 2"),
         ("number", pa.array(["1", "2", None, "Zaphod", "x"]), "in row 4"),
         ("date", pa.array(["Zaphod"]), "in row 1"),
         ("date", pa.array([0, 3600], pa.timestamp("s")), "in row 2"),

@@ -169,33 +169,25 @@ PANDAS = {
 
 
 @pytest.mark.parametrize("kind", PANDAS)
-def test_pandas_types_come_back(kind: str) -> None:
-    """Every pandas type survives, with its missing cells and its categories."""
+def test_the_type_of_a_pandas_column_does_not_come_back(kind: str) -> None:
+    """A result looks the same whatever type, categories and gaps the caller's column had."""
     frame = pd.DataFrame({"a": PANDAS[kind]})
-    pd.testing.assert_frame_equal(like(frame, to_arrow(frame)), frame)
+    assert to_arrow(frame).num_rows == 2
+    for column in ([1, None], [1.5, None], [True, None], ["x", None], [dt.date(2020, 1, 31), None]):
+        result = pa.table({"a": column})
+        found, other = (like(one, result) for one in (frame, pd.DataFrame({"a": [1, 2]})))
+        pd.testing.assert_frame_equal(found, other)
+        assert to_arrow(found).to_pydict() == result.to_pydict()
 
 
-def test_pandas_categories_of_numbers_come_back_from_text() -> None:
-    """Inside Sherd labels are text; numbers in a category become numbers again."""
-    frame = pd.DataFrame({"a": PANDAS["category of numbers"]})
-    pd.testing.assert_frame_equal(like(frame, pa.table({"a": ["3", "1"]})), frame)
-
-
-def test_new_labels_join_a_pandas_category_without_an_order() -> None:
-    """A label that was not there before has no place in an order."""
-    frame = pd.DataFrame({"a": PANDAS["ordered category"]})
-    back = like(frame, pa.table({"a": ["c", "b or c"]}))["a"]
-    assert back.tolist() == ["c", "b or c"]
-    assert list(back.cat.categories) == ["c", "b", "b or c"]
-    assert not back.cat.ordered
-
-
-def test_missing_cells_that_were_not_there_make_a_pandas_column_nullable() -> None:
-    """Integers stay integers, also where a cell went missing."""
-    frame = pd.DataFrame({"i": [1], "u": np.array([1], "uint8"), "b": [True]})
-    back = like(frame, pa.table({"i": [1, None], "u": [1, None], "b": [True, None]}))
-    assert [str(kind) for kind in back.dtypes] == ["Int64", "UInt8", "boolean"]
-    assert back.isna().sum().tolist() == [1, 1, 1]
+def test_a_missing_cell_does_not_change_a_pandas_type() -> None:
+    """Whole numbers and truth values have pandas' own types, with and without a gap."""
+    frame = pd.DataFrame({"i": [1], "b": [True]})
+    for gap in ([1], [None]):
+        result = pa.table({"i": pa.array(gap, pa.int64()), "b": [None if gap[0] is None else True]})
+        result = result.set_column(1, "b", result["b"].cast(pa.bool_()))
+        kinds = [str(kind) for kind in like(frame, result).dtypes]
+        assert kinds == ["Int64", "boolean"]
 
 
 @pytest.mark.parametrize(
@@ -221,11 +213,12 @@ def test_values_that_no_longer_fit_stay_as_they_are(frame: Any) -> None:
 @pytest.mark.parametrize(
     "frame", [pd.DataFrame({"a": [1]}), pl.DataFrame({"a": [1]}), pa.table({"a": [1]})]
 )
-def test_fractions_are_not_cut_to_fit_whole_numbers(frame: Any) -> None:
-    """A fraction where whole numbers were stays a fraction; a whole one becomes whole."""
-    assert to_arrow(like(frame, pa.table({"a": [1.5, 2.0]}))).to_pydict() == {"a": [1.5, 2.0]}
-    whole = to_arrow(like(frame, pa.table({"a": [1.0, 2.0]})))
-    assert pa.types.is_integer(whole.schema.field("a").type)
+def test_numbers_stay_numbers_whether_or_not_all_are_whole(frame: Any) -> None:
+    """One fraction must not be seen in the type."""
+    for cells in ([1.5, 2.0], [1.0, 2.0]):
+        back = to_arrow(like(frame, pa.table({"a": cells})))
+        assert back.schema.field("a").type == pa.float64()
+        assert back.to_pydict() == {"a": cells}
 
 
 def test_columns_that_are_new_or_gone_are_no_error() -> None:
@@ -262,36 +255,24 @@ POLARS = {
 
 
 @pytest.mark.parametrize("kind", POLARS)
-def test_polars_types_come_back(kind: str) -> None:
-    """Every polars type survives with its parameters, also from text inside."""
+def test_polars_columns_go_in_and_types_are_the_results(kind: str) -> None:
+    """Every polars type is read; what comes back has the types of the result."""
     frame = pl.DataFrame({"a": POLARS[kind]})
-    back = like(frame, to_arrow(frame))
-    assert back.schema == frame.schema
-    assert back.equals(frame)
-    if kind in ("Categorical", "Enum"):
-        assert like(frame, pa.table({"a": ["x", None]})).equals(frame)
-    if kind == "Enum":
-        assert like(frame, pa.table({"a": pa.array(["x", None]).dictionary_encode()})).equals(frame)
+    assert to_arrow(frame).column("a").null_count == 1
+    result = pa.table({"a": ["x", None]})
+    assert like(frame, result).schema == {"a": pl.String}
 
 
-def test_arrow_types_come_back() -> None:
-    """Width, precision and dictionary, with its order, come back."""
-    labels = pa.DictionaryArray.from_arrays(
-        pa.array([1, None], pa.int8()), pa.array(["low", "high"]), ordered=True
-    )
-    table = pa.table({"i": pa.array([1, 2], pa.int16()), "d": [Decimal("1.50"), None], "c": labels})
-    inside = pa.table({"i": [1, 2], "d": [1.5, None], "c": ["high", None]})
-    assert like(table, inside).equals(table)
-    assert like(table.to_batches()[0], inside).equals(table.to_batches()[0])
-    assert like(table.to_reader(), inside).read_all()["c"].to_pylist() == ["high", None]
-
-
-def test_duckdb_types_come_back() -> None:
-    """Enums, huge integers and decimals come back as DuckDB knows them."""
-    frame = duckdb.sql("SELECT 'k'::ENUM('k', 'l') AS e, 1::HUGEINT AS h, 1.50::DECIMAL(5, 2) AS d")
-    back = like(frame, to_arrow(frame))
-    assert [str(kind) for kind in back.types] == [str(kind) for kind in frame.types]
-    assert back.fetchall() == frame.fetchall()
+def test_dictionaries_and_enums_of_the_caller_are_not_seen_in_a_result() -> None:
+    """Labels that only rows which are gone had would be read from them."""
+    labels = pa.array(["Ann", "low", "high"]).dictionary_encode()
+    table = pa.table({"c": labels})
+    result = pa.table({"c": ["high", None]})
+    for frame in (table, table.to_batches()[0]):
+        assert like(frame, result).schema == result.schema
+    assert like(table.to_reader(), result).schema == result.schema
+    relation = duckdb.sql("SELECT 'high'::ENUM('Ann', 'low', 'high') AS c")
+    assert [str(kind) for kind in like(relation, result).types] == ["VARCHAR"]
 
 
 def test_no_dataframe_library_is_imported_for_an_arrow_table() -> None:
@@ -304,15 +285,3 @@ def test_no_dataframe_library_is_imported_for_an_arrow_table() -> None:
         "sys.exit(len({'polars', 'duckdb'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_labels_come_back_as_pandas_text_and_as_categories_over_several_chunks() -> None:
-    """Dictionaries inside become the text, or the categories, that came in."""
-    chunks = [pa.array(["x", None]).dictionary_encode(), pa.array(["y", "x"]).dictionary_encode()]
-    inside = pa.table({"a": pa.chunked_array(chunks)})
-    text = pd.DataFrame({"a": pd.Series(["x", None, "y", "x"], dtype="string")})
-    pd.testing.assert_frame_equal(like(text, inside), text)
-    kinds = pd.CategoricalDtype(["z", "y", "x"], ordered=True)
-    frame = pd.DataFrame({"a": text["a"].astype(object).astype(kinds)})
-    pd.testing.assert_frame_equal(like(frame, inside), frame)
-    pd.testing.assert_frame_equal(like(frame, inside.slice(0, 0)), frame.iloc[:0])

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sherd.errors import TableError
+from sherd.tables.canonical_form import LABELS as LABELS_INSIDE
 from sherd.tables.prepare import Prepared, check_unit, prepare, untouched
 from sherd.tables.schema import Schema
 
@@ -23,11 +24,11 @@ NUMBER = {"type": "number", "domain": ["0", "10"]}
 LABELS = {"type": "category", "values": ["a", "b"]}
 
 
-def test_identifiers_go_and_the_order_of_columns_stays() -> None:
+def test_identifiers_go_and_columns_are_in_the_schemas_order() -> None:
     """Nothing else is touched where nothing is wrong."""
     given = {"x": NUMBER, "id": {"role": "identifier"}, "w": {"type": "number", "role": "weight"}}
     found = _prepare({"w": [1.0, 99.0], "id": ["p", "q"], "x": [1.0, 2.0]}, given)
-    assert found.table.column_names == ["w", "x"]
+    assert found.table.column_names == ["x", "w"]
     assert found.kept is None
     assert untouched(found.table, Schema.from_data({"attributes": given})) == ["w"]
 
@@ -61,11 +62,13 @@ def test_an_empty_table_is_refused() -> None:
         (pa.array(["a", "?", None]), LABELS, [0]),
         (pa.array(["a", "?", None]).dictionary_encode(), LABELS, [0]),
         (pa.array(["a", "?", None], pa.large_string()), LABELS, [0]),
-        (pa.array(["?", "b", None]), {"type": "category", "values": ["?", "b"]}, [0, 1]),
+        (pa.array(["?", "b", None]), {"type": "category", "values": ["?", "b"]}, [1]),
+        (pa.array([1.0, float("inf"), float("-inf")]), NUMBER, [0]),
+        (pa.array(["a", "", None]), LABELS, [0]),
     ],
 )
 def test_missing_cells_are_dropped(column: pa.Array, attribute: Any, rows: list[int]) -> None:
-    """Null, not-a-number, or one of the schema's marks that is no label."""
+    """Null, not-a-number, an infinity, an empty text, or one of the schema's words for it."""
     found = _prepare({"x": column}, {"x": attribute}, missing="drop", missing_values=["?"])
     assert found.kept is not None
     assert found.kept.tolist() == rows
@@ -96,24 +99,24 @@ def test_no_row_left_is_refused() -> None:
     ids=str,
 )
 def test_missing_cells_are_recoded(column: pa.Array, attribute: Any, expected: Any) -> None:
-    """To the declared value, in the column's own type."""
+    """To the declared value, in the type that the schema declares."""
     found = _prepare({"x": column}, {"x": attribute}, missing="recode", missing_values=["?"])
     assert found.table.column("x").to_pylist() == expected
-    assert found.table.column("x").type == column.type
+    kinds = {"number": pa.float64(), "boolean": pa.bool_(), "date": pa.date32()}
+    assert found.table.column("x").type == kinds.get(attribute["type"], LABELS_INSIDE)
 
 
-def test_recoding_needs_a_value_that_fits() -> None:
-    """One that the column's own type cannot hold is refused, if there is a gap."""
+def test_recoding_does_not_depend_on_the_columns_type() -> None:
+    """A number that whole numbers cannot hold fills their gaps all the same."""
     attributes = {"x": {**NUMBER, "recode": "0.5"}}
-    with pytest.raises(TableError, match="cannot be recoded"):
-        _prepare({"x": pa.array([1, None])}, attributes, missing="recode")
-    assert _prepare({"x": [1]}, attributes, missing="recode").kept is None
+    found = _prepare({"x": pa.array([1, None])}, attributes, missing="recode")
+    assert found.table.column("x").to_pylist() == [1.0, 0.5]
 
 
 def test_missing_cells_are_refused_or_kept() -> None:
-    """Refused with their number; kept they pass."""
+    """Refused without their number; kept they pass."""
     gaps = {"x": pa.array([1.0, None, None])}
-    with pytest.raises(TableError, match="2 missing cells"):
+    with pytest.raises(TableError, match="'x' has missing cells; must be none"):
         _prepare(gaps, {"x": NUMBER}, missing="refuse")
     assert _prepare(gaps, {"x": NUMBER}).table.column("x").null_count == 2
 
@@ -121,7 +124,7 @@ def test_missing_cells_are_refused_or_kept() -> None:
 @pytest.mark.parametrize(
     ("column", "attribute"),
     [
-        (pa.array([5.0, 11.0, -1.0, None, float("inf")]), NUMBER),
+        (pa.array([5.0, 11.0, -1.0, None, 1e300]), NUMBER),
         (pa.array([5, 11, -1, None, 2**60]), NUMBER),
         (pa.array(["5", "11", "-1", None, "1e9"]), NUMBER),
         (pa.array([5, 11, -1, None, 12]).dictionary_encode(), NUMBER),
@@ -139,19 +142,19 @@ def test_missing_cells_are_refused_or_kept() -> None:
     ids=str,
 )
 def test_values_outside_the_domain(column: pa.Array, attribute: Any) -> None:
-    """Dropped or refused with their number; gaps are not outside."""
+    """Dropped, or refused without their number; gaps are not outside."""
     chunked = pa.table({"x": pa.chunked_array([column[:2], column[2:]])})
     found = _prepare(chunked, {"x": attribute}, outside="drop")
     assert found.kept is not None
     assert found.kept.tolist() == [0, 3]
-    with pytest.raises(TableError, match=r"has 3 (labels|values)"):
+    with pytest.raises(TableError, match=r"has (labels|values)"):
         _prepare(chunked, {"x": attribute}, outside="refuse")
 
 
 def test_clamping_is_left_to_the_method_but_for_labels() -> None:
     """A number has a nearest end; an unknown label has none unless the schema names one."""
     assert _prepare({"x": [99.0]}, {"x": NUMBER}).table.column("x").to_pylist() == [99.0]
-    with pytest.raises(TableError, match="has 1 labels its schema does not list"):
+    with pytest.raises(TableError, match="has labels its schema does not list"):
         _prepare({"x": ["q"]}, {"x": LABELS})
     assert _prepare({"x": ["q"]}, {"x": {**LABELS, "other": "b"}}).kept is None
     assert _prepare({"x": ["q"]}, {"x": {"type": "category"}}).kept is None
@@ -179,7 +182,7 @@ UNIT = {"x": NUMBER, "who": {"role": "identifier"}}
 def test_somebody_with_too_many_rows_is_refused() -> None:
     """Counted, not named; as many as the schema allows pass."""
     table = {"x": [1.0, 2.0, 3.0], "who": ["p", "p", "q"]}
-    with pytest.raises(TableError, match="1 of the units in 'who'") as caught:
+    with pytest.raises(TableError, match="a unit in 'who' has more rows") as caught:
         _prepare(table, UNIT, unit="who")
     assert caught.value.must == "at most 1"
     assert _prepare(table, UNIT, unit="who", rows_per_unit=2).table.num_rows == 3
@@ -211,3 +214,97 @@ def test_nothing_of_a_dropped_row_stays_in_a_dictionary() -> None:
     assert found.column("x").chunk(0).dictionary.to_pylist() == ["a", "b"]
     assert found.column("note").chunk(0).dictionary.to_pylist() == ["one"]
     assert found.column("note").type == notes.type
+
+
+def _treated(found: Prepared) -> set[tuple[str, str, int]]:
+    return {(one.attribute, one.how, one.cells) for one in found.treated}
+
+
+def test_what_was_done_to_cells_is_told_to_the_owner() -> None:
+    """Kept, recoded, clamped and dropped cells, each with its number, attribute by attribute."""
+    columns = {"x": [99.0, None, 1.0, 2.0], "c": ["a", "q", None, "b"], "d": [1.0, -1.0, 5.0, 5.0]}
+    given = {
+        "x": NUMBER,
+        "c": {**LABELS, "missing": "recode", "recode": "a", "other": "b"},
+        "d": {**NUMBER, "outside": "drop"},
+    }
+    found = _prepare(columns, given)
+    assert _treated(found) == {
+        ("x", "kept", 1), ("x", "clamped", 1), ("c", "recoded", 1), ("d", "dropped", 1)
+    }  # fmt: skip
+    assert sum(one.how == "recoded" for one in found.treated) == 2  # a gap, and a label
+    worst = {one.attribute: one.meaning() for one in found.treated if one.worrying}
+    assert (
+        worst["x"] == "WARNING: 1 of 4 cells were clamped: outside its domain; is the schema right?"
+    )
+    assert _prepare({"x": [1.0]}, {"x": NUMBER}).treated == ()
+
+
+STRICT: dict[str, Any] = {
+    "x": NUMBER,
+    "n": {"type": "integer", "domain": ["0", "9"]},
+    "c": {**LABELS, "outside": "refuse"},
+    "b": {"type": "boolean"},
+    "d": {"type": "date", "domain": ["1970-01-01", "1970-01-11"]},
+}
+
+
+def test_strict_refuses_nothing_that_a_record_could_cause() -> None:
+    """Missing, unreadable, unlisted and surplus cells take a value of the schema's alone."""
+    table = pa.table(
+        {
+            "id": ["p", "q", "q", "r"],
+            "x": ["1.5", "what", None, "99"],
+            "n": pa.array([1.0, 2.4, 7.0, float("inf")]),
+            "c": ["a", "q", "b", None],
+            "b": pa.array([True, None, True, True]),
+            "d": pa.array([None, 3, 3, 400], pa.date32()),
+        }
+    )
+    schema = Schema.from_data(
+        {
+            "missing": "refuse",
+            "unit": "id",
+            "attributes": {"id": {"role": "identifier"}, **STRICT},
+        }
+    )
+    with pytest.raises(TableError):
+        prepare(table, schema)
+    found = prepare(table, schema, strict=True)
+    assert found.kept is None
+    assert found.table.to_pydict() == {
+        "x": [1.5, 5.0, 5.0, 99.0],
+        "n": [1, 2, 4, 4],
+        "c": ["a", "a", "a", "a"],
+        "b": [True, False, False, True],
+        "d": [dt.date(1970, 1, 6), dt.date(1970, 1, 4), dt.date(1970, 1, 6), dt.date(1971, 2, 5)],
+    }
+    assert ("x", "clamped", 1) in _treated(found)
+    assert any("too many of a unit" in one.why for one in found.treated)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), float("inf"), -9.0])
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_numbers_that_mean_nothing_are_missing_whatever_the_source(
+    missing: float | None, kind: str
+) -> None:
+    """A word for "no value" that is a number is one in a column of numbers too."""
+    attributes = {"x": {"type": kind, "domain": ["0", "10"]}}
+    found = _prepare({"x": [1.0, missing]}, attributes, missing_values=["-9"])
+    assert found.table.column("x").to_pylist() == [1, None]
+
+
+def test_days_and_times_that_mean_nothing_are_missing() -> None:
+    """The same for dates and times, with a zone or without."""
+    attributes = {
+        "d": {"type": "date", "domain": ["1970-01-01", "2030-01-01"]},
+        "t": {"type": "datetime", "domain": ["1970-01-01", "2030-01-01"]},
+    }
+    table = {
+        "d": pa.array([dt.date(2020, 1, 1), dt.date(1999, 9, 9)]),
+        "t": pa.array([dt.datetime(1999, 9, 9, tzinfo=dt.UTC), None]).cast(
+            pa.timestamp("ns", "Europe/Berlin")
+        ),
+    }
+    found = _prepare(table, attributes, missing_values=["1999-09-09"])
+    assert found.table.to_pydict() == {"d": [dt.date(2020, 1, 1), None], "t": [None, None]}

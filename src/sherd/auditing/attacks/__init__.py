@@ -1,12 +1,13 @@
 """Attacks on releases, each a documented object that says what it knows, does and wins.
 
 >>> [attack.name for attack in ATTACKS][:3]
-['unchanged', 'linkage', 'linkage-known']
+['cluster-linkage-known', 'cluster-linkage', 'unchanged']
 """
 
 from __future__ import annotations
 
 from sherd.auditing.attacks.attack import Attack
+from sherd.auditing.attacks.cluster_linkage import CLUSTERS_ALONE, CLUSTERS_KNOWN
 from sherd.auditing.attacks.cluster_structure import CO_CLUSTER, RECONSTRUCTION
 from sherd.auditing.attacks.controlled import INFERENCE, LINKABILITY, MEMBERSHIP
 from sherd.auditing.attacks.linkage import BY_DISTANCE, WITH_KNOWN
@@ -15,6 +16,8 @@ from sherd.auditing.attacks.singling import SINGLING_OUT
 from sherd.auditing.attacks.uniqueness import UNIQUENESS
 
 ATTACKS: tuple[Attack, ...] = (
+    CLUSTERS_KNOWN,
+    CLUSTERS_ALONE,
     UNCHANGED,
     BY_DISTANCE,
     WITH_KNOWN,

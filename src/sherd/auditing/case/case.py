@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.auditing.case.record_drawing import Drawable
+    from sherd.auditing.epsilon.mechanism import Mechanism
     from sherd.tables.number_scale import Scale
     from sherd.tables.schema import Schema
 
@@ -27,7 +28,8 @@ Columns = dict[str, "NDArray[np.float64]"]
 class Limits:
     """How much is computed before the audit turns to samples; every sample is said.
 
-    ``runs`` is how often a method is run on each of two small tables to measure epsilon.
+    ``runs`` is how often a method is run on each of two small tables to measure epsilon,
+    ``rounds`` how often the unseeded attack on row structure improves its guess (0: not run).
     """
 
     attacked: int = 2_000
@@ -36,6 +38,7 @@ class Limits:
     queries: int = 300
     triples: int = 60
     runs: int = 3_000
+    rounds: int = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +47,8 @@ class Control:
 
     Where ``shadow`` is true it was made for this purpose by running the same plan on a
     random half of the original; otherwise it is the release itself and a hold-out table.
-    ``without`` is what of the plan could not be run again.
+    ``without`` is what of the plan could not be run again; ``order`` the member behind each
+    released row of a shadow made of records.
     """
 
     members: Columns
@@ -52,6 +56,7 @@ class Control:
     released: Columns
     shadow: bool
     without: str = ""
+    order: NDArray[np.int64] | None = None
 
     @property
     def words(self) -> str:
@@ -69,7 +74,8 @@ class Case:
     ``order[i]`` is the original row behind released row i, None where nobody said.
     ``released`` holds records drawn from the release, ``rows`` whether they are the
     release's own rows; where they were drawn out of slices, fragments or centroids,
-    ``drawable`` is what they were drawn from.
+    ``drawable`` is what they were drawn from. ``mechanisms`` is what the plan says was done
+    to each attribute that was masked by ranking and noise.
     """
 
     schema: Schema
@@ -84,6 +90,7 @@ class Case:
     target: str | None = None
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
+    mechanisms: Mapping[str, Mechanism] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,6 +101,20 @@ class Case:
     def protected(self) -> tuple[str, ...]:
         """The attributes on both sides that were masked."""
         return tuple(name for name in self.names if self.schema[name].role.protected)
+
+    @property
+    def clustered(self) -> bool:
+        """Whether released rows are records that share the values of their clusters."""
+        return self.rows and any(one.clusters for one in self.mechanisms.values())
+
+    def matched(self) -> tuple[Columns, Columns, NDArray[np.int64]] | None:
+        """Originals, released rows and which belong together: of the release, or of a shadow."""
+        if self.order is not None:
+            return self.original, self.released, self.order
+        shadow = self.control
+        if shadow is None or shadow.order is None:
+            return None
+        return shadow.members, shadow.released, shadow.order
 
     @property
     def n(self) -> int:

@@ -86,6 +86,7 @@ def shadow(
         released=columns,
         shadow=True,
         without="as a first release" if "after" in manifest["plan"] else "",
+        order=None if outcome.order is None else np.asarray(outcome.order, np.int64),
     )
 
 

@@ -6,6 +6,28 @@ from sherd.auditing.verdict.measure import Better, Label, Side, Spec
 
 RISK: tuple[Spec, ...] = (
     Spec(
+        code="cluster-linkage-known",
+        title="Re-identification by row structure, 5 % of records known",
+        side=Side.RISK,
+        definition="share of released records whose most likely original, by the clusters that "
+        "their cells share with other rows, is their own; which released value belongs to which "
+        "cluster is learnt from 5 % of the pairs (ties drawn by lot)",
+        range="1/n to 1",
+        meaning="what no noise hides: rows with equal values lay in one cluster, so a person is "
+        "the vector of their clusters",
+        needs=("rows", "clusters", "matched"),
+    ),
+    Spec(
+        code="cluster-linkage",
+        title="Re-identification by row structure alone",
+        side=Side.RISK,
+        definition="the same without a known pair: which released value belongs to which cluster "
+        "is learnt by expectation-maximisation from the release and the originals",
+        range="1/n to 1",
+        meaning="the same by somebody who knows nobody's row",
+        needs=("rows", "clusters", "matched"),
+    ),
+    Spec(
         code="unchanged",
         title="Cells released unchanged",
         side=Side.RISK,

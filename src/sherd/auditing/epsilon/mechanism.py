@@ -32,7 +32,8 @@ class Mechanism:
     """One attribute's ranking mechanism: method, cluster size, share of epsilon, domain.
 
     ``floor`` is the least scale on a centroid; ``enlarge`` multiplies all scales until the
-    exact loss is at most epsilon, as the promise ``centroids`` does.
+    exact loss is at most epsilon, as the promise ``centroids`` does. ``step`` is the grid, 0
+    where it is not known.
     """
 
     method: str
@@ -42,6 +43,12 @@ class Mechanism:
     high: float
     floor: float = 0.0
     enlarge: bool = False
+    step: float = 0.0
+
+    @property
+    def clusters(self) -> bool:
+        """Whether records share released values: those of one cluster."""
+        return self.method in RANKING and self.k > 1
 
     @property
     def width(self) -> float:

@@ -19,6 +19,7 @@ from sherd.auditing.case.case import Case, Control, Limits
 from sherd.auditing.case.control_group import runner_of, split
 from sherd.auditing.case.open_case import columns_of, drawable_of, records
 from sherd.auditing.case.record_drawing import MaskedRelease
+from sherd.auditing.promise_check import mechanisms_of
 from sherd.auditing.utility.marginals import marginals
 from sherd.auditing.verdict.audit_result import Place
 from sherd.auditing.verdict.significance import JUDGED, worst_excess
@@ -90,8 +91,9 @@ def places(
             rows=rows,
             order=outcome.order if rows else None,
             seed=seed,
-            limits=Limits(attacked=500),
+            limits=Limits(attacked=500, rounds=0),
         )
+        case = replace(case, mechanisms=mechanisms_of(case, plan))
         control = Control(
             members={n: original[n] for n in columns},
             outsiders={

@@ -94,7 +94,9 @@ class Pictures:
 class Audit(Reportable):
     """Everything an audit found; ``audit["linkage"]`` is one measure.
 
-    ``participants`` says, for a joint release, who learns what by taking part.
+    ``checks`` are those of ``sherd.verify``, ``artefact`` those of the released values against
+    the plan, with the original at hand. ``participants`` says, for a joint release, who learns
+    what by taking part.
     """
 
     title: str
@@ -108,6 +110,7 @@ class Audit(Reportable):
     skipped: tuple[Skipped, ...]
     checks: tuple[Check, ...]
     verdict: Verdict
+    artefact: tuple[Check, ...] = ()
     pictures: Pictures = field(default_factory=Pictures, repr=False)
     participants: tuple[tuple[str, tuple[str, ...]], ...] = ()
     created: str = ""
@@ -151,6 +154,9 @@ class Audit(Reportable):
             "participants": {who: list(lines) for who, lines in self.participants},
             "checks": [
                 {"name": c.name, "passed": c.passed, "detail": c.detail} for c in self.checks
+            ],
+            "artefact": [
+                {"name": c.name, "passed": c.passed, "detail": c.detail} for c in self.artefact
             ],
             "measures": [measure.as_data() for measure in self.measures],
             "left_out": [skipped.as_data() for skipped in self.skipped],

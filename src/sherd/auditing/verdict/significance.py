@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 SERIOUS, NOTICEABLE = 0.2, 0.05
 
+STRUCTURE = ("cluster-linkage-known", "cluster-linkage")
+"""Attacks on which rows share a cluster: no release of records in clusters is safe without."""
+
 OUTSIDERS = (
+    *STRUCTURE,
     "linkage",
     "linkage-known",
     "singling-out",
@@ -34,7 +38,7 @@ OUTSIDERS = (
 )
 """Attacks that need no knowledge of all other records."""
 
-JUDGED = ("unchanged", *OUTSIDERS)
+JUDGED = (*STRUCTURE, "unchanged", *OUTSIDERS[len(STRUCTURE) :])
 """What the risk of a verdict rests on."""
 
 SHARES = (*JUDGED, "reconstruction", "co-cluster", "interval")

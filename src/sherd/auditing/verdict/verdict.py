@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sherd.auditing.verdict.significance import (
     JUDGED,
     OUTSIDERS,
+    STRUCTURE,
     Standing,
     risk_level,
     standing,
@@ -31,7 +32,12 @@ if TYPE_CHECKING:
 
 GOOD, FAIR = 0.10, 0.25
 
+NOISE = "noise of the release"
+"""The check that compares released values with what the plan says of their noise."""
+
 _ATTACKS = {
+    "cluster-linkage-known": "row structure",
+    "cluster-linkage": "row structure",
     "unchanged": "unchanged cells",
     "linkage": "linkage",
     "linkage-known": "linkage",
@@ -46,9 +52,17 @@ _ATTACKS = {
 }
 """Every attack that can be left out, by the word it is called in a verdict."""
 
-_LACKED = {"pairs": "no row map", "control": "nobody to compare with: no hold-out"}
+_LACKED = {
+    "pairs": "no row map",
+    "control": "nobody to compare with: no hold-out",
+    "matched": "no row map, and the plan cannot be run again",
+}
 
 _SAID = {
+    "cluster-linkage-known": "knowing 5 % of the records, an attacker finds {value} of the others "
+    "by the clusters their cells share",
+    "cluster-linkage": "knowing nobody's row, an attacker finds {value} of the records by the "
+    "clusters their cells share",
     "unchanged": "{value} of protected cells are unchanged originals",
     "linkage": "somebody who knows a person's true values finds their record in {value} of cases",
     "linkage-known": "knowing 5 % of the records, an attacker finds {value} of the others",
@@ -59,8 +73,8 @@ _SAID = {
     "insider": "a participating owner recovers {value} of the others' cells",
 }
 
-_FIRST = ("unchanged", "linkage")
-"""The two that everybody understands: said even where they do no better than chance."""
+_FIRST = ("cluster-linkage-known", "unchanged", "linkage")
+"""Those that everybody must know: said even where they do no better than chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,19 +137,27 @@ def decide(
     guarantee: Mapping[str, Any],
     stamps: Sequence[str] = (),
     skipped: Sequence[Skipped] = (),
+    artefact: Sequence[Check] = (),
 ) -> Verdict:
-    """The verdict on a release; ``skipped`` is what was left out."""
+    """The verdict on a release.
+
+    ``skipped`` is what was left out, ``artefact`` how the released values stand to the plan.
+    """
     missing = gaps(skipped)
     risk = risk_level(measures)
     if risk == "low" and any(one.spec.code in OUTSIDERS for one in missing):
         risk = "low in part"
+    untested = {one.spec.code for one in missing} & set(STRUCTURE)
+    if risk.startswith("low") and untested:
+        # What no noise hides was not tried: nothing else makes up for that.
+        risk = "unknown"
     untried = tuple(
         (reason, tuple(dict.fromkeys(_ATTACKS[g.spec.code] for g in missing if g.lacks == lacks)))
         for lacks, reason in _LACKED.items()
         if any(gap.lacks == lacks for gap in missing)
     )
     usefulness = _usefulness(measures)
-    promise, promised = _promise(measures, checks, guarantee)
+    promise, promised = _promise(measures, checks, guarantee, artefact)
     points = [
         *(
             Point(tone="plain", text=f"Not tried: {', '.join(attacks)} ({reason}).")
@@ -148,7 +170,11 @@ def decide(
     points += [Point(tone="bad", text=f"Stamped: {stamp}.") for stamp in stamps]
     return Verdict(
         headline=headline(
-            risk, usefulness, surely_ahead(measures), but=not_tried(untried) if untried else ""
+            risk,
+            usefulness,
+            surely_ahead(measures),
+            but=not_tried(untried) if untried else "",
+            unknown="What the structure of the rows gives away was not tried" if untested else "",
         ),
         risk=risk,
         usefulness=usefulness,
@@ -185,10 +211,12 @@ def headline(
     ran: str = "we ran",
     on: str = "this release",
     but: str = "",
+    unknown: str = "",
 ) -> str:
     """The verdict in a sentence; ``ahead`` is what the attacks surely win.
 
-    ``ran`` says which attacks are meant, ``on`` on what, and ``but`` what a low risk leaves open.
+    ``ran`` says which attacks are meant, ``on`` on what, ``but`` what a low risk leaves open, and
+    ``unknown`` why a risk is not known.
     """
     calm = (
         f"The attacks {ran} do little better than chance (surely by {in_points(ahead)})"
@@ -201,7 +229,7 @@ def headline(
         f"{in_points(ahead)}",
         "low": calm,
         "low in part": f"{calm}, but {but}",
-        "unknown": f"No attack could be run on {on}",
+        "unknown": unknown or f"No attack could be run on {on}",
     }[risk]
     second = {
         "high": "it keeps most of what the data says",
@@ -279,9 +307,12 @@ def _most(share: float) -> str:
 
 
 def _promise(
-    measures: Mapping[str, Measure], checks: Sequence[Check], guarantee: Mapping[str, Any]
+    measures: Mapping[str, Measure],
+    checks: Sequence[Check],
+    guarantee: Mapping[str, Any],
+    artefact: Sequence[Check],
 ) -> tuple[str, list[Point]]:
-    failed = [check for check in checks if check.passed is False]
+    failed = [check for check in (*checks, *artefact) if check.passed is False]
     points = [Point(tone="bad", text=f"Check failed: {c.name}: {c.detail}.") for c in failed]
     notion = guarantee.get("notion")
     if notion in (None, "no-guarantee"):
@@ -316,14 +347,30 @@ def _promise(
                 f"{real.value:.2f}.",
             )
         )
-    tested = bool(checks) or loss is not None or frozen is not None
     if broken:
         return "fails", points
     passed = sum(check.passed is True for check in checks)
     if passed:
         text = f"All {passed} checks of what was promised pass on the released files."
         points.append(Point(tone="good", text=text))
-    return ("holds" if tested else "untested"), points
+    points += [
+        Point(tone="good" if one.passed else "plain", text=f"{_capital(one.name)}: {one.detail}.")
+        for one in artefact
+    ]
+    # An ε is a promise about noise: it holds on the strength of the released values, never of
+    # what plan and manifest say. Other notions are counted in the release by its checks.
+    seen = bool(passed)
+    noise = [one for one in artefact if one.name == NOISE]
+    if claimed is not None:
+        seen = any(one.passed for one in noise)
+        if not noise:
+            text = "The released values were not tested against the plan: what it says of noise "
+            points.append(Point(tone="plain", text=text + "rests on the manifest alone."))
+    return ("holds" if seen else "untested"), points
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _loss_point(loss: float, claimed: float, over: bool) -> Point:

@@ -44,10 +44,9 @@ from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.protocol.reasons import Reason, reason_of
 from sherd.federation.protocol.states import RoundState
 from sherd.federation.wire.client import session_text
-from sherd.federation.wire.envelope import MOST_BYTES, parse
+from sherd.federation.wire.envelope import parse
 from sherd.federation.wire.exchange import (
     MOST_REQUEST,
-    MOST_WAIT,
     Answer,
     Call,
     Exchanged,
@@ -101,15 +100,6 @@ class Answered(_Strict):
     signature: str = Field(max_length=128)
 
 
-class Seen(_Strict):
-    """The last message an owner has seen in each round, and how long it would wait."""
-
-    seen: dict[str, Annotated[int, Field(ge=0, le=2**31 - 1)]] = Field(
-        default_factory=dict, max_length=10_000
-    )
-    wait: float = Field(default=0.0, ge=0.0, le=MOST_WAIT)
-
-
 @router.get("/health")
 async def health() -> dict[str, str]:
     """Whether the service runs."""
@@ -141,7 +131,7 @@ async def challenge(asked: Asked, service: Served) -> dict[str, str]:
 
 @router.post("/session")
 async def session(answered: Answered, request: Request, service: Served) -> dict[str, Any]:
-    """A session for an owner that signed its challenge."""
+    """A session for an owner that signed its challenge, and the last ledger head seen from it."""
     aggregator, store = service.aggregator, service.aggregator.store
     now = aggregator.now()
     member = await run_in_threadpool(store.member, answered.name)
@@ -153,14 +143,8 @@ async def session(answered: Answered, request: Request, service: Served) -> dict
     service.check_channel(request, member.name)
     token, expires = secrets.token_urlsafe(32), now + SESSION_SECONDS
     await run_in_threadpool(store.add_session, token, member.name, expires=expires)
-    return {"token": token, "expires": expires}
-
-
-@router.post("/inbox")
-async def inbox(body: Seen, member: AnOwner, service: Served) -> dict[str, list[str]]:
-    """Messages for an owner; waits for the first if asked to."""
-    found = await _await_messages(service, member.name, body.seen, body.wait)
-    return {"messages": [raw.decode("ascii") for raw in found]}
+    head = await run_in_threadpool(store.head, member.name)
+    return {"token": token, "expires": expires, "head": head}
 
 
 async def _await_messages(
@@ -213,17 +197,6 @@ def _take_parcels(aggregator: Aggregator, owner: Member, call: Call) -> tuple[An
     return tuple(answers)
 
 
-@router.post("/rounds/{round_id}/messages")
-async def message(
-    round_id: Name, request: Request, member: AnOwner, service: Served
-) -> dict[str, list[str]]:
-    """An owner's signed envelope; the answer lists the chunks that are still missing."""
-    raw = await limited(request, MOST_BYTES)
-    wanted = await run_in_threadpool(service.aggregator.receive, member.name, round_id, raw)
-    service.metrics.received(1)
-    return {"wanted": wanted}
-
-
 @router.put("/rounds/{round_id}/chunks/{sha256}")
 async def put_chunk(
     round_id: Name, sha256: Hash, request: Request, member: AnOwner, service: Served
@@ -242,6 +215,15 @@ async def get_chunk(round_id: Name, sha256: Hash, member: AnOwner, service: Serv
     if data is None:
         raise PeerError(Reason.UNKNOWN_CHUNK.words, reason=Reason.UNKNOWN_CHUNK)
     return Response(data, media_type="application/octet-stream")
+
+
+@router.get("/commitments")
+async def commitments(member: AnOwner, service: Served) -> dict[str, Any]:
+    """What an owner has signed: plans with its signatures and deliveries, for a restored home."""
+    store = service.aggregator.store
+    found = await run_in_threadpool(store.commitments, member.name)
+    head = await run_in_threadpool(store.head, member.name)
+    return {"head": head, "envelopes": [raw.decode("ascii") for raw in found]}
 
 
 @router.get("/rounds")

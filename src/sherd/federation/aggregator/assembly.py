@@ -35,27 +35,33 @@ if TYPE_CHECKING:
 Tables = dict[str, "pa.Table"]
 
 
+def check(data: RoundData, owner: str, tables: Tables) -> None:
+    """Raise VerificationError where an owner's delivery is not what the plan asks for."""
+    plan = data.plan
+    assert plan is not None
+    share = plan.share(owner)
+    if not verify_plan(share.key, plan.hash, data.signatures.get(owner, "")):
+        raise VerificationError(f"the plan is not signed by {owner}")
+    rows = data.common_count if plan.terms.kind is Kind.VERTICAL else share.rows
+    assert rows is not None
+    schema = plan.schema(owner)
+    check_delivery(owner, tables, schema, plan.local(owner), rows)
+    if plan.terms.kind is Kind.VERTICAL and not holds_records(tables, schema):
+        raise VerificationError("a vertical release needs records from every owner")
+
+
 def assemble(data: RoundData, deliveries: Mapping[str, Tables]) -> Release:
-    """The joint release of verified deliveries; VerificationError where one is not."""
+    """The joint release of deliveries that were checked."""
     from sherd.release.bundle import Release
 
     plan = data.plan
     assert plan is not None
-    vertical = plan.terms.kind is Kind.VERTICAL
-    for owner, tables in deliveries.items():
-        share = plan.share(owner)
-        if not verify_plan(share.key, plan.hash, data.signatures.get(owner, "")):
-            raise VerificationError(f"the plan is not signed by {owner}")
-        rows = data.common_count if vertical else share.rows
-        assert rows is not None
-        check_delivery(owner, tables, plan.schema(owner), plan.local(owner), rows)
     if all(holds_records(found, plan.schema(owner)) for owner, found in deliveries.items()):
         tables = {owner: found[RECORDS] for owner, found in deliveries.items()}
         order = pooled_schema(plan).released
+        vertical = plan.terms.kind is Kind.VERTICAL
         joined = _join(tables, order) if vertical else _union(tables, order)
         made = {RECORDS: _shuffled(joined)}
-    elif vertical:
-        raise VerificationError("a vertical release needs records from every owner")
     else:
         made = {
             f"{name}-{owner}": table
@@ -66,29 +72,50 @@ def assemble(data: RoundData, deliveries: Mapping[str, Tables]) -> Release:
     return Release(tables=made, manifest=manifest(data, rows))
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """Dictionaries of different owners differ: labels are put together as labels."""
-    import pyarrow as pa
-
-    columns = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
-    return pa.table(columns, names=table.column_names)
-
-
 def _union(tables: Mapping[str, pa.Table], order: tuple[str, ...]) -> pa.Table:
+    """The rows of all owners; a column of labels is one if it is one at any owner."""
     import pyarrow as pa
 
+    labelled = {
+        name
+        for table in tables.values()
+        for name in order
+        if pa.types.is_dictionary(table.schema.field(name).type)
+    }
     try:
-        return pa.concat_tables(
-            [_plain(table).select(list(order)) for table in tables.values()],
-            promote_options="permissive",
-        ).combine_chunks()
+        return (
+            pa.concat_tables(
+                [_coded(table.select(list(order)), labelled) for table in tables.values()],
+                promote_options="permissive",
+            )
+            .unify_dictionaries()
+            .combine_chunks()
+        )
     except pa.ArrowException:
         raise VerificationError(
             "the deliveries' columns are of types that do not go together"
         ) from None
+
+
+def _coded(table: pa.Table, labelled: set[str]) -> pa.Table:
+    """A table whose labels are codes into a list of texts, which is never written out."""
+    import pyarrow as pa
+
+    kind = pa.dictionary(pa.int32(), pa.string())
+    for place, name in enumerate(table.column_names):
+        column = table.column(name)
+        if name not in labelled or column.type == kind:
+            continue
+        if not pa.types.is_dictionary(column.type):
+            column = column.cast(pa.string()).dictionary_encode()
+        chunks = [
+            pa.DictionaryArray.from_arrays(
+                chunk.indices.cast(pa.int32()), chunk.dictionary.cast(pa.string())
+            )
+            for chunk in column.chunks
+        ]
+        table = table.set_column(place, name, pa.chunked_array(chunks, type=kind))
+    return table
 
 
 def _join(tables: Mapping[str, pa.Table], order: tuple[str, ...]) -> pa.Table:

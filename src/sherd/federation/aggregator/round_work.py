@@ -7,25 +7,21 @@ there is there, linking and assembling begin anew after a crash and end in one r
 from __future__ import annotations
 
 import hashlib
-import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from sherd.errors import PeerError, SherdError, UsageError, VerificationError
-from sherd.federation.aggregator.assembly import assemble
+from sherd.errors import OutsideError, PeerError, UsageError
 from sherd.federation.aggregator.batching import Together
+from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
-from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.knowledge import RoundData
-from sherd.federation.protocol.linkage import check_pseudonyms, intersection, overlap
-from sherd.federation.protocol.messages import CHUNK, Delivery, Message, attachments
+from sherd.federation.protocol.messages import Delivery, Message, attachments
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import Round, RoundTask
 from sherd.federation.protocol.states import RoundState
-from sherd.federation.wire.arrow_stream import read_table
-from sherd.federation.wire.chunks import check_chunk, describe, gather
+from sherd.federation.wire.chunks import check_chunk
 from sherd.federation.wire.envelope import open_envelope, seal
 from sherd.federation.wire.failpoints import reach
 from sherd.signing_keys import SigningKey, verify_plan
@@ -35,10 +31,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sherd.federation.protocol.joint_plan import Terms
-    from sherd.federation.protocol.messages import Attachment
 
 KEPT_SECONDS = 7 * 24 * 3600
 """How long after its deadline a round's messages can still be fetched."""
+
+MOST_TRIES = 5
+"""How often linking, checking or assembling is begun before a round is given up."""
 
 Listener = Callable[[frozenset[str]], None]
 
@@ -86,6 +84,7 @@ class Aggregator:
             raise UsageError("the terms are another aggregator's", got=repr(terms.aggregator))
         if terms.deadline <= self.now():
             raise UsageError("the deadline has passed already")
+        terms = replace(terms, opened=self.now(), delivery_bytes=terms.most_bytes)
         keys = {}
         for owner in terms.owners:
             member = self.store.member(owner)
@@ -96,12 +95,26 @@ class Aggregator:
                     do="enrol it with `sherd aggregator enrol`",
                 )
             keys[owner] = member.key
-        machine = self._machine(RoundData(terms=terms, aggregator_key=self.key.public, keys=keys))
+        machine = self.machine(RoundData(terms=terms, aggregator_key=self.key.public, keys=keys))
         sent = self._seal(machine, machine.open())
         self.store.add_round(machine.data, now=self.now(), sent=sent)
         self.listener(frozenset(terms.owners))
 
-    def _machine(self, data: RoundData) -> Round:
+    def repeat(self, round_id: str, *, name: str, deadline: int) -> Terms:
+        """Begin a round once more that ended without a release after its plan was signed."""
+        data = self.store.round(round_id)
+        if data is None or data.plan is None or data.state is RoundState.RELEASED:
+            raise UsageError(
+                "there is nothing to repeat",
+                must="a round that had a plan and ended without a release",
+                got=repr(round_id),
+            )
+        terms = replace(data.terms, round=name, deadline=deadline, repeats=data.plan.tag)
+        self.open_round(terms)
+        return terms
+
+    def machine(self, data: RoundData) -> Round:
+        """The protocol machine of a round."""
         return Round(data, verify=verify_plan)
 
     def _seal(self, machine: Round, messages: list[Message]) -> list[Sent]:
@@ -115,7 +128,7 @@ class Aggregator:
             for message in messages
         ]
 
-    def _keep(self, work: RoundWork, machine: Round, messages: list[Message]) -> frozenset[str]:
+    def keep(self, work: RoundWork, machine: Round, messages: list[Message]) -> frozenset[str]:
         """Write down what the round knows and sends; who gets something."""
         work.save(self._seal(machine, messages), now=self.now())
         if machine.ended:
@@ -160,7 +173,7 @@ class Aggregator:
                 for job in jobs:
                     job.error = _no_round()
                 return
-            machine, messages, changed = self._machine(work.data), list[Message](), False
+            machine, messages, changed = self.machine(work.data), list[Message](), False
             for job in jobs:
                 try:
                     if self._is_new(work, job):
@@ -171,7 +184,7 @@ class Aggregator:
                 except PeerError as error:
                     job.error = error
             if changed:
-                told = self._keep(work, machine, messages)
+                told = self.keep(work, machine, messages)
         reach("aggregator.stored")
         if changed:
             self.listener(told)
@@ -223,12 +236,12 @@ class Aggregator:
             completed = work.put_chunk(owner, sha256, data)
             if completed is None:
                 raise PeerError(Reason.UNKNOWN_CHUNK.words, reason=Reason.UNKNOWN_CHUNK)
-            machine = self._machine(work.data)
+            machine = self.machine(work.data)
             messages, told = [], frozenset[str]()
             for sender, sequence in completed:
                 messages += machine.attached(sender, sequence)
             if completed:
-                told = self._keep(work, machine, messages)
+                told = self.keep(work, machine, messages)
             else:
                 work.unchanged = True
             reach("aggregator.chunk")
@@ -243,11 +256,11 @@ class Aggregator:
         told: frozenset[str] = frozenset()
         with self.store.working(round_id) as work:
             assert work is not None
-            machine = self._machine(work.data)
+            machine = self.machine(work.data)
             before = machine.state
             messages = machine.tick(self.now())
             if messages or machine.state is not before:
-                told = self._keep(work, machine, messages)
+                told = self.keep(work, machine, messages)
         self.listener(told)
 
     def abort(self, round_id: str, reason: Reason = Reason.STOPPED, *details: str) -> None:
@@ -255,123 +268,64 @@ class Aggregator:
         with self.store.working(round_id) as work:
             if work is None:
                 raise _no_round()
-            machine = self._machine(work.data)
-            told = self._keep(work, machine, machine.fail(reason, details))
+            machine = self.machine(work.data)
+            told = self.keep(work, machine, machine.fail(reason, details))
         self.listener(told)
 
     def work(self) -> list[str]:
-        """Do what waits to be done in any round: deadlines, linking, assembling."""
-        done = []
+        """Do what waits to be done in any round: deadlines, linking, checking, assembling.
+
+        A round that fails stops no other; one that fails again and again is ended.
+        """
+        done, trouble = [], None
         for round_id in self.store.open_rounds():
-            self.tick(round_id)
-            if not self.store.may_have_task(round_id):
-                continue
-            data = self.store.round(round_id)
-            task = None if data is None else self._machine(data).task
-            if data is None or task is None:
-                continue
-            if task is RoundTask.LINK:
-                self._link(round_id, data)
-            else:
-                self._assemble(round_id, data)
-            done.append(round_id)
+            try:
+                if self._work_on(round_id):
+                    done.append(round_id)
+            except Exception as error:
+                trouble = trouble or error
+        if trouble is not None:
+            raise trouble
         return done
 
-    def _bulk(self, round_id: str, attachment: Attachment) -> bytes:
-        def chunk(sha256: str) -> bytes:
-            found = self.store.chunk(round_id, sha256)
-            if found is None:
-                raise VerificationError("a chunk that was received is gone")
-            return found
+    def _work_on(self, round_id: str) -> bool:
+        """Do what waits to be done in one round; whether anything did."""
+        self.tick(round_id)
+        if not self.store.may_have_task(round_id):
+            return False
+        data = self.store.round(round_id)
+        task = None if data is None else self.machine(data).task
+        if data is None or task is None:
+            return False
+        if not self._begin(round_id):
+            return True
+        try:
+            do = {
+                RoundTask.LINK: link,
+                RoundTask.CHECK: check_deliveries,
+                RoundTask.ASSEMBLE: publish,
+            }[task]
+            do(self, round_id, data)
+        except OutsideError:
+            self._begin(round_id, by=-1)  # the disk or the database, not the round
+            raise
+        return True
 
-        return gather(attachment, chunk)
-
-    def _link(self, round_id: str, data: RoundData) -> None:
-        lists = []
-        assert data.plan is not None
-        for owner, attachment in data.pseudonyms.items():
-            found = self._bulk(round_id, attachment)
-            try:
-                check_pseudonyms(found, attachment.size // 32)
-            except PeerError:
-                what = f"the pseudonyms of {owner} are not valid"
-                self.abort(round_id, Reason.VERIFICATION, what)
-                return
-            lists.append(found)
-        vertical = data.terms.kind is Kind.VERTICAL
-        common = intersection(lists) if vertical else b""
-        attachment = describe(common)
-        pieces = [common[start : start + CHUNK] for start in range(0, len(common), CHUNK)]
+    def _begin(self, round_id: str, by: int = 1) -> bool:
+        """Count a try before it is made: one that takes the process with it counts, too."""
         with self.store.working(round_id) as work:
             assert work is not None
-            machine = self._machine(work.data)
-            if machine.task is not RoundTask.LINK:
-                return
-            machine.data.heads = work.heads(machine.data.keys)
-            messages = machine.linked(
-                overlap=0 if vertical else overlap(lists),
-                count=len(common) // 32,
-                common=attachment if vertical else None,
-            )
-            work.add_bulk(dict(zip(attachment.chunks, pieces, strict=True)))
-            told = self._keep(work, machine, messages)
-            reach("aggregator.linking")
-        reach("aggregator.linked")
+            machine = self.machine(work.data)
+            tries = (machine.data.tries or 0) + by
+            machine.data.tries = tries or None
+            out = machine.fail(Reason.QUARANTINED) if tries > MOST_TRIES else []
+            told = self.keep(work, machine, out)
         self.listener(told)
+        return tries <= MOST_TRIES
 
     def folder(self, round_id: str) -> Path:
         """Where a round's release is."""
         return self.releases / round_id
-
-    def _assemble(self, round_id: str, data: RoundData) -> None:
-        folder = self.folder(round_id)
-        try:
-            manifest = self._published(folder, data) or self._publish(round_id, folder, data)
-        except (PeerError, VerificationError) as error:
-            self.abort(round_id, Reason.VERIFICATION, error.what)
-            return
-        with self.store.working(round_id) as work:
-            assert work is not None
-            machine = self._machine(work.data)
-            if machine.state is not RoundState.ASSEMBLING:
-                return
-            told = self._keep(work, machine, machine.assembled(manifest))
-        reach("aggregator.released")
-        self.listener(told)
-
-    def _published(self, folder: Path, data: RoundData) -> str | None:
-        """The manifest's hash if an earlier run published this very release and then died."""
-        from sherd.release.bundle import MANIFEST, digest, read_manifest
-
-        if not folder.exists():
-            return None
-        found: dict[str, Any] = read_manifest(folder)
-        assert data.plan is not None
-        if found.get("joint", {}).get("plan_hash") != data.plan.hash:
-            raise VerificationError("another release is in the round's place")
-        return digest(folder / MANIFEST)
-
-    def _publish(self, round_id: str, folder: Path, data: RoundData) -> str:
-        deliveries = {}
-        for owner, delivery in data.deliveries.items():
-            deliveries[owner] = {
-                name.removesuffix(".arrows"): read_table(self._bulk(round_id, attachment))
-                for name, attachment in delivery.files.items()
-            }
-        try:
-            release = assemble(data, deliveries)
-        except (VerificationError, PeerError):
-            raise
-        except SherdError as error:
-            raise VerificationError(error.what) from None
-        self.releases.mkdir(parents=True, exist_ok=True)
-        for left in self.releases.glob(f".{round_id}.staged-*"):
-            shutil.rmtree(left, ignore_errors=True)  # by a run that died before it published
-        staged = release.stage(folder)
-        reach("aggregator.staged")
-        staged.publish()
-        reach("aggregator.published")
-        return staged.artefact
 
 
 def _no_round() -> PeerError:

@@ -4,14 +4,19 @@ Order of events for every step: take what the aggregator sent, do the work, writ
 and what they send into the journal in one transaction, send. What was not written down is
 fetched and done again. For protecting, the ledger comes first: the charge and the artefact's
 place are one transaction (``sherd.release.protect``), and an artefact that is paid for is found
-again and sent, never made anew.
+again and sent, never made a second time.
 
 One exchange with the aggregator sends what waits and brings what came, waiting for it if
-need be: a round takes an owner five of them.
+need be.
+
+Nothing that the aggregator sends ends the agent, and no round stops another: a task that fails
+is tried again and given up after ``MOST_TRIES``, even where it took the whole process with it;
+an aggregator that answers nonsense is called again after a pause that grows.
 """
 
 from __future__ import annotations
 
+import random
 import time
 from typing import TYPE_CHECKING
 
@@ -22,16 +27,16 @@ from sherd.errors import (
     OutsideError,
     PeerError,
     SherdError,
+    StorageError,
 )
 from sherd.federation.owner import outbox
 from sherd.federation.owner import owner_linking as linking
 from sherd.federation.owner.owner_journal import FETCHED, Journal, Outgoing
-from sherd.federation.owner.round_in_progress import Book
-from sherd.federation.protocol.joint_plan import Linkage
+from sherd.federation.owner.owner_tasks import RoundBook, do_task
 from sherd.federation.protocol.knowledge import OwnerData
+from sherd.federation.protocol.messages import Abort
 from sherd.federation.protocol.owner_machine import Owner, OwnerTask
 from sherd.federation.protocol.reasons import Reason, reason_of
-from sherd.federation.protocol.states import OwnerState
 from sherd.federation.wire.envelope import open_envelope
 from sherd.federation.wire.failpoints import reach
 from sherd.signing_keys import verify_plan
@@ -40,14 +45,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sherd.federation.owner.owner_home import Home
+    from sherd.federation.protocol.messages import Message
     from sherd.federation.wire.client import Client
     from sherd.federation.wire.exchange import Answer
 
 REMEMBERED = 30 * 24 * 3600
 """How long after its deadline a round may still be spoken of; the aggregator forgets earlier."""
 
-PAUSE = 0.2
-"""Seconds to wait when the network fails; doubled while no call is answered."""
+PAUSE, MOST_PAUSE = 0.2, 60.0
+"""Seconds to wait when something fails: at first, and at most. Doubled while nothing works."""
+
+MOST_TRIES = 8
+"""How often a task of a round is tried before the round is given up."""
 
 GONE = frozenset({Reason.LATE, Reason.ENDED})
 """Answers that mean: the round is over for us."""
@@ -66,7 +75,12 @@ class Agent:
     """One owner's agent."""
 
     def __init__(
-        self, home: Home, client: Client, *, clock: Callable[[], float] = time.time
+        self,
+        home: Home,
+        client: Client,
+        *,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.home = home
         self.client = client
@@ -77,64 +91,89 @@ class Agent:
         self.ledger = Ledger(home.ledger)
         self.journal = Journal(home.journal)
         self._clock = clock
+        self._sleep = sleep
         self.released = self.journal.unfetched(since=self.now() - REMEMBERED)
         """Rounds whose releases are out and were not fetched yet."""
         self._left = False
+        self._fruitless = False
+        self._said: set[tuple[str, str, str]] = set()
         outbox.recover(self.ledger)
         outbox.sweep(home, self.ledger)
+        self._give_up_what_kills()
 
     def now(self) -> int:
         """The time in whole seconds."""
         return int(self._clock())
 
-    # one turn
+    def rolled_back(self) -> tuple[Reason, str] | None:
+        """The objection of an owner whose ledger lacks what the aggregator saw of it last."""
+        head = self.client.head
+        if head is None or self.home.is_superseded(head) or self.ledger.holds(head):
+            return None
+        what = "the ledger does not hold the row the aggregator saw last; run `sherd owner recover`"
+        return Reason.ROLLED_BACK, what
 
-    def step(self, *, wait: float = 0.0) -> bool:
-        """Work, send and fetch, work, send; whether anything happened."""
-        happened = self._turn(wait)
-        self._flush()
-        return happened
+    # turns
 
     def run(self, *, wait: float = 20.0, until: Callable[[], bool] = lambda: False) -> None:
-        """Take turns until told to stop; a network that fails is waited for.
+        """Take turns until told to stop; whatever fails is tried again after a pause.
 
-        The pauses grow while no call at all is answered.
+        The pauses grow while no call is answered, and differ from owner to owner, so that a
+        service that comes back is not called by all of them at once.
         """
         pause, heard = PAUSE, -1
         while not until():
-            try:
-                self._turn(wait)
-            except ConnectionFailedError as error:
-                self.journal.note("", "network", error.what)
-                pause = PAUSE if self.client.answered > heard else min(pause * 2, 30.0)
-                heard = self.client.answered
-                time.sleep(pause)
+            trouble = self._try_turn(wait)
+            if trouble is None:
+                pause = PAUSE
+                continue
+            kind, what = trouble
+            self._say(kind, what)
+            lost = kind == "network" and self.client.answered > heard
+            pause = PAUSE if lost else min(pause * 2, MOST_PAUSE)
+            heard = self.client.answered
+            self._sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter is no secret
 
-    def _turn(self, wait: float) -> bool:
-        """Do what is left, exchange messages, do what they ask for; what it sends goes next."""
+    def _try_turn(self, wait: float) -> tuple[str, str] | None:
+        """One turn; what went wrong with it."""
+        try:
+            self.turn(wait)
+        except ConnectionFailedError as error:
+            return "network", error.what
+        except StorageError:
+            raise  # our own disk: nothing can be written down any more
+        except SherdError as error:
+            return "trouble", error.what
+        except Exception as error:
+            return "trouble", type(error).__name__
+        if self._fruitless:
+            return "trouble", "the aggregator sends messages that cannot be taken"
+        return None
+
+    def _say(self, kind: str, what: str, round_id: str = "") -> None:
+        """Write trouble down once, not each time it comes again."""
+        trouble = (round_id, kind, what)
+        if trouble not in self._said:
+            self._said = {*list(self._said)[-20:], trouble}
+            self.journal.note(*trouble)
+
+    def turn(self, wait: float = 0.0) -> bool:
+        """Do what is left, exchange messages, do what they ask for; what that sends goes next.
+
+        Whether anything happened.
+        """
         before = self.work()
-        fetched, after = self._exchange(wait)
+        messages: list[bytes] = []
+        for waiting in outbox.batches(self.journal, always=True):
+            messages += self._exchange(waiting, wait)
+        fetched, after = self.take(messages)
+        self._fruitless = bool(messages) and not (before or fetched or after)
         linking.tidy(self.home, self.journal)
         self._take_releases()
         return before or fetched or after
 
-    def _fetch(self, wait: float) -> bool:
-        """Take what the aggregator sent, and nothing more."""
-        return self._take(self._messages([], wait), work=False)[0]
-
-    def _flush(self) -> None:
-        """Send what was not received yet, in order."""
-        for waiting in outbox.batches(self.journal):
-            self._sent(waiting, outbox.exchange(self.client, waiting).answers)
-
-    def _exchange(self, wait: float) -> tuple[bool, bool]:
-        """Send what waits and take what came; whether any came, and whether it made work."""
-        messages: list[bytes] = []
-        for waiting in outbox.batches(self.journal, always=True):
-            messages += self._messages(waiting, wait)
-        return self._take(messages, work=True)
-
-    def _messages(self, waiting: list[Outgoing], wait: float) -> list[bytes]:
+    def _exchange(self, waiting: list[Outgoing], wait: float) -> list[bytes]:
+        """Send what waits; what came."""
         seen = self.journal.seen(since=self.now() - REMEMBERED)
         if waiting and len(self.journal.unsent()) > len(waiting):
             wait = 0.0  # there is more to send
@@ -144,46 +183,80 @@ class Agent:
         if self.released:  # they are fetched after this exchange
             wait = min(wait, 0.5)
         found = outbox.exchange(self.client, waiting, seen=seen, wait=wait)
-        self._sent(waiting, found.answers)
+        for message, answer in zip(waiting, found.answers, strict=True):
+            self._answered(message, answer)
         return list(found.messages)
 
-    def _sent(self, waiting: list[Outgoing], answers: tuple[Answer, ...]) -> None:
-        for message, answer in zip(waiting, answers, strict=True):
-            if answer.reason is not None:
-                self._rejected(message, answer.reason)
-            elif outbox.upload(self.client, message, answer.wanted):
-                self.journal.acknowledge(message)
-
-    def _take(self, raws: list[bytes], *, work: bool) -> tuple[bool, bool]:
-        """Take messages and do what each asks for, which is written down at once."""
-        new, done = [], []
-        for raw in raws:
-            books: dict[str, Book] = {}
-            new.append(self._receive_into(books, raw))
-            if work:
-                done += [self._work_on(book) for book in books.values() if book.changed]
-            self._write(books)
-        return any(new), any(done)
-
-    def _receive(self, raw: bytes) -> bool:
-        """Take one message, and nothing more; whether it was new."""
-        return self._take([raw], work=False)[0]
-
-    def _receive_into(self, books: dict[str, Book], raw: bytes) -> bool:
+    def _answered(self, message: Outgoing, answer: Answer) -> None:
+        if answer.reason is not None:
+            self._rejected(message, answer.reason)
+            return
         try:
-            message = open_envelope(
+            outbox.upload(self.client, message, answer.wanted)
+        except PeerError as error:
+            self._rejected(message, reason_of(error.reason) or Reason.UNEXPECTED)
+            return
+        except OutsideError:
+            raise
+        except Exception as error:
+            # What was announced is gone or is not what it was: this round cannot go on.
+            book = self._book(message.round)
+            book.give_up(Reason.METHOD_FAILED, f"could not send: {type(error).__name__}")
+            self._write([book])
+        self.journal.acknowledge(message)
+
+    def _rejected(self, message: Outgoing, reason: Reason) -> None:
+        self.journal.note(message.round, "the aggregator refused a message", reason.value)
+        if reason in GONE | SPOILT:
+            book = self._book(message.round)
+            if not book.machine.ended:
+                book.machine.expire(reason)
+                book.note(f"expired: {reason.value}")
+                book.note_loss()
+                self._write([book])
+            self.journal.acknowledge(message)
+
+    # what the aggregator sent
+
+    def take(self, raws: list[bytes], *, work: bool = True) -> tuple[bool, bool]:
+        """Take messages and do what each asks for, which is written down at once.
+
+        No work is done for a round of which a later message says that it is over. Whether any
+        was new, and whether they made work.
+        """
+        messages = [message for raw in raws if (message := self._open(raw)) is not None]
+        over = {message.round for message in messages if isinstance(message.body, Abort)}
+        new, done = False, False
+        for message in messages:
+            try:
+                book = self._book(message.round)
+            except SherdError as error:
+                self._say("refused a message", error.what)
+                continue
+            new |= self._receive(book, message)
+            if work and book.changed and message.round not in over:
+                done |= self._work_on(book)
+            self._write([book])
+        return new, done
+
+    def _open(self, raw: bytes) -> Message | None:
+        """The message in an envelope; None, and a line in the log, where it is none."""
+        try:
+            return open_envelope(
                 raw,
                 key_of=lambda sender: self.aggregator_key if sender == self.aggregator else None,
                 recipient=self.name,
                 now=self.now(),
             )
         except PeerError as error:
-            self.journal.note("", "refused a message", str(error.reason))
-            return False
+            self._say("refused a message", str(error.reason))
+        except Exception as error:
+            self._say("refused a message", type(error).__name__)
+        return None
+
+    def _receive(self, book: RoundBook, message: Message) -> bool:
+        """Take one message; whether it was new."""
         reach("owner.received")
-        if message.round not in books:
-            books[message.round] = Book(machine=self._machine(message.round), key=self.key)
-        book = books[message.round]
         machine = book.machine
         try:
             new = machine.receive(message)
@@ -193,29 +266,21 @@ class Agent:
             if machine.data.manifest is not None:
                 self.released.add(message.round)
             book.note(f"received {message.type.value}")
+            book.note_loss()
         return new
 
-    def _write(self, books: dict[str, Book]) -> None:
-        changes = [book.change for book in books.values() if book.changed]
-        if changes:
-            self.journal.write(changes)
-            reach("owner.stored")
-        for book in books.values():
-            if not book.changed:
-                self.journal.unchanged(book.machine.data)
-
-    def _object(self, book: Book, error: PeerError) -> bool:
+    def _object(self, book: RoundBook, error: PeerError) -> bool:
         """The aggregator broke the protocol: refuse the round if nothing is spent yet."""
         machine = book.machine
         reason = reason_of(error.reason) or Reason.MALFORMED
-        spent = machine.state in (OwnerState.PROTECTED, OwnerState.DELIVERED)
-        if machine.ended or spent or machine.data.terms is None or reason is Reason.SEQUENCE_GAP:
-            self.journal.note(machine.data.round, "refused a message", reason.value)
+        gap = reason is Reason.SEQUENCE_GAP
+        if machine.ended or machine.spent or machine.data.terms is None or gap:
+            self._say("refused a message", reason.value)
             return False
         book.refuse(reason, error.what)
         return True
 
-    def _machine(self, round_id: str) -> Owner:
+    def _book(self, round_id: str) -> RoundBook:
         data = self.journal.round(round_id) or OwnerData(
             round=round_id,
             owner=self.name,
@@ -223,29 +288,40 @@ class Agent:
             aggregator=self.aggregator,
             aggregator_key=self.aggregator_key,
         )
-        return Owner(data, verify=verify_plan)
+        return RoundBook(machine=Owner(data, verify=verify_plan), key=self.key)
+
+    def _write(self, books: list[RoundBook]) -> None:
+        changes = [book.change for book in books if book.changed]
+        if changes:
+            self.journal.write(changes)
+            reach("owner.stored")
+        for book in books:
+            if not book.changed:
+                self.journal.unchanged(book.machine.data)
 
     # the owner's work
 
     def work(self) -> bool:
         """Do what waits in every round; whether anything was done."""
-        books = {
-            data.round: Book(machine=Owner(data, verify=verify_plan), key=self.key)
+        books = [
+            RoundBook(machine=Owner(data, verify=verify_plan), key=self.key)
             for data in self.journal.rounds()
-        }
-        done = [self._work_on(book) for book in books.values()]
-        self._left = any(book.machine.task for book in books.values())
+        ]
+        done = [self._work_on(book) for book in books]
+        self._left = any(book.machine.task for book in books)
         self._write(books)
+        if all(book.machine.ended for book in books):
+            self.home.forget_table()
         return any(done)
 
-    def _work_on(self, book: Book) -> bool:
+    def _work_on(self, book: RoundBook) -> bool:
         """Do what waits in one round; whether anything was done."""
         done = False
         while self._work(book):
             done = True
         return done
 
-    def _work(self, book: Book) -> bool:
+    def _work(self, book: RoundBook) -> bool:
         """One task of one round; whether there was one."""
         machine = book.machine
         before = machine.state
@@ -256,22 +332,14 @@ class Agent:
         task = machine.task
         if task is None:
             return False
-        do = {
-            OwnerTask.OFFER: self._offer,
-            OwnerTask.CHECK_PLAN: self._check_plan,
-            OwnerTask.APPROVE: self._approve,
-            OwnerTask.BLIND: self._blind,
-            OwnerTask.RAISE: self._raise,
-            OwnerTask.FINISH: self._finish,
-            OwnerTask.PROTECT: self._protect,
-        }[task]
         try:
-            return do(book)
+            with self.home.attempting(machine.data.round, heavy=task is not OwnerTask.APPROVE):
+                return do_task(self, book, task)
+        except PeerError as error:
+            return self._object(book, error)
         except OutsideError as error:
-            if isinstance(error, PeerError):
-                return self._object(book, error)
             # Disk or network: nothing is lost, it is tried again.
-            self.journal.note(machine.data.round, f"could not {task.value}", error.what)
+            self._say(f"could not {task.value}", error.what, machine.data.round)
             if isinstance(error, ConnectionFailedError):
                 raise
             return False
@@ -280,84 +348,27 @@ class Agent:
             reason = Reason.BUDGET if isinstance(error, BudgetError) else Reason.METHOD_FAILED
             book.refuse(reason, str(error))
             return True
+        except Exception as error:
+            return self._stumble(book, task, error)
 
-    def _offer(self, book: Book) -> bool:
-        machine = book.machine
-        terms = machine.data.terms
-        assert terms is not None
-        policy = self.home.policy
-        objection = policy.objection(terms, self.aggregator_key)
-        if objection is not None:
-            book.refuse(*objection)
-            return True
-        linked = terms.linkage is not Linkage.NONE
-        offer = self.home.source().offer(policy, linked=linked)
-        book.note("offered", machine.offer(offer))
-        return True
+    def _stumble(self, book: RoundBook, task: OwnerTask, error: Exception) -> bool:
+        """A task failed in a way nobody foresaw: try again later, but not for ever."""
+        data = book.machine.data
+        data.tries = (data.tries or 0) + 1
+        what = f"could not {task.value}: {type(error).__name__}"
+        book.notes.append((what, f"try {data.tries} of {MOST_TRIES}"))
+        if data.tries >= MOST_TRIES:
+            book.give_up(Reason.QUARANTINED, what)
+        return False
 
-    def _check_plan(self, book: Book) -> bool:
-        machine = book.machine
-        plan = machine.data.plan
-        assert plan is not None
-        wrong = machine.recompute() or self.home.policy.objection_to_plan(plan, self.name)
-        wrong = wrong or outbox.objection(self.home, self.ledger, machine)
-        if wrong is not None:
-            book.refuse(*wrong)
-        else:
-            machine.plan_passed()
-            book.note("plan checked")
-        return True
-
-    def _approve(self, book: Book) -> bool:
-        machine = book.machine
-        decision = self.journal.decision(machine.data.round)
-        if decision is None and not self.home.policy.automatic:
-            return False
-        if decision == "refuse":
-            book.refuse(Reason.NOT_INTERESTED, "a person refused")
-            return True
-        plan = machine.data.plan
-        assert plan is not None
-        how = "by policy" if decision is None else "by a person"
-        message = machine.approve(self.key.sign_plan(plan.hash))
-        book.note(f"approved {how}", message)
-        return True
-
-    def _blind(self, book: Book) -> bool:
-        machine = book.machine
-        made = linking.blind(self.home, machine)
-        message = machine.blinded(count=made.count, attachment=made.attachment)
-        book.note("blinded", message, {"attachment": made.path})
-        return True
-
-    def _raise(self, book: Book) -> bool:
-        machine = book.machine
-        made = linking.raise_batch(self.home, machine, self.client)
-        book.note("raised", machine.raised(made.attachment), {"attachment": made.path})
-        return True
-
-    def _finish(self, book: Book) -> bool:
-        machine = book.machine
-        made = linking.finish(self.home, machine, self.client)
-        message = machine.named(count=made.count, attachment=made.attachment)
-        book.note("named", message, {"attachment": made.path})
-        return True
-
-    def _protect(self, book: Book) -> bool:
-        machine = book.machine
-        wrong = (
-            None
-            if outbox.made(self.home, self.ledger, machine)
-            else outbox.objection(self.home, self.ledger, machine)
-        )
-        if wrong is not None:
-            book.refuse(*wrong)
-            return True
-        reach("owner.protecting")
-        delivery, files = outbox.deliver(self.home, self.ledger, machine, self.client)
-        reach("owner.outbox")
-        book.note("protected and charged", machine.protected(delivery), files)
-        return True
+    def _give_up_what_kills(self) -> None:
+        """Give up a round whose task was begun again and again and never came to an end."""
+        round_id, count = self.home.last_attempt()
+        if round_id is not None and count >= MOST_TRIES:
+            book = self._book(round_id)
+            book.give_up(Reason.QUARANTINED, f"begun {count} times and never done")
+            self._write([book])
+            self.home.end_attempt()
 
     # afterwards
 
@@ -371,17 +382,11 @@ class Agent:
             try:
                 outbox.fetch_release(self.home, self.client, round_id, data.manifest)
                 self.journal.note(round_id, FETCHED, data.manifest)
-            except SherdError as error:
+            except ConnectionFailedError as error:
+                self._say("could not fetch the release", error.what)
+                raise
+            except Exception as error:
                 # It is published all the same, and can be had from the aggregator later.
-                self.journal.note(round_id, "could not fetch the release", error.what)
-                if isinstance(error, ConnectionFailedError):
-                    raise
+                what = error.what if isinstance(error, SherdError) else type(error).__name__
+                self.journal.note(round_id, "could not fetch the release", what)
             self.released.discard(round_id)
-
-    def _rejected(self, message: Outgoing, reason: Reason) -> None:
-        machine = self._machine(message.round)
-        self.journal.note(message.round, "the aggregator refused a message", reason.value)
-        if reason in GONE | SPOILT:
-            machine.expire(reason)
-            self.journal.acknowledge(message)
-            self.journal.store(machine.data)

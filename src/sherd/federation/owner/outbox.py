@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sherd.budget.amount import Amount
 from sherd.errors import BudgetError, StorageError, VerificationError
 from sherd.federation.owner import owner_linking as linking
+from sherd.federation.owner.owner_table import table_hash
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.messages import CHUNK, Attachment, Delivery
 from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import OWNER_ENDS
 from sherd.federation.wire.chunks import describe_file, pieces
 from sherd.federation.wire.exchange import MOST_AT_ONCE, MOST_PARTS, Call, Exchanged, Parcel
 from sherd.federation.wire.failpoints import reach
@@ -59,10 +62,31 @@ def sweep(home: Home, ledger: Ledger) -> None:
 
 
 def occasion_hash(machine: Owner) -> str:
-    """What the ledger knows a delivery by: the joint plan, at this owner."""
-    plan = machine.data.plan
+    """What the ledger knows a delivery by: the joint plan, at this owner, of this table.
+
+    A round that repeats one without a release is the same occasion: its artefact is there
+    already, and sending it again costs nothing.
+    """
+    data = machine.data
+    plan = data.plan
     assert plan is not None
-    return digest(["sherd-occasion-1", plan.hash, machine.data.owner])
+    if data.table is None:  # begun by an earlier version
+        return digest(["sherd-occasion-1", plan.hash, data.owner])
+    common = "" if data.common is None else data.common.sha256
+    return digest(["sherd-occasion-2", plan.tag, data.owner, data.table, common])
+
+
+def noise_key(home: Home, machine: Owner, table: pa.Table) -> bytes:
+    """The key of a release's noise: from the home's secret, the occasion and the very table.
+
+    Whoever restores the home makes the same bytes again; another plan or another table has
+    noise that nobody can relate to this one's (ADR 0014).
+    """
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    about = b"sherd-noise-1" + bytes.fromhex(occasion_hash(machine)) + table_hash(table)
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=about).derive(home.seed)
 
 
 def folder_of(home: Home, machine: Owner) -> Path:
@@ -104,20 +128,25 @@ def deliver(
 
 
 def _protect(home: Home, ledger: Ledger, machine: Owner, client: Client) -> None:
+    from sherd.randomness import Randomness
     from sherd.release.protect import Occasion, Settings, protect_to
+    from sherd.tables.prepare import Prepared
 
     data = machine.data
     plan = data.plan
     assert plan is not None
     vertical = plan.terms.kind is Kind.VERTICAL
 
-    def read() -> pa.Table:
+    def read() -> Prepared:
         loaded = linking.load(home, machine)
         if not vertical:
-            return loaded.whole()
+            return Prepared(table=loaded.table, kept=None)
         assert data.common is not None
         common = linking.fetch(client, data.round, data.common)
-        return loaded.arranged(linking.pseudonyms(home, machine, loaded), common)
+        people = loaded.arranged(linking.pseudonyms(home, machine, loaded), common)
+        return Prepared(table=people, kept=None)
+
+    opened = plan.terms.opened
 
     protect_to(
         folder_of(home, machine),
@@ -128,10 +157,17 @@ def _protect(home: Home, ledger: Ledger, machine: Owner, client: Client) -> None
         population=home.settings.population,
         # In a vertical round the rows are in the order of the pseudonyms; the aggregator
         # shuffles them after the join.
-        settings=Settings(keep_order=vertical),
+        settings=Settings(
+            keep_order=vertical,
+            randomness=lambda table: Randomness.keyed(noise_key(home, machine, table)),
+        ),
         format=SUFFIX.removeprefix("."),
         before_publishing=lambda _release: reach("owner.staged"),
-        occasion=Occasion(hash=occasion_hash(machine), note=f"round {data.round}"),
+        occasion=Occasion(
+            hash=occasion_hash(machine),
+            note=f"round {data.round}",
+            time=None if opened is None else datetime.fromtimestamp(opened, UTC),
+        ),
     )
 
 
@@ -201,15 +237,20 @@ def exchange(
     seen: Mapping[str, int] | None = None,
     wait: float = 0.0,
 ) -> Exchanged:
-    """Send messages with their small attachments, and take what came if ``seen`` is given."""
+    """Send messages with their small attachments, and take what came if ``seen`` is given.
+
+    A delivery is announced alone: no byte of it leaves before the aggregator has accepted
+    the announcement, and with it the hashes of the one artefact there will ever be.
+    """
     room = MOST_PARTS - sum(len(message.raw) for message in waiting)
     parcels = []
     for message in waiting:
-        size = sum(Path(path).stat().st_size for path in message.files.values())
-        small = size <= room
-        room -= size if small else 0
-        chunks = [c for path in message.files.values() for c in pieces(Path(path))] if small else []
-        parcels.append(Parcel(round=message.round, raw=message.raw, chunks=tuple(chunks)))
+        batch = message.files.get("attachment")
+        chunks: tuple[bytes, ...] = ()
+        if batch is not None and Path(batch).exists() and Path(batch).stat().st_size <= room:
+            chunks = tuple(pieces(Path(batch)))
+            room -= sum(len(chunk) for chunk in chunks)
+        parcels.append(Parcel(round=message.round, raw=message.raw, chunks=chunks))
     found = client.exchange(Call(parcels=tuple(parcels), seen=seen, wait=wait))
     if waiting:
         reach("owner.sent")
@@ -218,10 +259,10 @@ def exchange(
     return found
 
 
-def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> bool:
+def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> None:
     """Send what a message announced, as far as the aggregator lacks it."""
     if not wanted:
-        return True
+        return
     announced = json.loads(message.raw)["body"]
     listed = announced.get("files") or {"attachment": announced.get("attachment")}
     missing = set(wanted)
@@ -234,7 +275,6 @@ def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> bool:
                     client.put_chunk(message.round, sha256, file.read(CHUNK))
                 reach("owner.uploaded")
                 missing.discard(sha256)
-    return True
 
 
 def objection(home: Home, ledger: Ledger, machine: Owner) -> tuple[Reason, str] | None:
@@ -243,7 +283,7 @@ def objection(home: Home, ledger: Ledger, machine: Owner) -> tuple[Reason, str] 
     assert plan is not None
     head, witness = machine.data.head, read_witness(home)
     population = home.settings.population
-    known = [each for each in (head, witness) if each is not None]
+    known = [each for each in (head, witness) if each and not home.is_superseded(each)]
     account, held = ledger.standing(population, *known)
     if not held:
         whose = "a row that was delivered before, or that its witness has"
@@ -255,6 +295,22 @@ def objection(home: Home, ledger: Ledger, machine: Owner) -> tuple[Reason, str] 
     if (account.spent + account.reserved + Amount(epsilon)) > limit:
         left = limit.less(account.spent + account.reserved)
         return Reason.BUDGET, f"{left} of epsilon is left of {limit}"
+    return None
+
+
+def repetition_objection(journal: Journal, machine: Owner) -> tuple[Reason, str] | None:
+    """Why a round does not repeat one of ours that ended without a release; None if it does."""
+    plan = machine.data.plan
+    assert plan is not None
+    if plan.terms.repeats is None:
+        return None
+    same = [data for data in journal.rounds(all=True) if data.plan and data.plan.tag == plan.tag]
+    first = [data for data in same if data.plan and data.plan.hash == plan.terms.repeats]
+    if not first or first[0].plan is None or first[0].plan.substance != plan.substance:
+        return Reason.PLAN_CHANGED, "the round says that it repeats one that we do not know so"
+    others = [data for data in same if data.round != machine.data.round]
+    if any(data.manifest or data.state not in OWNER_ENDS for data in others):
+        return Reason.PLAN_CHANGED, "the round that it says to repeat has a release, or goes on"
     return None
 
 
@@ -295,24 +351,50 @@ def fetch_release(home: Home, client: Client, round_id: str, manifest_sha256: st
 
     from sherd.release.bundle import MANIFEST
     from sherd.release.bundle import digest as file_digest
+    from sherd.tables.files import sync_file, sync_folder, write_whole
 
     target = home.releases / round_id
     raw = client.release_manifest(round_id)
     if hashlib.sha256(raw).hexdigest() != manifest_sha256:
         raise VerificationError("the release's manifest is not the one that was announced")
     home.releases.mkdir(parents=True, exist_ok=True)
+    files = _listed_files(raw) if home.settings.keeps == "data" else {}
+    if sum(size for size, _ in files.values()) > shutil.disk_usage(home.releases).free // 2:
+        raise StorageError("the release is larger than half of what is free on the disk")
     staged = Path(tempfile.mkdtemp(dir=home.releases, prefix=f".{round_id}."))
     try:
-        (staged / MANIFEST).write_bytes(raw)
-        files = json.loads(raw)["files"] if home.settings.keeps == "data" else {}
-        for name, entry in files.items():
-            path = staged / Path(name).name
-            client.download(round_id, path.name, path, size=int(entry["bytes"]))
-            if file_digest(path) != entry["sha256"]:
+        write_whole(staged / MANIFEST, raw)
+        for name, (size, sha256) in files.items():
+            client.download(round_id, name, staged / name, size=size)
+            if file_digest(staged / name) != sha256:
                 raise VerificationError("a file of the release is not what its manifest says")
+            sync_file(staged / name)
         reach("owner.fetched")
+        sync_folder(staged)
         staged.rename(target)
+        sync_folder(home.releases)
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
     return target
+
+
+def _listed_files(raw: bytes) -> dict[str, tuple[int, str]]:
+    """The files that a manifest lists, with their sizes and hashes; VerificationError if it lies.
+
+    The manifest is as the aggregator sent it.
+    """
+    from sherd.release.bundle import is_plain_name
+
+    try:
+        files = json.loads(raw)["files"]
+        found = {name: (entry["bytes"], entry["sha256"]) for name, entry in files.items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise VerificationError("the release's manifest does not list its files") from None
+    for name, (size, sha256) in found.items():
+        plain = isinstance(name, str) and is_plain_name(name) and name.isprintable()
+        if not plain or name.startswith(".") or type(size) is not int or size < 0:
+            raise VerificationError("the release's manifest lists a file that cannot be")
+        if not isinstance(sha256, str):
+            raise VerificationError("the release's manifest lists a file without a hash")
+    return found

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import secrets
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sherd.federation.owner.owner_table import Source
+    from sherd.federation.owner.owner_table import Loaded, Source
+    from sherd.federation.wire.client import Client
+    from sherd.tables.schema import Schema
 
 SETTINGS = "owner.json"
 
@@ -57,6 +60,8 @@ class Home:
         self.certificate = folder / "certificate.pem"
         self.channel_key = folder / "channel-key.pem"
         self._policy: tuple[bytes, Policy] | None = None
+        self._loaded: tuple[str, Loaded] | None = None
+        self._attempt = folder / "attempt.json"
 
     @classmethod
     def make(cls, folder: Path, settings: Settings) -> Home:
@@ -156,6 +161,21 @@ class Home:
             ) from None
         return found
 
+    def client(self) -> Client:
+        """A line to the aggregator that this owner is enrolled with."""
+        from sherd.federation.wire.client import Client, tls_context
+
+        enrolled = self.enrolled
+        plain = enrolled["url"].startswith("http://")
+        shown = (self.certificate, self.channel_key)
+        return Client(
+            url=enrolled["url"],
+            name=self.settings.name,
+            aggregator=enrolled["aggregator"],
+            key=self.key,
+            context=None if plain else tls_context(self.authority, shown),
+        )
+
     def source(self) -> Source:
         """The owner's table."""
         from sherd.federation.owner.owner_table import Source
@@ -169,6 +189,65 @@ class Home:
             schema=schema,
             key=given.key_column,
         )
+
+    def load(self, round_id: str, shared: Schema, *, linked: bool) -> Loaded:
+        """The table as a round needs it: read at the first call, kept for those that follow."""
+        if self._loaded is None or self._loaded[0] != round_id:
+            self._loaded = None  # never two tables in memory
+            self._loaded = (round_id, self.source().load(shared, linked=linked))
+        return self._loaded[1]
+
+    def forget_table(self) -> None:
+        """Let go of the table that was read last."""
+        self._loaded = None
+
+    # what a process was doing when it died
+
+    @contextlib.contextmanager
+    def attempting(self, round_id: str, *, heavy: bool) -> Iterator[None]:
+        """Leave word of a heavy task while it lasts, for the process that comes after us."""
+        if not heavy:
+            yield
+            return
+        known, count = self.last_attempt()
+        count = count + 1 if known == round_id else 1
+        # Not synced: it is for a process that was killed, not for a machine that lost power.
+        self._attempt.write_text(json.dumps({"round": round_id, "count": count}))
+        try:
+            yield
+        finally:
+            if sys.exc_info()[1] is None or isinstance(sys.exc_info()[1], Exception):
+                self.end_attempt()
+
+    def last_attempt(self) -> tuple[str | None, int]:
+        """The round whose task did not come to an end, and how often it was begun."""
+        try:
+            found = json.loads(self._attempt.read_bytes())
+            return str(found["round"]), int(found["count"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None, 0
+
+    def end_attempt(self) -> None:
+        """Take the word back."""
+        self._attempt.unlink(missing_ok=True)
+
+    # ledger heads that a restored home cannot have
+
+    @property
+    def _superseded(self) -> Path:
+        return self.folder / "superseded-heads"
+
+    def is_superseded(self, head: str) -> bool:
+        """Whether a ledger head was lost with what a backup did not hold, and made up for."""
+        known = self._superseded
+        return known.exists() and head in known.read_text(encoding="ascii").split()
+
+    def supersede(self, head: str) -> None:
+        """Note that what was spent up to this head has been charged again."""
+        from sherd.tables.files import write_whole
+
+        known = self._superseded.read_text(encoding="ascii") if self._superseded.exists() else ""
+        write_whole(self._superseded, f"{known}{head}\n".encode(), mode=0o600)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -209,15 +209,23 @@ class Journal:
 
     def unsent(self) -> list[Outgoing]:
         """What was not acknowledged, in order."""
+        found = self._outgoing("acknowledged = 0", ())
+        return [each for each in found if (each.round, each.sequence) not in self._acknowledged]
+
+    def outgoing(self, round_id: str) -> list[Outgoing]:
+        """Everything that was ever sent in a round, in order."""
+        return self._outgoing("round = ?", (round_id,))
+
+    def _outgoing(self, which: str, given: tuple[str, ...]) -> list[Outgoing]:
         with self._open() as db:
             rows = db.execute(
-                "SELECT round, sequence, raw, files FROM outgoing WHERE acknowledged = 0"
-                " ORDER BY round, sequence"
+                f"SELECT round, sequence, raw, files FROM outgoing WHERE {which}"  # noqa: S608
+                " ORDER BY round, sequence",
+                given,
             ).fetchall()
         return [
             Outgoing(round=r, sequence=s, raw=raw, files=json.loads(files))
             for r, s, raw, files in rows
-            if (r, s) not in self._acknowledged
         ]
 
     def unfetched(self, *, since: int) -> set[str]:

@@ -17,6 +17,7 @@ from sherd.federation.wire.chunks import check_chunk, describe, gather
 from sherd.federation.wire.envelope import GRACE, open_envelope
 from sherd.federation.wire.failpoints import reach
 from sherd.signing_keys import write_secret
+from sherd.tables.files import sync_folder
 
 if TYPE_CHECKING:
     from sherd.federation.owner.owner_home import Home
@@ -43,6 +44,7 @@ def _write(home: Home, data: bytes, count: int) -> Made:
         place.unlink(missing_ok=True)
         write_secret(place, data)
         place.rename(path)
+        sync_folder(home.bulk)
     reach("owner.bulk")
     return Made(path=path, attachment=attachment, count=count)
 
@@ -53,13 +55,11 @@ def load(home: Home, machine: Owner) -> Loaded:
     assert data.plan is not None
     shared = data.plan.schema(data.owner)
     linked = data.plan.terms.linkage is not Linkage.NONE
-    loaded = home.source().load(shared, linked=linked)
-    if loaded.rows != data.plan.share(data.owner).rows:
-        raise TableError(
-            "the table has changed since it was offered",
-            must="as many rows as the plan says",
-            do="begin a new round",
-        )
+    loaded = home.load(data.round, shared, linked=linked)
+    same = data.table in (None, loaded.identity)
+    if not same or loaded.rows != data.plan.share(data.owner).rows:
+        home.forget_table()
+        raise TableError("the table has changed since it was offered", do="begin a new round")
     return loaded
 
 
@@ -78,7 +78,7 @@ def blind(home: Home, machine: Owner) -> Made:
     """Our own batch, blinded."""
     assert machine.data.plan is not None
     loaded = load(home, machine)
-    batch = Secret(home.seed, machine.data.plan.hash).blind(loaded.identifiers)
+    batch = Secret(home.seed, machine.data.plan.tag).blind(loaded.identifiers)
     return _write(home, batch, loaded.rows)
 
 
@@ -88,9 +88,7 @@ def raise_batch(home: Home, machine: Owner, client: Client) -> Made:
     assert plan is not None
     check_proof(machine, hop)
     batch = fetch(client, machine.data.round, hop.attachment)
-    if len(batch) != 32 * hop.count:
-        raise PeerError("a batch is not of the size announced", reason=Reason.MALFORMED)
-    return _write(home, Secret(home.seed, plan.hash).raise_batch(batch), hop.count)
+    return _write(home, Secret(home.seed, plan.tag).raise_batch(batch), hop.count)
 
 
 def check_proof(machine: Owner, hop: Hop) -> None:
@@ -129,14 +127,14 @@ def finish(home: Home, machine: Owner, client: Client) -> Made:
                 "the linkage by HMAC needs the key all owners share",
                 must="at least 32 bytes in linkage.key in the owner's folder",
             )
-        names = keyed_pseudonyms(key, data.plan.hash, loaded.identifiers)
+        names = keyed_pseudonyms(key, data.plan.tag, loaded.identifiers)
     else:
         assert data.returned is not None
         check_proof(machine, data.returned)
         batch = fetch(client, data.round, data.returned.attachment)
         if len(batch) != 32 * loaded.rows:
             raise PeerError("our batch came back in another size", reason=Reason.MALFORMED)
-        names = Secret(home.seed, data.plan.hash).finish(batch)
+        names = Secret(home.seed, data.plan.tag).finish(batch)
     path = _names_file(home, machine)
     path.unlink(missing_ok=True)
     write_secret(path, bytes.fromhex(loaded.identity) + b"".join(names))

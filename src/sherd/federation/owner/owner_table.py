@@ -7,15 +7,16 @@ identifiers for the linkage (which blinds them) and tables handed to ``protect``
 from __future__ import annotations
 
 import hashlib
+import io
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sherd.errors import SchemaError, TableError
-from sherd.federation.protocol.joint_plan import Offer, write_schema
-from sherd.federation.protocol.linkage import canonical_identifier
+from sherd.errors import PeerError, SchemaError, TableError
+from sherd.federation.protocol.linkage import POINT, canonical_identifier, check_pseudonyms
+from sherd.federation.protocol.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -55,79 +56,109 @@ class Source:
         return replace(self.schema, attributes=kept, unit=None, population=None)
 
     def load(self, shared: Schema, *, linked: bool) -> Loaded:
-        """Read the table and check it, without changing its values."""
-        import numpy as np
-
+        """Read the table once, and check and prepare it once for everything a round does."""
+        from sherd.tables.coding import arrow_array
         from sherd.tables.prepare import check_unit, prepare
 
-        table = self.read()
-        check_unit(table, self.schema)
-        columns = table.select(list(shared.attributes))
-        prepared = prepare(columns, shared)
-        kept = prepared.kept if prepared.kept is not None else np.arange(table.num_rows)
-        identifiers: list[bytes] = []
+        raw = self.read()
+        check_unit(raw, self.schema)
+        prepared = prepare(raw.select(list(shared.attributes)), shared)
+        table, identifiers = prepared.table, list[bytes]()
         if linked:
-            kept, identifiers = self._identifiers(table, kept)
-        return Loaded(table=columns, kept=kept, identifiers=identifiers)
+            kept = range(raw.num_rows) if prepared.kept is None else prepared.kept.tolist()
+            places, identifiers = self._identifiers(raw, kept)
+            if len(places) < table.num_rows:
+                table = table.take(arrow_array(places))
+        return Loaded(table=table, identifiers=identifiers, identity=_identity(table, identifiers))
 
     def _identifiers(
-        self, table: pa.Table, kept: NDArray[np.int64]
+        self, raw: pa.Table, kept: Sequence[int]
     ) -> tuple[NDArray[np.int64], list[bytes]]:
+        """Which of the kept rows have an identifier, and the identifiers."""
+        import numpy as np
+
         if self.key is None:
             raise TableError("there is no linkage key", do="name one when the owner is set up")
-        cells = table.column(self.key).to_pylist()
-        places = [int(place) for place in kept if cells[place] is not None]
-        found = [canonical_identifier(cells[place]) for place in places]
+        cells = raw.column(self.key).to_pylist()
+        places = [place for place, row in enumerate(kept) if cells[row] is not None]
+        found = [canonical_identifier(cells[kept[place]]) for place in places]
         if len(set(found)) != len(found):
             raise TableError(
                 "the linkage key is not unique",
                 must="one row for each person",
                 got=f"{len(found) - len(set(found))} rows too many",
             )
-        import numpy as np
-
         return np.asarray(places, dtype=np.int64), found
-
-    def offer(self, policy: Policy, *, linked: bool) -> Offer:
-        """What the owner offers: metadata and the number of rows."""
-        shared = self.shared_schema(policy)
-        loaded = self.load(shared, linked=linked)
-        return Offer(schema=write_schema(shared), rows=loaded.rows, key=self.key is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """A table that was read: which rows count, and their identifiers if they are linked."""
+    """A table that was read and prepared, and its people's identifiers if they are linked.
+
+    ``identity`` is the hash of both: the same table, seen again.
+    """
 
     table: pa.Table
-    kept: NDArray[np.int64]
     identifiers: list[bytes]
+    identity: str
 
     @property
     def rows(self) -> int:
-        """How many rows count."""
-        return len(self.kept)
-
-    @property
-    def identity(self) -> str:
-        """A hash of the identifiers in their order: the same table, seen again."""
-        whole = hashlib.sha256()
-        for identifier in self.identifiers:
-            whole.update(len(identifier).to_bytes(4, "big") + identifier)
-        return whole.hexdigest()
-
-    def whole(self) -> pa.Table:
-        """All rows that count, in their own order."""
-        from sherd.tables.coding import arrow_array
-
-        return self.table.take(arrow_array(self.kept))
+        """How many rows there are."""
+        return int(self.table.num_rows)
 
     def arranged(self, pseudonyms: bytes, common: bytes) -> pa.Table:
-        """The common people's rows in the order of the common pseudonyms."""
+        """The common people's rows in the order of the common pseudonyms.
+
+        Whoever made the list may have chosen the people in it, so it must name each once and
+        nobody else: a person named often would be masked by copies of itself alone.
+        """
         import pyarrow as pa
 
-        place = {pseudonyms[i * 32 : i * 32 + 32]: i for i in range(len(pseudonyms) // 32)}
-        wanted = [common[start : start + 32] for start in range(0, len(common), 32)]
+        check_pseudonyms(common, len(common) // POINT)
+        place = {pseudonyms[i * POINT : (i + 1) * POINT]: i for i in range(self.rows)}
+        wanted = [common[start : start + POINT] for start in range(0, len(common), POINT)]
         if len(place) != self.rows or not all(name in place for name in wanted):
-            raise TableError("the common people are not all in the table", do="do not go on")
-        return self.table.take(pa.array([int(self.kept[place[name]]) for name in wanted]))
+            raise PeerError(
+                "the list of common people names somebody who is not ours",
+                reason=Reason.UNEXPECTED,
+            )
+        return self.table.take(pa.array([place[name] for name in wanted]))
+
+
+def table_hash(table: pa.Table) -> bytes:
+    """The sha256 of a table's cells, names and types, in order."""
+    import pyarrow as pa
+
+    sink = _Hashing()
+    with pa.ipc.new_stream(
+        pa.PythonFile(sink, mode="w"),
+        table.schema,
+        options=pa.ipc.IpcWriteOptions(unify_dictionaries=True),
+    ) as stream:
+        stream.write_table(table.combine_chunks().unify_dictionaries())
+    return sink.whole.digest()
+
+
+class _Hashing(io.RawIOBase):
+    """A file that keeps nothing but the hash of what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.whole = hashlib.sha256()
+
+    def writable(self) -> bool:
+        """Whether it can be written: always."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Take bytes in."""
+        self.whole.update(data)
+        return len(data)
+
+
+def _identity(table: pa.Table, identifiers: list[bytes]) -> str:
+    whole = hashlib.sha256(table_hash(table))
+    for identifier in identifiers:
+        whole.update(len(identifier).to_bytes(4, "big") + identifier)
+    return whole.hexdigest()

@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import UsageError, did_you_mean
-from sherd.federation.protocol.joint_plan import LEAST_K, Kind, Linkage
+from sherd.federation.protocol.joint_plan import LEAST_K, Kind, Linkage, cluster_sizes
 from sherd.federation.protocol.reasons import Reason
 from sherd.signing_keys import same_fingerprint
 
@@ -114,7 +114,6 @@ class Policy:
     def objection(self, terms: Terms, aggregator_key: str) -> Objection | None:
         """Why an invitation is not allowed: the code to tell, and the detail for the owner."""
         known = self.aggregators.get(terms.aggregator)
-        sizes = [terms.parameters.get("k"), *dict(terms.parameters.get("k_of") or {}).values()]
         if known is None or not same_fingerprint(known, aggregator_key):
             return Reason.UNKNOWN_AGGREGATOR, f"'{terms.aggregator}' with its key"
         if terms.kind.value not in self.kinds:
@@ -123,7 +122,7 @@ class Policy:
             return Reason.METHOD_NOT_ALLOWED, f"the method '{terms.method}'"
         if terms.linkage is not Linkage.NONE and terms.linkage.value not in self.linkage:
             return Reason.LINKAGE_NOT_ALLOWED, f"the linkage '{terms.linkage.value}'"
-        if any(isinstance(k, (int, float)) and k < self.least_k for k in sizes):
+        if any(k < self.least_k for k in cluster_sizes(terms.parameters)):
             return Reason.K_TOO_SMALL, f"k below {self.least_k}"
         if terms.kind is Kind.HORIZONTAL:
             return self._about_epsilon(terms.epsilon)
@@ -136,12 +135,19 @@ class Policy:
         found = found or self._about_epsilon(share.epsilon)
         if found is not None:
             return found
-        if share.rows < self.least_rows:
-            return Reason.TOO_FEW_ROWS, f"fewer than {self.least_rows} rows"
+        found = self.objection_to_rows(share.rows)
+        if found is not None:
+            return found
         for name in plan.schema(owner).attributes:
             if not self.allows(name):
                 return Reason.ATTRIBUTE_NOT_ALLOWED, f"the attribute '{name}'"
         return None
+
+    def objection_to_rows(self, rows: int) -> Objection | None:
+        """Why so few people are not released: of the table, or of those all owners have."""
+        if rows >= self.least_rows:
+            return None
+        return Reason.TOO_FEW_ROWS, f"{rows} rows, fewer than {self.least_rows}"
 
     def _about_epsilon(self, epsilon: str | None) -> Objection | None:
         if epsilon is None or Fraction(epsilon) <= self.largest_epsilon:

@@ -35,7 +35,7 @@ def preview(home: Home, data: OwnerData) -> dict[str, Any]:
     assert plan is not None
     schema = plan.schema(data.owner)
     linked = plan.terms.linkage is not Linkage.NONE
-    table = home.source().load(schema, linked=linked).whole()
+    table = home.source().load(schema, linked=linked).table
     release = protect(table, schema, plan.local(data.owner))
     found: dict[str, Any] = {
         "label": LABEL,

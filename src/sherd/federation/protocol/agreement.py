@@ -38,18 +38,13 @@ def disagreements(terms: Terms, offers: Mapping[str, Offer]) -> tuple[Reason, li
         without = [owner for owner, offer in offers.items() if not offer.key]
         if without:
             return Reason.NO_LINKAGE_KEY, [f"{owner} has no linkage key" for owner in without]
-    least = _least_rows(terms)
+    least = terms.least_people
     few = [owner for owner, offer in offers.items() if offer.rows < least]
     if few:
         return Reason.TOO_FEW_ROWS, [
             f"{owner} has fewer than the {least} rows that one cluster takes" for owner in few
         ]
     return None
-
-
-def _least_rows(terms: Terms) -> int:
-    sizes = [terms.parameters.get("k"), *dict(terms.parameters.get("k_of") or {}).values()]
-    return max([1, *(int(k) for k in sizes if isinstance(k, (int, float)))])
 
 
 def horizontal(schemas: Mapping[str, Schema]) -> list[str]:
@@ -91,8 +86,9 @@ def _attribute(first: str, a: Attribute, other: str, b: Attribute) -> list[str]:
 def _values(name: str, first: str, one: list[str], other: str, two: list[str]) -> str:
     if sorted(one) == sorted(two):
         return f"'{name}': {first} and {other} list the same values in another order"
-    missing = [value for value in one if value not in two]
-    extra = [value for value in two if value not in one]
+    here, there = set(one), set(two)
+    missing = [value for value in one if value not in there]
+    extra = [value for value in two if value not in here]
     parts = []
     if missing:
         parts.append(f"{other} lacks {_listed(missing)}")

@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sherd.budget.amount import MICRO, Amount
-from sherd.errors import PlanError
+from sherd.errors import PlanError, SherdError
 from sherd.federation.protocol.joint_plan import (
     JointPlan,
     Kind,
@@ -83,7 +83,7 @@ def _weight(terms: Terms, schema: Schema) -> Fraction:
     given = dict(terms.parameters.get("weights") or {})
     try:
         return sum((Fraction(repr(given.get(n, 1))) for n in schema.protected), Fraction(0))
-    except ValueError:
+    except (ValueError, ZeroDivisionError):
         raise PlanError("a weight is not a number", must="numbers above 0") from None
 
 
@@ -152,8 +152,10 @@ def unsound(plan: JointPlan) -> tuple[Reason, str] | None:
             if schemas[owner].hash != schema_hash:
                 return Reason.PLAN_UNSOUND, "a schema does not match its hash"
             plan.local(owner).check(schemas[owner])
-    except (KeyError, ValueError) as error:
-        return Reason.PLAN_UNSOUND, f"the plan cannot be carried out: {error}"
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        # The plan is foreign: whatever its parameters do to a method's own checks, it is unsound.
+        what = error.what if isinstance(error, SherdError) else type(error).__name__
+        return Reason.PLAN_UNSOUND, f"the plan cannot be carried out: {what}"
     given = {share.owner: share.epsilon for share in plan.shares}
     if given != expected:
         return Reason.PLAN_UNSOUND, "the shares of epsilon are not those of the sharing rule"

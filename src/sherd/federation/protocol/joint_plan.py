@@ -12,17 +12,28 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError
-from sherd.values import canonical_text
+from sherd.values import LATER, canonical_text, digest, to_data
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 """What an owner, an aggregator or a round may be called: as a host name's label."""
 
+HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
+"""A sha256, as it is written."""
+
 LEAST_K = 3
 """The least k of a clustering method in a joint release (both protocols of the paper, step 4)."""
+
+MOST_TIME = 2**37
+"""The last second a deadline may name (in the year 6325): every clock and calendar knows it."""
+
+MOST_DELIVERY = 1 << 30
+"""The most bytes of a delivery, and of its tables in memory, where the terms name no other."""
 
 
 class Kind(StrEnum):
@@ -60,8 +71,10 @@ class Terms:
     """What the operator asks the owners for.
 
     ``parameters`` are the method's, without epsilon; ``epsilon`` is the whole release's, as
-    the decimal a person wrote, None for a method that has none. ``deadline`` is in seconds
-    since 1970.
+    the decimal a person wrote, None for a method that has none. ``deadline`` and ``opened``
+    are in seconds since 1970. ``delivery_bytes`` is the most that one owner's delivery may
+    take, on the wire and in memory. ``repeats`` is the hash of the plan of a round that ended
+    without a release: who was charged for it sends what it paid for, and pays nothing more.
     """
 
     round: str
@@ -78,6 +91,9 @@ class Terms:
     least_owners: int = 1
     deadline: int
     purpose: str = ""
+    opened: int | None = field(default=None, metadata=LATER)
+    delivery_bytes: int | None = field(default=None, metadata=LATER)
+    repeats: str | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_name(self.round, "round")
@@ -88,6 +104,13 @@ class Terms:
             raise PlanError("the round's owners are not valid", must="one or more, each once")
         if not 1 <= self.least_owners <= len(self.owners):
             raise PlanError("the least number of owners is out of range", must="1 to all of them")
+        for what, time in (("deadline", self.deadline), ("time of opening", self.opened or 1)):
+            if not 0 < time <= MOST_TIME:
+                raise PlanError(f"the {what} is out of range", must="between 1970 and 6325")
+        if self.repeats is not None and not HASH.fullmatch(self.repeats):
+            raise PlanError("the plan to repeat is not valid", must="64 hexadecimal digits")
+        if not 0 < self.most_bytes <= MOST_DELIVERY * 64:
+            raise PlanError("the largest delivery is out of range", must="1 byte to 64 GiB")
         self._check_kind()
         self._check_epsilon()
         self._check_k()
@@ -130,14 +153,44 @@ class Terms:
                 exact(text)
 
     def _check_k(self) -> None:
-        sizes = [self.parameters.get("k"), *dict(self.parameters.get("k_of") or {}).values()]
-        if any(isinstance(k, (int, float)) and k < LEAST_K for k in sizes):
+        sizes = cluster_sizes(self.parameters)
+        if sizes and min(sizes) < LEAST_K:
             raise PlanError(
                 "the 'k' parameter is too small for a joint release",
                 must=f"at least {LEAST_K}",
-                got=str(min(k for k in sizes if isinstance(k, (int, float)))),
+                got=str(min(sizes)),
                 do="raise k",
             )
+        if not isinstance(self.parameters.get("weights") or {}, dict):
+            raise PlanError("the 'weights' parameter is not valid", must="a mapping of attributes")
+
+    @property
+    def most_bytes(self) -> int:
+        """The most bytes of one owner's delivery."""
+        return MOST_DELIVERY if self.delivery_bytes is None else self.delivery_bytes
+
+    @property
+    def least_people(self) -> int:
+        """How many people the largest cluster takes: fewer cannot be protected."""
+        return max([1, *cluster_sizes(self.parameters)])
+
+
+def cluster_sizes(parameters: Mapping[str, Any]) -> tuple[int, ...]:
+    """Every k that a method's parameters name, for all attributes and for single ones.
+
+    >>> cluster_sizes({"k": 5, "k_of": {"age": 7}})
+    (5, 7)
+    """
+    own = parameters.get("k_of") or {}
+    if not isinstance(own, dict):
+        raise PlanError("the 'k_of' parameter is not valid", must="a mapping of attributes to k")
+    sizes = [size for size in (parameters.get("k"), *own.values()) if size is not None]
+    for size in sizes:
+        if not (isinstance(size, int) or (isinstance(size, float) and size.is_integer())):
+            raise PlanError("the 'k' parameter is not valid", must="a whole number")
+        if not 0 < size < 2**53:
+            raise PlanError("the 'k' parameter is out of range", must="a whole number from 1")
+    return tuple(int(size) for size in sizes)
 
 
 def check_name(name: str, what: str) -> str:
@@ -246,6 +299,22 @@ class JointPlan:
     def hash(self) -> str:
         """The sha256 of the plan's canonical form."""
         return hashlib.sha256(canonical_text(self).encode("ascii")).hexdigest()
+
+    @functools.cached_property
+    def substance(self) -> str:
+        """The hash of what would be released: the plan without its round, times and purpose.
+
+        A round that repeats another one has another plan with the same substance.
+        """
+        data = to_data(self)
+        for name in ("round", "deadline", "opened", "purpose", "delivery_bytes", "repeats"):
+            data["terms"].pop(name, None)
+        return digest(["sherd-substance-1", data])
+
+    @property
+    def tag(self) -> str:
+        """What pseudonyms and charges are bound to: the plan, or the one that this repeats."""
+        return self.terms.repeats or self.hash
 
     @property
     def owners(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from sherd.federation.protocol.joint_plan import JointPlan, Offer, Terms
 from sherd.federation.protocol.messages import Attachment, Batch, Delivery, Hop, Pseudonyms
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState
+from sherd.values import LATER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,11 @@ class Waiting:
 
 @dataclass(kw_only=True)
 class RoundData:
-    """Everything the aggregator knows of a round."""
+    """Everything the aggregator knows of a round.
+
+    ``checked`` are the owners whose deliveries were read and found to fit the plan; ``tries``
+    counts how often linking or assembling was begun and did not come to an end.
+    """
 
     terms: Terms
     aggregator_key: str
@@ -51,11 +56,17 @@ class RoundData:
     reason: Reason | None = None
     details: tuple[str, ...] = ()
     manifest: str | None = None
+    checked: tuple[str, ...] | None = field(default=None, metadata=LATER)
+    tries: int | None = field(default=None, metadata=LATER)
 
 
 @dataclass(kw_only=True)
 class OwnerData:
-    """Everything an owner knows of a round, but for its table and its secrets."""
+    """Everything an owner knows of a round, but for its table and its secrets.
+
+    ``table`` is the hash of the table that was offered; ``tries`` counts how often a task of
+    this round failed.
+    """
 
     round: str
     owner: str
@@ -81,3 +92,5 @@ class OwnerData:
     reason: Reason | None = None
     details: tuple[str, ...] = ()
     raised: tuple[str, ...] = ()
+    table: str | None = field(default=None, metadata=LATER)
+    tries: int | None = field(default=None, metadata=LATER)

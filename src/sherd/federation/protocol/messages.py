@@ -14,8 +14,14 @@ from enum import StrEnum
 from typing import Any
 
 from sherd.errors import PlanError
-from sherd.federation.protocol.joint_plan import JointPlan, Offer, Terms
+from sherd.federation.protocol.joint_plan import HASH, JointPlan, Offer, Terms
 from sherd.federation.protocol.reasons import Reason
+
+MOST_BYTES = 4 << 20
+"""The most bytes of an envelope; bulk is sent as attachments."""
+
+MOST_TEXT = MOST_BYTES - (64 << 10)
+"""The most bytes of an offer or a plan, which must fit into an envelope."""
 
 CHUNK = 1 << 20
 """The most bytes of a chunk; every chunk but the last has as many."""
@@ -23,12 +29,10 @@ CHUNK = 1 << 20
 MOST_CHUNKS = 1 << 16
 """The most chunks of an attachment: 64 GiB."""
 
-_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
-
 
 def check_hash(text: str) -> None:
     """PlanError where a text is no sha256."""
-    if not _HASH.fullmatch(text):
+    if not HASH.fullmatch(text):
         raise PlanError("a hash is not valid", must="64 hexadecimal digits")
 
 
@@ -144,6 +148,13 @@ class Delivery:
                 raise PlanError("a delivered file's name is not valid")
         if not self.files:
             raise PlanError("a delivery has no files")
+        if self.rows < 0:
+            raise PlanError("a delivery's number of rows is out of range", must="0 or more")
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files together."""
+        return sum(attachment.size for attachment in self.files.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +169,9 @@ class Released:
     """Aggregator to owner, step 8: the release is out; the hash of its manifest."""
 
     manifest: str
+
+    def __post_init__(self) -> None:
+        check_hash(self.manifest)
 
 
 @dataclass(frozen=True, kw_only=True)

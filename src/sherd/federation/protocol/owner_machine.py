@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PeerError
 from sherd.federation.protocol.composition import unsound
-from sherd.federation.protocol.joint_plan import Linkage, Offer
-from sherd.federation.protocol.linkage import chain
+from sherd.federation.protocol.joint_plan import Kind, Linkage, Offer
+from sherd.federation.protocol.linkage import POINT, chain
 from sherd.federation.protocol.messages import (
     FROM_OWNERS,
     Abort,
@@ -177,11 +177,13 @@ class Owner:
         assert data.plan is not None
         if self.state is not OwnerState.APPROVED or not data.signed or data.cleared:
             raise _refuse(Reason.UNEXPECTED)
-        if body.origin not in data.plan.owners:
+        if body.origin not in data.plan.owners or body.hop < 1:
             raise _refuse(Reason.UNEXPECTED)
         order = chain(data.plan.owners, body.origin)
-        if body.count > data.plan.share(body.origin).rows:
+        if not 0 < body.count <= data.plan.share(body.origin).rows:
             raise _refuse(Reason.TOO_LARGE)
+        if body.attachment.size != POINT * body.count:
+            raise _refuse(Reason.MALFORMED, "a batch is not of the size announced")
         if body.origin == data.owner:
             if body.hop != len(order) or data.returned is not None:
                 raise _refuse(Reason.UNEXPECTED)
@@ -195,8 +197,21 @@ class Owner:
         data.to_raise = (*data.to_raise, body)
 
     def _cleared(self, body: Common) -> None:
+        """Linking is done; in a vertical round, a list of people whom we have and can protect."""
         data = self.data
         if self.state is not OwnerState.APPROVED or not data.named or data.cleared:
+            raise _refuse(Reason.UNEXPECTED)
+        assert data.plan is not None
+        if data.plan.terms.kind is Kind.VERTICAL:
+            if body.attachment is None or body.count is None:
+                raise _refuse(Reason.MALFORMED, "the list of common people is missing")
+            if body.attachment.size != POINT * body.count:
+                raise _refuse(Reason.MALFORMED, "the list of common people is not of its size")
+            if body.count > data.plan.share(data.owner).rows:
+                raise _refuse(Reason.TOO_LARGE, "more people are said to be common than we have")
+            if body.count < data.plan.terms.least_people:
+                raise _refuse(Reason.TOO_FEW_COMMON)
+        elif body.attachment is not None or body.count is not None:
             raise _refuse(Reason.UNEXPECTED)
         data.cleared, data.common, data.head = True, body.attachment, body.head
 
@@ -300,10 +315,15 @@ class Owner:
         self._move(OwnerEvent.DEADLINE)
         self.data.reason = Reason.LATE
 
-    def expire(self, reason: Reason) -> None:
-        """The aggregator says that the round is over for us."""
+    @property
+    def spent(self) -> bool:
+        """Whether the ledger was charged for the round."""
+        return self.data.artefact is not None
+
+    def expire(self, reason: Reason, *details: str) -> None:
+        """The round is over for us, by the aggregator's word or because it cannot go on."""
         if not self.ended:
-            self._abort(Abort(reason=reason))
+            self._abort(Abort(reason=reason, details=details))
 
     def _move(self, event: OwnerEvent) -> None:
         self.data.state = step(OWNER, self.data.state, event)

@@ -47,6 +47,7 @@ class Reason(StrEnum):
     LATE = "late", "the round's deadline has passed"
     ENDED = "ended", "the round has ended"
     STOPPED = "stopped", "the operator ended the round"
+    QUARANTINED = "quarantined", "the round failed again and again and was given up"
     # about a message
     MALFORMED = "malformed", "the message cannot be understood"
     SIGNATURE = "signature", "the signature does not match"

@@ -15,12 +15,14 @@ from typing import Any
 
 from sherd.errors import PeerError, PlanError, SchemaError
 from sherd.federation.protocol.agreement import disagreements
+from sherd.federation.protocol.announcements import check_announcement
 from sherd.federation.protocol.composition import make_plan
 from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Offer
 from sherd.federation.protocol.knowledge import RoundData, Waiting
 from sherd.federation.protocol.linkage import chain
 from sherd.federation.protocol.messages import (
     FROM_OWNERS,
+    MOST_TEXT,
     Abort,
     Attachment,
     Batch,
@@ -30,7 +32,6 @@ from sherd.federation.protocol.messages import (
     Invite,
     Message,
     Proposal,
-    Pseudonyms,
     Receipt,
     Refusal,
     Released,
@@ -40,6 +41,7 @@ from sherd.federation.protocol.messages import (
 )
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import ROUND, ROUND_ENDS, RoundEvent, RoundState, step
+from sherd.values import canonical_text
 
 Verify = Callable[[str, str, str], bool]
 """Whether (key, plan hash, signature) is that key's signature of the plan."""
@@ -49,6 +51,7 @@ class RoundTask(StrEnum):
     """What somebody else must compute for the round to go on."""
 
     LINK = "link"
+    CHECK = "check a delivery"
     ASSEMBLE = "assemble"
 
 
@@ -84,11 +87,28 @@ class Round:
     @property
     def task(self) -> RoundTask | None:
         """What must be computed elsewhere now."""
+        if self.unchecked:
+            return RoundTask.CHECK
         if self.state is RoundState.ASSEMBLING:
             return RoundTask.ASSEMBLE
         if self.state is RoundState.LINKING and len(self.data.pseudonyms) == len(self.active):
             return RoundTask.LINK
         return None
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """The owners whose deliveries have arrived and were not looked at yet.
+
+        A delivery that does not fit the plan ends the round before more owners are charged.
+        """
+        if self.state not in (RoundState.COLLECTING, RoundState.ASSEMBLING):
+            return ()
+        done = self.data.checked or ()
+        return tuple(name for name in self.data.deliveries if name not in done)
+
+    def passed(self, owner: str) -> None:
+        """An owner's delivery was read and fits the plan."""
+        self.data.checked = (*(self.data.checked or ()), owner)
 
     def may_complete(self, message: Message) -> bool:
         """Whether a message may be the last its state waits for, so that all are written to."""
@@ -113,7 +133,7 @@ class Round:
         self._check(message, now)
         body = message.body
         if attachments(body):
-            self._check_attached(message.sender, body)
+            check_announcement(self.data, message.sender, body)
             self._accept(message)
             key = f"{message.sender}/{message.sequence}"
             data.waiting[key] = Waiting(
@@ -155,8 +175,7 @@ class Round:
             self._collect(None, None)
             return self._flush()
         data.common_count = count
-        sizes = [data.terms.parameters.get("k"), 1]
-        if count < max(int(k) for k in sizes if isinstance(k, (int, float))):
+        if count < data.terms.least_people:
             self._fail(Reason.TOO_FEW_COMMON)
         else:
             data.common = common
@@ -243,7 +262,10 @@ class Round:
         try:
             plan = make_plan(data.terms, offers, data.keys, data.aggregator_key)
         except (PlanError, SchemaError) as error:
-            self._fail(Reason.PLAN_UNSOUND, (str(error),))
+            self._fail(Reason.PLAN_UNSOUND, (error.what,))
+            return
+        if len(canonical_text(plan)) > MOST_TEXT:
+            self._fail(Reason.TOO_LARGE, (f"the plan is longer than {MOST_TEXT} bytes",))
             return
         self._move(RoundEvent.OFFERS_COMPLETE)
         data.plan = plan
@@ -286,45 +308,6 @@ class Round:
             self._propose_if_complete()
         else:
             self._assemble_if_complete()
-
-    def _check_attached(self, sender: str, body: Any) -> None:
-        """Refuse an announcement that does not fit the state, before any byte of it comes."""
-        data = self.data
-        if isinstance(body, Delivery):
-            self._expect(RoundState.COLLECTING)
-            if sender in data.deliveries or self._is_waiting(sender, Delivery):
-                raise _refuse(Reason.UNEXPECTED)
-            return
-        self._expect(RoundState.LINKING)
-        assert data.plan is not None
-        if isinstance(body, Pseudonyms):
-            by_hops = data.terms.linkage is Linkage.OPRF
-            if by_hops and data.hops.get(sender) != len(data.plan.owners):
-                raise _refuse(Reason.UNEXPECTED)
-            if sender in data.pseudonyms or self._is_waiting(sender, Pseudonyms):
-                raise _refuse(Reason.UNEXPECTED)
-            if body.count > data.plan.share(sender).rows:
-                raise _refuse(Reason.TOO_LARGE)
-            return
-        assert isinstance(body, Batch)
-        if body.origin not in data.plan.owners or data.terms.linkage is not Linkage.OPRF:
-            raise _refuse(Reason.UNEXPECTED)
-        order = chain(data.plan.owners, body.origin)
-        if body.hop != data.hops.get(body.origin, 0) or body.hop >= len(order):
-            raise _refuse(Reason.UNEXPECTED)
-        if order[body.hop] != sender or self._is_waiting(sender, Batch, body.origin):
-            raise _refuse(Reason.UNEXPECTED)
-        most = data.plan.share(body.origin).rows
-        if body.count != data.counts.get(body.origin, body.count) or body.count > most:
-            raise _refuse(Reason.TOO_LARGE)
-
-    def _is_waiting(self, sender: str, kind: type, origin: str | None = None) -> bool:
-        return any(
-            key.split("/")[0] == sender
-            and isinstance(each.body, kind)
-            and (origin is None or (each.batch is not None and each.batch.origin == origin))
-            for key, each in self.data.waiting.items()
-        )
 
     def _batch(self, body: Batch, raw: str) -> None:
         data = self.data

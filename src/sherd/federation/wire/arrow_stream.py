@@ -3,7 +3,8 @@
 Arrow's own reader checks the structure of what it reads, but it would also decompress: a few
 bytes could ask for gigabytes. Deliveries are therefore uncompressed, and a look at every
 message of the stream, before Arrow sees any, makes sure of it. Lengths are bounded by the
-bytes that are there.
+bytes that are there; a dictionary, whose one long label many cells can name, is bounded by
+what its cells would take if they were written out, and is never written out here.
 """
 
 from __future__ import annotations
@@ -32,15 +33,18 @@ def _wrong(what: str) -> PeerError:
     )
 
 
-def read_table(data: bytes) -> pa.Table:
-    """The table in a stream, or PeerError; nothing is decompressed and no code is run."""
+def read_table(data: bytes, most: int) -> pa.Table:
+    """The table in a stream, or PeerError; nothing is decompressed and no code is run.
+
+    ``most`` is how many bytes its cells may take, labels written out.
+    """
     import pyarrow as pa
 
     _inspect(data)
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
-            if len(stream.schema) > MOST_COLUMNS:
-                raise _wrong("too many columns")
+            if not 0 < len(stream.schema) <= MOST_COLUMNS:
+                raise _wrong("it has no columns, or too many")
             _check_types(stream.schema)
             table = stream.read_all()
         table.validate(full=True)
@@ -51,7 +55,34 @@ def read_table(data: bytes) -> pa.Table:
     names = table.column_names
     if len(set(names)) != len(names):
         raise _wrong("two columns have one name")
+    if sum(_bytes_of(column) for column in table.columns) > most:
+        raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
     return table.replace_schema_metadata(None)
+
+
+def _bytes_of(column: pa.ChunkedArray) -> int:
+    """How many bytes a column's cells take, labels written out."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from sherd.tables.coding import nulls, numpy_array
+
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    total = 0
+    for chunk in column.chunks:
+        if not len(chunk.dictionary):
+            continue
+        labels = chunk.dictionary
+        texts = pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type)
+        lengths = numpy_array(pc.fill_null(pc.binary_length(labels), 0)) if texts else None
+        if lengths is None:
+            total += 16 * len(chunk)
+            continue
+        times = np.bincount(numpy_array(chunk.indices)[~nulls(chunk.indices)])
+        total += int(times.astype(object) @ lengths[: len(times)].astype(object))
+    return total + 4 * len(column)
 
 
 def _check_types(schema: pa.Schema) -> None:

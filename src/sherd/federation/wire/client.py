@@ -1,14 +1,16 @@
 """The owner's line to the aggregator: HTTPS, outgoing only.
 
-A request that gets no answer raises ConnectionFailedError and may be repeated; an answer that
-refuses raises PeerError with its code.
+A request that gets no answer, or one that no aggregator gives (a redirect, a page of a proxy,
+a plea to come back later), raises ConnectionFailedError and may be repeated; an answer that
+refuses raises PeerError with its code. Answers are taken as they are, never decompressed, and
+bounded in size and in time.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import ssl
+import time
 import urllib.parse
 import urllib.request
 from typing import TYPE_CHECKING, Any
@@ -21,14 +23,17 @@ from sherd.federation.protocol.reasons import Reason, reason_of
 from sherd.federation.wire.exchange import Call, Exchanged, read_response, write_request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from sherd.signing_keys import SigningKey
 
 TIMEOUT = 30.0
+"""Seconds without a byte after which a call has failed."""
+
 MOST_ANSWER = 64 << 20
-_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
+LEAST_RATE = 64 << 10
+"""Bytes a second below which an answer that lasts longer than ``TIMEOUT`` is given up."""
 
 
 def session_text(aggregator: str, name: str, nonce: str) -> bytes:
@@ -79,6 +84,8 @@ class Client:
         self._token: str | None = None
         self.answered = 0
         """How many calls were answered and not refused."""
+        self.head: str | None = None
+        """The last head of this owner's ledger that the aggregator has seen, told at login."""
         self._url = url.rstrip("/")
         # The transport itself: what a full client adds (cookies, redirects, authentication)
         # is of no use here and takes longer than the rest of the call.
@@ -95,9 +102,11 @@ class Client:
 
     def _request(self, method: str, path: str, timeout: float, **options: Any) -> httpx.Response:
         """One request whose answer has begun; the caller reads and closes it."""
+        given = {"Accept-Encoding": "identity", **options.pop("headers", {})}
         request = httpx.Request(
             method,
             self._url + path,
+            headers=given,
             extensions={"timeout": httpx.Timeout(timeout).as_dict()},
             **options,
         )
@@ -106,7 +115,7 @@ class Client:
         return answer
 
     def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """One request with a session, opened anew where the old one has run out."""
+        """One request with a session; a new one is opened where the old one has run out."""
         for last in (False, True):
             if self._token is None:
                 self._token = self._log_in()
@@ -123,20 +132,15 @@ class Client:
         self, method: str, path: str, *, timeout: float = TIMEOUT, **options: Any
     ) -> httpx.Response:
         try:
-            answer = self._request(method, path, timeout, **options)
-            try:
-                answer.read()
-            finally:
-                answer.close()
-        except httpx.TransportError as error:
+            with contextlib.closing(self._request(method, path, timeout, **options)) as answer:
+                content = b"".join(_pieces(answer, MOST_ANSWER))
+        except httpx.HTTPError as error:
             raise ConnectionFailedError(
                 "the aggregator cannot be reached",
                 got=f"{type(error).__name__}: {error}",
                 do="it will be tried again; check the address, the certificates and the network",
             ) from None
-        if len(answer.content) > MOST_ANSWER:
-            raise PeerError("the aggregator's answer is too large", reason=Reason.TOO_LARGE)
-        return answer
+        return httpx.Response(answer.status_code, content=content, request=answer.request)
 
     def _log_in(self) -> str:
         call = _checked(self._raw("POST", "/v1/challenge", json={"name": self._name}))
@@ -152,6 +156,8 @@ class Client:
                 do="it will be tried again; ask the operator whether the owner is enrolled with "
                 "this key and certificate",
             ) from None
+        head = _json(answer).get("head")
+        self.head = head if isinstance(head, str) else None
         return _field(answer, "token")
 
     def exchange(self, call: Call) -> Exchanged:
@@ -160,29 +166,6 @@ class Client:
             "POST", "/v1/exchange", content=write_request(call), timeout=TIMEOUT + call.wait
         )
         return read_response(answer.content, len(call.parcels))
-
-    def inbox(self, seen: Mapping[str, int], *, wait: float = 0.0) -> list[bytes]:
-        """Envelopes we have not seen; waits up to so many seconds for the first."""
-        answer = self._call(
-            "POST",
-            "/v1/inbox",
-            json={"seen": dict(seen), "wait": wait},
-            timeout=TIMEOUT + wait,
-        )
-        found = _json(answer).get("messages")
-        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-            raise PeerError("the aggregator's answer cannot be understood")
-        return [each.encode() for each in found]
-
-    def send(self, round_id: str, raw: bytes) -> list[str]:
-        """Send an envelope; the chunks that the aggregator does not have yet."""
-        answer = self._call("POST", f"/v1/rounds/{round_id}/messages", content=raw)
-        found = _json(answer).get("wanted")
-        if not isinstance(found, list) or not all(
-            isinstance(each, str) and _HASH.fullmatch(each) for each in found
-        ):
-            raise PeerError("the aggregator's answer cannot be understood")
-        return found
 
     def put_chunk(self, round_id: str, sha256: str, data: bytes) -> None:
         """Send a chunk."""
@@ -194,6 +177,14 @@ class Client:
         if len(answer.content) > CHUNK:
             raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
         return answer.content
+
+    def commitments(self) -> tuple[str | None, list[bytes]]:
+        """The last ledger head the aggregator saw, and the envelopes that bind this owner."""
+        data = _json(self._call("GET", "/v1/commitments"))
+        head, raws = data.get("head"), data.get("envelopes")
+        if not isinstance(raws, list) or not all(isinstance(raw, str) for raw in raws):
+            raise PeerError("the aggregator's answer cannot be understood")
+        return (head if isinstance(head, str) else None), [raw.encode() for raw in raws]
 
     def release_manifest(self, round_id: str) -> bytes:
         """The manifest of a release, as bytes."""
@@ -211,17 +202,29 @@ class Client:
                 path.open("wb") as file,
             ):
                 if not answer.is_success:
-                    answer.read()
-                    _checked(answer)
-                for piece in answer.iter_bytes():
-                    size -= len(piece)
-                    if size < 0:
-                        raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+                    content = b"".join(_pieces(answer, MOST_ANSWER))
+                    _checked(httpx.Response(answer.status_code, content=content))
+                for piece in _pieces(answer, size):
                     file.write(piece)
-        except httpx.TransportError as error:
+        except httpx.HTTPError as error:
             raise ConnectionFailedError(
                 "the release could not be fetched", got=type(error).__name__
             ) from None
+
+
+def _pieces(answer: httpx.Response, most: int) -> Iterator[bytes]:
+    """An answer's bytes as they come: not decompressed, not too many, not too slowly."""
+    if answer.headers.get("content-encoding", "identity") != "identity":
+        raise PeerError("the aggregator's answer is compressed", reason=Reason.MALFORMED)
+    began, size = time.monotonic(), 0
+    assert isinstance(answer.stream, httpx.SyncByteStream)
+    for piece in answer.stream:
+        size += len(piece)
+        if size > most:
+            raise PeerError("the aggregator's answer is too large", reason=Reason.TOO_LARGE)
+        if time.monotonic() - began > TIMEOUT + size / LEAST_RATE:
+            raise ConnectionFailedError("the aggregator's answer comes too slowly")
+        yield piece
 
 
 def _json(answer: httpx.Response) -> dict[str, Any]:
@@ -230,7 +233,11 @@ def _json(answer: httpx.Response) -> dict[str, Any]:
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
-        raise PeerError("the aggregator's answer cannot be understood")
+        raise ConnectionFailedError(
+            "the answer is not an aggregator's",
+            got=f"status {answer.status_code}",
+            do="check the address; a proxy may be in between",
+        )
     return data
 
 
@@ -241,17 +248,22 @@ def _field(answer: httpx.Response, name: str) -> str:
     return found
 
 
+_LATER = frozenset({408, 425, 429})
+"""Statuses that ask to come back later."""
+
+
 def _checked(answer: httpx.Response) -> httpx.Response:
+    status = answer.status_code
     if answer.is_success:
         return answer
-    if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
+    if status >= httpx.codes.INTERNAL_SERVER_ERROR or status in _LATER:
         raise ConnectionFailedError(
-            "the aggregator has a problem", got=f"status {answer.status_code}", do="try again later"
+            "the aggregator has a problem", got=f"status {status}", do="try again later"
         )
     error = _json(answer).get("error")
     reason = error.get("reason") if isinstance(error, dict) else None
     code = reason_of(reason)
     raise PeerError(
-        "the aggregator refuses: " + (code.words if code else f"status {answer.status_code}"),
+        "the aggregator refuses: " + (code.words if code else f"status {status}"),
         reason=code or Reason.UNEXPECTED,
     )

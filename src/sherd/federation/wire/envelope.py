@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sherd.errors import PeerError
-from sherd.federation.protocol.messages import BODIES, Message, Type
+from sherd.federation.protocol.messages import BODIES, MOST_BYTES, Message, Type
 from sherd.federation.protocol.reasons import Reason
 from sherd.signing_keys import SigningKey, verify
 from sherd.values import canonical, canonical_text, from_data
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 VERSION = 1
-MOST_BYTES = 4 << 20
-"""The most bytes of an envelope; bulk is sent as attachments."""
-
 GRACE = 24 * 3600
 """How long after a round's deadline its envelopes can still be opened, in seconds: the word
 that a round has ended must still be readable when it has."""

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PeerError
-from sherd.federation.protocol.messages import CHUNK, check_hash
+from sherd.federation.protocol.messages import CHUNK, MOST_BYTES, check_hash
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.wire.envelope import MOST_BYTES, parse
+from sherd.federation.wire.envelope import parse
 from sherd.values import canonical_text, from_data
 
 if TYPE_CHECKING:

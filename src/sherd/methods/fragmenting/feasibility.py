@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sherd.errors import InfeasibleError, PlanError
+from sherd.release.method import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
+    from sherd.methods.fragmenting.association import Association
     from sherd.methods.fragmenting.constraints import Constraints
 
 
@@ -129,6 +131,38 @@ def check_feasible(found: Sequence[Excess], rows: int, allowed: float) -> None:
             "the looseness cannot be reached: some values of "
             f"{', '.join(worst.attributes)} are too frequent",
             must=f"at most 1/{worst.limit} of the tuples each",
-            got=f"{100 * worst.forced / rows:.3g} % of the tuples would have to be left out",
+            got="more than may be left out ('suppress')",
             do="lower the looseness, coarsen these attributes, withhold one, or raise 'suppress'",
         )
+
+
+def findings_of(made: Association, forced: tuple[Excess, ...], rows: int) -> tuple[Finding, ...]:
+    """What placing the tuples cost, for the owner's eyes only."""
+    found = [
+        Finding(
+            name="suppressed",
+            value=made.suppressed,
+            meaning=f"tuples left out of {rows}, since no group could take them",
+        ),
+        Finding(
+            name="first unplaced",
+            value=made.unplaced,
+            meaning="tuples no group would take in the first two passes",
+        ),
+        Finding(
+            name="dissolved",
+            value=made.dissolved,
+            meaning="tuples taken out of groups that stayed too small",
+        ),
+    ]
+    found += [
+        Finding(
+            name="too frequent",
+            value=excess.forced,
+            attribute=", ".join(excess.attributes),
+            meaning=f"tuples that had to be left out: a combination occurs {excess.largest} "
+            f"times, more than 1/{excess.limit} of the tuples",
+        )
+        for excess in forced
+    ]
+    return tuple(found)

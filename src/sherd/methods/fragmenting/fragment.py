@@ -14,41 +14,44 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import InfeasibleError, PlanError, SchemaError
 from sherd.guarantees import Adversary, Assumption, Guarantee, KLooseness, Proposition, Unit
-from sherd.methods.fragmenting.association import STRATEGIES, Search, associate
-from sherd.methods.fragmenting.constraints import Constraints
+from sherd.methods.fragmenting.association import Search, associate
+from sherd.methods.fragmenting.constraints import PLAN_KEYS, Constraints
 from sherd.methods.fragmenting.feasibility import (
     check_feasible,
     check_sizes,
     excesses,
+    findings_of,
     group_sizes,
     relevant,
 )
+from sherd.methods.fragmenting.fragment_parameters import PARAMETERS
 from sherd.methods.fragmenting.fragmentation import (
-    OBJECTIVES,
     Fragmentation,
     Objective,
     check_given,
     find_minimal,
 )
-from sherd.methods.fragmenting.next_release import WITHDRAWALS, first_release
+from sherd.methods.fragmenting.next_release import first_release
 from sherd.methods.fragmenting.next_release_plan import (
     OF_NEXT,
     assumptions,
     check_following,
     check_past,
     findings,
+    follow,
     next_groups,
     signed,
 )
 from sherd.methods.fragmenting.released_tables import GROUP, first_groups, released_tables
-from sherd.release.method import Described, Finding, Outcome, Parameter
+from sherd.release.method import Described, Outcome, Parameter
 from sherd.release.traits import Traits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     import pyarrow as pa
 
-    from sherd.methods.fragmenting.association import Association
-    from sherd.methods.fragmenting.feasibility import Excess
     from sherd.methods.fragmenting.private_record import Kept
     from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
@@ -74,6 +77,7 @@ TRAITS = Traits(
     facts="sherd.verifying.stated_facts:fragmented",
     drawing="sherd.auditing.case.fragment_drawing:fragments",
     following=OF_NEXT,
+    query="sherd.methods.fragmenting.query:answer",
     needs=("fragments",),
 )
 
@@ -89,88 +93,7 @@ class Fragment:
         "combination lies in one of them, and says which groups of tuples belong together, "
         "but not which tuples."
     )
-    parameters: tuple[Parameter, ...] = (
-        Parameter(
-            name="constraints",
-            kind=dict,
-            required=True,
-            help="attributes that may not be seen together, dependencies and a workload",
-        ),
-        Parameter(
-            name="looseness",
-            kind=int,
-            required=True,
-            least=1,
-            help="k: how many associations each sensitive one is hidden among",
-        ),
-        Parameter(name="sizes", kind=list, help="least group size of each fragment"),
-        Parameter(name="fragments", kind=list, help="a fragmentation, as lists of attributes"),
-        Parameter(
-            name="similar", kind=list, help="attributes whose values are kept alike in groups"
-        ),
-        Parameter(
-            name="objective",
-            kind=str,
-            default="fewest",
-            choices=OBJECTIVES,
-            help="what the fragmentation is chosen for",
-        ),
-        Parameter(
-            name="projections",
-            kind=list,
-            help="release the association between these fragments only, as lists of numbers",
-        ),
-        Parameter(
-            name="suppress",
-            kind=float,
-            default=0.05,
-            least=0,
-            help="the largest share of tuples that may be left out",
-        ),
-        Parameter(
-            name="strategy",
-            kind=str,
-            default="cells",
-            choices=STRATEGIES,
-            help="how tuples are placed: cells, or the published nearest-group search",
-        ),
-        Parameter(name="window", kind=int, least=0, help="nearest groups tried for a tuple"),
-        Parameter(
-            name="probes", kind=int, default=160, least=0, help="random groups tried after that"
-        ),
-        Parameter(
-            name="budget", kind=int, default=2048, least=1, help="tries for one tuple in all"
-        ),
-        Parameter(
-            name="block",
-            kind=int,
-            least=2,
-            help="associate tuples in blocks of this size, so that later deletions withdraw "
-            "one block only",
-        ),
-        Parameter(
-            name="time_limit",
-            kind=float,
-            default=10.0,
-            above=0,
-            help="seconds for improving a fragmentation",
-        ),
-        Parameter(name="after", kind=dict, help="the release that this one follows"),
-        Parameter(
-            name="withdraw",
-            kind=str,
-            choices=WITHDRAWALS,
-            help="what goes with a deleted tuple: all its groups are associated with, or its "
-            "groups only",
-        ),
-        Parameter(
-            name="most_withdrawn",
-            kind=float,
-            least=0,
-            help="the largest share of released parts that may be withdrawn with deleted tuples "
-            "(0.05 if not given)",
-        ),
-    )
+    parameters: tuple[Parameter, ...] = PARAMETERS
     traits: Traits = TRAITS
 
     def describe(self) -> tuple[Described, ...]:
@@ -184,6 +107,52 @@ class Fragment:
                 source="decapitani2015, Def. 4.3, Theorem 4.7",
             ),
         )
+
+    def explain(self, plan: Plan, schema: Schema) -> dict[str, Any]:
+        """Which fragments a plan leads to."""
+        chosen = layout(plan, schema)
+        return {
+            "fragments": [list(names) for names in chosen.fragments],
+            "withheld": list(chosen.withheld),
+            "proved_best": chosen.proved or plan["fragments"] is not None,
+            "minimal": chosen.minimal,
+        }
+
+    def told(self, facts: Mapping[str, Any]) -> list[str]:
+        """Which fragments there are, what is withheld, and whether better ones may exist."""
+        sizes = facts.get("sizes")
+        lines = [
+            f"Fragment {at}{f' (groups of {sizes[at - 1]})' if sizes else ''}: {', '.join(names)}"
+            for at, names in enumerate(facts["fragments"], 1)
+        ]
+        if facts["withheld"]:
+            lines.append(f"Withheld: {', '.join(facts['withheld'])}")
+        if facts.get("suppressed"):
+            lines.append(f"Left out: {facts['suppressed']} tuples that no group could take.")
+        if not facts.get("minimal", True):
+            lines.append("Two of these fragments could be merged without breaking a constraint.")
+        elif not facts.get("proved_best", True):
+            lines.append("The time limit ended the search: a better fragmentation may exist.")
+        return lines
+
+    def read_parameter(self, name: str, data: Any) -> dict[str, Any]:
+        """What a file of constraints, or of a given fragmentation, says."""
+        if name == "fragments":
+            return {name: data.get("fragments") if isinstance(data, dict) else data}
+        also = {key: data[key] for key in PLAN_KEYS if isinstance(data, dict) and data.get(key)}
+        return {name: Constraints.from_data(data).as_data(), **also}
+
+    def load_record(self, path: Path) -> Kept:
+        """Read the record that an earlier release left with its owner."""
+        from sherd.methods.fragmenting.private_record import Kept
+
+        return Kept.load(path)
+
+    def plan_after(
+        self, old: Path, record: PrivateRecord, schema: Schema, chosen: Mapping[str, Any]
+    ) -> Plan:
+        """The plan of the release after the one in the folder ``old``."""
+        return follow(old, record, schema, chosen)
 
     def check(self, plan: Plan, schema: Schema) -> None:
         """Raise PlanError or SchemaError where plan and schema do not fit the method."""
@@ -307,7 +276,7 @@ def _run(
         raise InfeasibleError(
             "too many tuples would have to be left out",
             must=f"at most {100 * plan['suppress']:g} % ('suppress')",
-            got=f"{100 * left_out / table.num_rows:.3g} %",
+            got="more",
             do="lower the looseness, raise 'suppress' or 'budget', or coarsen attributes",
         )
     groups = first_groups(made, run.randomness)
@@ -325,7 +294,7 @@ def _run(
             projections=plan["projections"],
         ),
         facts={**facts, "suppressed": left_out},
-        findings=_findings(made, forced, table.num_rows),
+        findings=findings_of(made, forced, table.num_rows),
     )
     return outcome, record
 
@@ -403,37 +372,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _findings(made: Association, forced: tuple[Excess, ...], rows: int) -> tuple[Finding, ...]:
-    found = [
-        Finding(
-            name="suppressed",
-            value=made.suppressed,
-            meaning=f"tuples left out of {rows}, since no group could take them",
-        ),
-        Finding(
-            name="first unplaced",
-            value=made.unplaced,
-            meaning="tuples no group would take in the first two passes",
-        ),
-        Finding(
-            name="dissolved",
-            value=made.dissolved,
-            meaning="tuples taken out of groups that stayed too small",
-        ),
-    ]
-    found += [
-        Finding(
-            name="too frequent",
-            value=excess.forced,
-            attribute=", ".join(excess.attributes),
-            meaning=f"tuples that had to be left out: a combination occurs {excess.largest} "
-            f"times, more than 1/{excess.limit} of the tuples",
-        )
-        for excess in forced
-    ]
-    return tuple(found)
 
 
 METHOD = Fragment()

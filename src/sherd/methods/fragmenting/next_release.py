@@ -123,7 +123,7 @@ def rerelease(
             "the deletions would show which parts of the deleted tuples belong together",
             must="hidden by withdrawing whole groups"
             + (" that are associated with each other only" if withdraw == "closed" else ""),
-            got=f"{parts} further parts of tuples to withdraw, of {int(shown.sum())}",
+            got="more further parts of tuples to withdraw than 'most_withdrawn' allows",
             do="raise 'most_withdrawn'"
             + (
                 ", make the first release in blocks ('block'), or, if nobody who sees both "

@@ -43,7 +43,7 @@ OF_NEXT = ("after", "withdraw", "most_withdrawn")
 
 def follow(
     old: str | Path,
-    record: Kept,
+    record: PrivateRecord,
     schema: Schema,
     chosen: Mapping[str, Any] | None = None,
 ) -> Plan:
@@ -68,7 +68,7 @@ def follow(
         )
     if ORDER_KEPT in manifest.get("stamps", ()):
         raise UsageError("the old release is not for publication", got=ORDER_KEPT)
-    if schema.hash != manifest.get("schema_hash"):
+    if schema.published().hash != manifest.get("schema_hash"):
         raise _other_schema()
     first = {key: value for key, value in plan.items() if key not in OF_NEXT}
     shared = {**first, "fragments": facts.get("fragments"), "sizes": facts.get("sizes")}

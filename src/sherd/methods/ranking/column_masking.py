@@ -30,7 +30,7 @@ class ColumnJob:
     """One attribute to mask, with everything that takes part in it.
 
     ``floor`` is the least scale of the noise on a centroid, in steps; ``enlarge`` asks for
-    scales that cover clusters made anew.
+    scales that cover clusters recomputed.
     """
 
     column: pa.ChunkedArray
@@ -118,8 +118,8 @@ def _accounts(job: ColumnJob, clusters: Clusters, scales: Scales) -> list[Findin
                 name="loss factor",
                 attribute=job.axis.name,
                 value=spent / float(job.epsilon),
-                meaning="exact privacy loss of this attribute's ordered centroids, clusters made "
-                "anew, as a multiple of its share of epsilon",
+                meaning="exact privacy loss of this attribute's ordered centroids, clusters "
+                "recomputed, as a multiple of its share of epsilon",
             )
         )
     still = clusters.sizes[values == 0].sum() / clusters.sizes.sum()

@@ -26,7 +26,7 @@ METHOD = Masking(
         "paper": Promise(
             help="differential privacy of the centroids, put back into rows",
             notion=lambda epsilon: DifferentialPrivacy(epsilon=epsilon),
-            covers="the ordered centroids of each attribute, clusters made anew; not which rows "
+            covers="the ordered centroids of each attribute, clusters recomputed; not which rows "
             "they stand in",
             source=Proposition(work="soria-comas2025", place="section 3.1"),
             assumes=(Assumption.ROW_STRUCTURE_RELEASED,),

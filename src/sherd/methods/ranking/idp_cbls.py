@@ -3,7 +3,7 @@
 Soria-comas2025, section 3.2.2 and Proposition 9: one smallest value of a cluster is replaced
 by the second smallest and one largest by the second largest ({3,3,3,4,5,6,6} stays as it is),
 so that the sensitivity depends on the cluster alone, expression (1); the printed (2) has x″ where
-x′ belongs. With the clusters made anew, the ordered centroids of an attribute spend up to
+x′ belongs. With the clusters recomputed, the ordered centroids of an attribute spend up to
 p·ε_a, p the number of clusters; and a cluster of equal values is published without any noise.
 ``paper`` says so and computes both; ``centroids`` enlarges the scales, above a floor.
 """
@@ -58,9 +58,9 @@ METHOD = Masking(
             ),
         ),
         "centroids": Promise(
-            help="scales enlarged to cover clusters made anew, above a floor",
+            help="scales enlarged to cover clusters recomputed, above a floor",
             notion=lambda epsilon: IndividualDP(epsilon=epsilon),
-            covers="the ordered centroids of each attribute, clusters made anew, under the noise "
+            covers="the ordered centroids of each attribute, clusters recomputed, under the noise "
             "of the actual table; not which rows they stand in",
             source=Proposition(work="sherd", place="docs/methods/idp-cbls, loss of re-clustering"),
             assumes=(Assumption.ROW_STRUCTURE_RELEASED, Assumption.FROZEN_SCALE),

@@ -1,9 +1,9 @@
 """``idp-ls`` (iDP-IR): cluster means with noise at their local sensitivity (Proposition 8).
 
 Soria-comas2025, section 3.2.1; iDP-IR in delvasto2025. The local sensitivity of a mean is
-max(hi − u, v − lo) over the cluster's size, with the clusters taken as fixed. They are not:
-made anew, the ordered centroids of an attribute spend up to (1 + ln 2)·ε_a. ``paper`` says so
-and computes how much; ``centroids`` enlarges the scales until it is at most ε_a.
+max(hi − u, v − lo) over the cluster's size, with the clusters taken as fixed. They are not: with
+clusters recomputed, the ordered centroids of an attribute spend up to (1 + ln 2)·ε_a. ``paper``
+says so and computes how much; ``centroids`` enlarges the scales until it is at most ε_a.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ METHOD = Masking(
             ),
         ),
         "centroids": Promise(
-            help="scales enlarged to cover clusters made anew",
+            help="scales enlarged to cover clusters recomputed",
             notion=lambda epsilon: IndividualDP(epsilon=epsilon),
-            covers="the ordered centroids of each attribute, clusters made anew, under the noise "
+            covers="the ordered centroids of each attribute, clusters recomputed, under the noise "
             "of the actual table; not which rows they stand in",
             source=Proposition(work="sherd", place="docs/methods/idp-ls, loss of re-clustering"),
             assumes=(Assumption.ROW_STRUCTURE_RELEASED, Assumption.FROZEN_SCALE),

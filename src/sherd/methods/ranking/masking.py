@@ -50,6 +50,7 @@ _SHARED = (
         kind=float,
         above=0,
         required=True,
+        short="-e",
         help="the privacy budget of the whole release, shared out over its attributes",
     ),
     Parameter(
@@ -57,6 +58,7 @@ _SHARED = (
         kind=dict,
         help="how epsilon is shared out: a number for each attribute, 1 where none is given",
         metavar="ATTRIBUTE=NUMBER",
+        option="--weight",
     ),
     Parameter(
         name="min_scale",
@@ -123,6 +125,7 @@ class Masking:
                     kind=int,
                     least=self.least_k,
                     required=True,
+                    short="-k",
                     help="the least number of records in a cluster",
                 ),
                 Parameter(
@@ -291,6 +294,7 @@ def _check_strict(plan: Plan, schema: Schema) -> None:
                 must="a list that is public knowledge",
                 do="decide the list, then delete `values_from_data` from the schema",
             )
+        # Neither policy is carried out by refusing: see ``sherd.tables.prepare``.
         if schema.missing_policy(name) not in (Missing.REFUSE, Missing.RECODE):
             raise SchemaError(
                 f"missing cells of the attribute '{name}' would be kept apart or dropped, which "
@@ -319,7 +323,7 @@ def _in_all(
         spent = sum(float(f.value) * share[str(f.attribute)] for f in losses)
         found.append(
             Finding(
-                name="epsilon with clusters made anew",
+                name="epsilon with clusters recomputed",
                 value=spent,
                 meaning="what the ordered centroids really cost when one record changes and the "
                 "clusters are made again, under the noise of this table",

@@ -62,13 +62,13 @@ def cluster_based(clusters: Clusters) -> NDArray[np.int64]:
 
 
 def shifts_of_means(clusters: Clusters, width: int) -> Shifts:
-    """Changes of the plain sums under the two worst substitutions, clusters made anew."""
+    """Changes of the plain sums under the two worst substitutions, clusters recomputed."""
     smallest, largest = clusters.low[0], clusters.high[0]
     return np.diff(smallest, append=width), np.diff(largest, prepend=0)
 
 
 def shifts_of_trimmed(clusters: Clusters) -> Shifts:
-    """Changes of the trimmed sums under the two worst substitutions, clusters made anew."""
+    """Changes of the trimmed sums under the two worst substitutions, clusters recomputed."""
     u, u2, u3 = clusters.low
     v, v2, v3 = clusters.high
     return (v - u2) + (u3 - u2) + (v - v2), (v2 - u) + (v2 - v3) + (u2 - u)

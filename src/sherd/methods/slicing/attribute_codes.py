@@ -182,7 +182,8 @@ def _encode_labels(old: NDArray[np.int64], found: list[str | None], attribute: A
         ordered, depths = _branches(taxonomy)
     else:
         taxonomy = None
-        declared = attribute.labels or ()
+        # A list that was taken from the data may hold labels of people who were left out.
+        declared = () if attribute.values_from_data else attribute.labels or ()
         ordered = [*declared, *sorted(present - set(declared))]
         depths = [0] * len(ordered)
     missing = any(value is None for value in found)

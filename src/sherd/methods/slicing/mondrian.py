@@ -57,13 +57,19 @@ class Mondrian:
     )
     parameters: tuple[Parameter, ...] = (
         Parameter(
-            name="k", kind=int, required=True, least=2, help="least number of records in a class"
+            name="k",
+            kind=int,
+            required=True,
+            least=2,
+            short="-k",
+            help="least number of records in a class",
         ),
         Parameter(
             name="l",
             kind=int,
             default=1,
             least=1,
+            short="-l",
             help="no sensitive value fills more than 1/l of a class; 1 asks for nothing",
         ),
         SENSITIVE,

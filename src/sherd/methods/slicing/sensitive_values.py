@@ -283,16 +283,14 @@ def feasible(
         if beside
         else ""
     )
-    lost = len(q) - len(kept)
     way = (
-        f"suppress: {lost:,} of {len(q):,} records would be left out"
+        "suppress: records would be left out"
         if len(kept)
         else "suppression does not help: no record would be left"
     )
     raise InfeasibleError(
         f"no release with l = {l} exists for this table",
-        must=f"at most {bound.l}: one value of '{bound.attribute}' fills {bound.share:.1%}"
-        f" of the records{where}",
+        must=f"at most {bound.l}: one value of '{bound.attribute}' is too frequent{where}",
         got=str(l),
         do=way if bound.l < 2 else f"lower l; {'or ' if len(kept) else ''}{way}",
     )

@@ -18,7 +18,7 @@ fails is tried along further dimensions; generalisation comes before the check.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError
 from sherd.guarantees import Adversary, Guarantee, LDiversity, NoGuarantee, Proposition
@@ -40,6 +40,8 @@ from sherd.release.method import Described, Outcome, Parameter
 from sherd.release.traits import Traits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from sherd.release.method import Run
@@ -70,7 +72,9 @@ class Slice:
     parameters: tuple[Parameter, ...] = (
         L,
         SENSITIVE,
-        Parameter(name="columns", kind=int, least=2, help="how many columns to make (5)"),
+        Parameter(
+            name="columns", kind=int, least=2, short="-c", help="how many columns to make (5)"
+        ),
         Parameter(
             name="alpha",
             kind=int,
@@ -78,7 +82,15 @@ class Slice:
             default=1,
             help="attributes in the sensitive column, counting the sensitive ones as one",
         ),
-        Parameter(name="groups", kind=list, help="the columns, as lists of attribute names"),
+        Parameter(
+            name="groups",
+            kind=list,
+            items=list,
+            repeat=True,
+            option="--group",
+            metavar="A,B,…",
+            help="the columns, as lists of attribute names",
+        ),
         Parameter(
             name="min_frequency",
             kind=int,
@@ -141,6 +153,16 @@ class Slice:
                 source="arul2019, section 4; li2012, section 3",
             ),
         )
+
+    def explain(self, plan: Plan, schema: Schema) -> dict[str, Any]:
+        """Nothing more than the guarantee says: columns and buckets follow from the data."""
+        del plan, schema
+        return {}
+
+    def told(self, facts: Mapping[str, Any]) -> list[str]:
+        """Which columns there are."""
+        columns = facts.get("columns", ())
+        return [f"column {place}: {', '.join(names)}" for place, names in enumerate(columns, 1)]
 
     def check(self, plan: Plan, schema: Schema) -> None:
         """Raise PlanError or SchemaError where plan and schema do not fit the method."""

@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 SENSITIVE = Parameter(
     name="sensitive",
     kind=list,
+    repeat=True,
+    metavar="ATTRIBUTE",
     help="the sensitive attributes; without it those of that role in the schema",
 )
 BINS = Parameter(
     name="bins",
     kind=dict,
+    items=list,
+    metavar="ATTRIBUTE=EDGES",
     help="for a measured sensitive attribute the edges of its bins, or how many equal ones",
 )
 SUPPRESS = Parameter(
@@ -41,6 +45,7 @@ L = Parameter(
     kind=int,
     required=True,
     least=2,
+    short="-l",
     help="no sensitive value can be held with more confidence than 1/l",
 )
 

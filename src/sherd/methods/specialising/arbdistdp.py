@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sherd.errors import PlanError, SchemaError
 from sherd.guarantees import DifferentialPrivacy, Guarantee, Proposition
 from sherd.methods.ranking.ranking_promise import Promise
-from sherd.methods.specialising.diffgen import PARAMETERS, DiffGen, Settings, settings
+from sherd.methods.specialising.diffgen import PARAMETERS, DiffGen, SpecialisationSettings, settings
 from sherd.methods.specialising.joint_specialisation import Agreement
 from sherd.methods.specialising.shared_oracle import JOINT_UTILITIES
 from sherd.release.method import Parameter
@@ -103,7 +103,7 @@ class ArbDistDP(DiffGen):
         if plan["holes"] == Holes.MISSING:
             self._check_holes(settings(plan, schema))
 
-    def _check_holes(self, chosen: Settings) -> None:
+    def _check_holes(self, chosen: SpecialisationSettings) -> None:
         for one in chosen.hierarchies:
             if not one.keeps_missing:
                 raise SchemaError(
@@ -136,7 +136,7 @@ class ArbDistDP(DiffGen):
         )
 
 
-def agreement(plan: Plan, chosen: Settings, n: int) -> Agreement:
+def agreement(plan: Plan, chosen: SpecialisationSettings, n: int) -> Agreement:
     """What the parties agree on, for n records."""
     return Agreement(
         hierarchies=chosen.hierarchies,

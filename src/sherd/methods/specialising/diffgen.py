@@ -50,6 +50,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         kind=float,
         above=0,
         required=True,
+        short="-e",
         help="the privacy budget of the whole release: half for choices, half for counts",
     ),
     Parameter(
@@ -107,7 +108,7 @@ PROMISE = Promise(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class SpecialisationSettings:
     """What plan and schema say, ready for a run."""
 
     hierarchies: tuple[Hierarchy, ...]
@@ -130,7 +131,7 @@ class Settings:
         return min(wanted, int(plan["max_leaves"]))
 
 
-def settings(plan: Plan, schema: Schema) -> Settings:
+def settings(plan: Plan, schema: Schema) -> SpecialisationSettings:
     """The hierarchies and the utility of a plan; raises where they do not fit together."""
     target = plan["class_attribute"]
     features = [name for name in schema.protected if name != target]
@@ -147,7 +148,7 @@ def settings(plan: Plan, schema: Schema) -> Settings:
             do="name a class_attribute, or leave out the utility",
         )
     labelled = _class_hierarchy(schema, target) if target is not None else None
-    return Settings(
+    return SpecialisationSettings(
         hierarchies=tuple(
             Hierarchy.of(
                 schema[name],
@@ -310,7 +311,7 @@ def partition_of(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Parti
 
 
 def encode(
-    table: pa.Table, schema: Schema, chosen: Settings
+    table: pa.Table, schema: Schema, chosen: SpecialisationSettings
 ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     """The codes of every attribute, and of the class (0 where there is none)."""
     codes = [one.codes(table.column(one.name), schema.missing_values) for one in chosen.hierarchies]

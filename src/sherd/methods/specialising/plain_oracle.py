@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
 
 
-class Noise(Protocol):
+class NoiseSource(Protocol):
     """Where an oracle's noise comes from."""
 
     def largest(self, groups: Sequence[NDArray[np.int64]], rate: Fraction) -> list[int]:
@@ -42,7 +42,7 @@ class Noise(Protocol):
 
 
 class ExactNoise:
-    """Noise of the exact samplers of ``sherd.randomness``."""
+    """NoiseSource of the exact samplers of ``sherd.randomness``."""
 
     def __init__(self, randomness: Randomness) -> None:
         self._randomness = randomness
@@ -75,7 +75,7 @@ class PlainOracle:
         *,
         utility: str,
         budget: Budget,
-        noise: Noise,
+        noise: NoiseSource,
     ) -> None:
         self._codes, self._classes, self._n_classes = codes, classes, n_classes
         self._utility, self._budget, self._noise = utility, budget, noise

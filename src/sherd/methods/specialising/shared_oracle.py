@@ -21,11 +21,10 @@ import numpy as np
 from sherd.errors import PlanError, VerificationError
 from sherd.methods.specialising.plain_oracle import Histograms
 from sherd.methods.specialising.secure_leaf_counts import LeafCounter, pieces
-from sherd.secure.engine.noise_bits import TIE_BITS, thresholds
+from sherd.secure.engine.noise_bits import TIE_BITS, shared_geometric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -95,7 +94,7 @@ class JointOracle:
         engine, rate = self._engine, self._budget.choice_rate
         flat = [one for group in groups for one in group]
         utilities = self._utilities(flat)
-        noisy = engine.add(utilities, self._geometric(len(flat), rate))
+        noisy = engine.add(utilities, shared_geometric(engine, len(flat), rate))
         ties = engine.random(len(flat), TIE_BITS)
         keys = engine.add(engine.scale(noisy, 2**TIE_BITS), ties)
         chosen, start = [], 0
@@ -135,15 +134,6 @@ class JointOracle:
         padded[which, np.arange(len(which)) - first[which]] = counts
         return padded
 
-    def _geometric(self, n: int, rate: Fraction) -> Any:
-        """Geometric noise that nobody knows: one comparison a bit."""
-        engine = self._engine
-        limits = np.array(thresholds(rate), np.int64)
-        words = engine.random(n * limits.size)
-        below = engine.less(words, np.tile(limits, n))
-        weights = np.tile(np.int64(1) << np.arange(limits.size), n)
-        return engine.sum(engine.reshape(engine.scale(below, weights), (n, limits.size)))
-
     def count(self, cuts: Cuts, choices: int) -> Numbers:
         """The number of records of each leaf and class; opened with noise in it."""
         engine, rate = self._engine, self._budget.count_rate(choices)
@@ -151,7 +141,7 @@ class JointOracle:
         n = leaves * self._n_classes
         by_class = [self._count_class(cuts, c) for c in range(self._n_classes)]
         exact = engine.reshape(engine.stack(by_class), (n,))
-        noise = self._geometric(2 * n, rate)
+        noise = shared_geometric(engine, 2 * n, rate)
         noisy = engine.add(exact, engine.take(noise, 0, n))
         noisy = engine.add(noisy, engine.scale(engine.take(noise, n, 2 * n), -1))
         return engine.open(noisy, "noisy counts").reshape(leaves, self._n_classes)

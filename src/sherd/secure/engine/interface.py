@@ -1,7 +1,7 @@
 """``JointEngine``: what the joint release asks of secure computation, and nothing more.
 
-Values are whole numbers modulo 2^64, read as signed, that nobody knows: ``Secret`` stands for
-one array of them. Every party runs the same program; a party's own numbers come from a callable
+Values are whole numbers modulo 2^64, read as signed, that nobody knows. A secret is an array of
+them; its shape is public. Every party runs the same program; its own numbers come from a callable
 that is called at that party only. ``open`` is the one way out, and says what it opens.
 
 ``PlainEngine`` plays all parties in one process and keeps its values as additive shares, so
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sherd.errors import PolicyError
+from sherd.randomness import Randomness
 from sherd.secure.engine.sharing import split
 
 if TYPE_CHECKING:
@@ -28,20 +29,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sherd.randomness import Randomness
+    from sherd.secure.engine.sharing import Words
 
     Numbers = NDArray[np.int64]
 
 WORD_BITS = 62
 """Random words have this many bits: the sum of two of them is still not negative."""
-
-
-class Secret(Protocol):
-    """An array of numbers that nobody knows."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape, which is public."""
 
 
 class JointEngine(Protocol):
@@ -68,6 +61,9 @@ class JointEngine(Protocol):
 
     def take(self, a: Any, start: int, stop: int) -> Any:
         """Some neighbouring numbers of a flat secret."""
+
+    def block(self, a: Any, rows: slice, columns: slice) -> Any:
+        """Some neighbouring rows and columns of a matrix, as a flat secret."""
 
     def join(self, parts: Sequence[Any]) -> Any:
         """Flat secrets one behind the other."""
@@ -111,7 +107,7 @@ class Opened:
 class PlainEngine:
     """All parties in one process, on additive shares modulo 2^64; it protects nothing."""
 
-    def __init__(self, sources: Sequence[Randomness], guests: int = 0) -> None:
+    def __init__(self, sources: Sequence[Words], guests: int = 0) -> None:
         if len(sources) < 2:
             raise PolicyError(
                 "a joint computation needs more parties",
@@ -121,7 +117,7 @@ class PlainEngine:
             )
         self._sources, self._guests = sources, guests
         # Masks have a source of their own: what a party draws must not shift with them.
-        self._masks = sources[0].spawn(1)[0]
+        self._masks = Randomness.from_system()
         self.transcript: list[Opened] = []
 
     @property
@@ -170,6 +166,10 @@ class PlainEngine:
     def take(self, a: Shares, start: int, stop: int) -> Shares:
         """Share by share."""
         return Shares(parts=tuple(x[start:stop] for x in a.parts))
+
+    def block(self, a: Shares, rows: slice, columns: slice) -> Shares:
+        """Share by share."""
+        return Shares(parts=tuple(x[rows, columns].ravel() for x in a.parts))
 
     def join(self, parts: Sequence[Shares]) -> Shares:
         """Share by share."""

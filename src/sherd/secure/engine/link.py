@@ -40,7 +40,7 @@ def make_key(folder: Path, name: str) -> tuple[Path, Path]:
     key.touch(mode=0o600)
     subprocess.run(  # noqa: S603 - no shell, and the name is an argument of its own
         [
-            program, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+            program, "req", "-x509", "-newkey", "ed25519",
             "-nodes", "-days", "3650", "-subj", f"/CN={name}", "-keyout", str(key),
             "-out", str(certificate),
         ],
@@ -77,7 +77,7 @@ def connect(peers: Sequence[Peer], rank: int, key: Path, *, timeout: float) -> A
             side.cert.private_key_path = str(key)
             side.verify.verify_depth = 1
             side.verify.ca_file_path = trusted.name
-        link = _within(timeout, lambda: spu.libspu.link.create_brpc(description, rank))
+        link = within(timeout, lambda: spu.libspu.link.create_brpc(description, rank))
     if link is None:
         others = ", ".join(peer.name for i, peer in enumerate(peers) if i != rank)
         raise ConnectionFailedError(
@@ -89,8 +89,8 @@ def connect(peers: Sequence[Peer], rank: int, key: Path, *, timeout: float) -> A
     return link
 
 
-def _within(timeout: float, make: Callable[[], Any]) -> Any:
-    """What is made in time, else None: SPU's own retries take several times as long as said."""
+def within(timeout: float, make: Callable[[], Any]) -> Any:
+    """What is made in time, else None: SPU's own waits take longer than said, or never end."""
     made: list[Any] = []
 
     def attempt() -> None:

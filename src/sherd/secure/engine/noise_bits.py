@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal, localcontext
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from numpy.typing import NDArray
+
+    from sherd.secure.engine.interface import JointEngine
 
     Numbers = NDArray[np.int64]
 
@@ -67,6 +69,15 @@ def delta(epsilon: float, distance: float) -> float:
     """The δ that noise at a distance from the ideal costs."""
     # Beyond 700 it is out of the range of floats, and long out of that of promises.
     return (1 + math.exp(min(epsilon, 700.0))) * distance
+
+
+def shared_geometric(engine: JointEngine, n: int, rate: Fraction) -> Any:
+    """Geometric noise that nobody knows, n draws as a secret: one comparison a bit."""
+    limits = np.array(thresholds(rate), np.int64)
+    words = engine.random(n * limits.size)
+    below = engine.less(words, np.tile(limits, n))
+    weights = np.tile(np.int64(1) << np.arange(limits.size), n)
+    return engine.sum(engine.reshape(engine.scale(below, weights), (n, limits.size)))
 
 
 class WordNoise:

@@ -72,6 +72,13 @@ class Shapes:
         del a
         return Shape(shape=(stop - start,))
 
+    def block(self, a: Shape, rows: slice, columns: slice) -> Shape:
+        """The shape of a flat piece of a matrix."""
+        height, width = (
+            len(range(*s.indices(k))) for s, k in zip((rows, columns), a.shape, strict=True)
+        )
+        return Shape(shape=(height * width,))
+
     def join(self, parts: Sequence[Shape]) -> Shape:
         """The shape of flat secrets one behind the other."""
         return Shape(shape=(sum(one.shape[0] for one in parts),))

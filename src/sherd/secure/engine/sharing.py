@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sherd.randomness import Randomness
 
-    Words = NDArray[np.uint64]
+class Words(Protocol):
+    """Where a party's uniform words come from."""
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        """The next n words."""
 
 
-def split(values: NDArray[np.int64], parts: int, randomness: Randomness) -> tuple[Words, ...]:
+def split(
+    values: NDArray[np.int64], parts: int, randomness: Words
+) -> tuple[NDArray[np.uint64], ...]:
     """Shares whose sum modulo 2^64 is the value; all but the last are uniform words.
 
     >>> from sherd.randomness import Randomness

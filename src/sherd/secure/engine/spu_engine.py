@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sherd.randomness import Randomness
     from sherd.secure.engine.cost_meter import Meter
     from sherd.secure.engine.share_holders import Wire
+    from sherd.secure.engine.sharing import Words
 
     Numbers = NDArray[np.int64]
 
@@ -66,7 +66,7 @@ class SpuEngine:
     def __init__(
         self,
         link: Any,
-        randomness: Randomness,
+        randomness: Words,
         *,
         owners: int | None = None,
         wire: Wire | None = None,
@@ -168,6 +168,12 @@ class SpuEngine:
     def take(self, a: Noted, start: int, stop: int) -> Noted:
         """Local."""
         return _note(f"take{start}:{stop}", lambda x: x[start:stop], (stop - start,), a)
+
+    def block(self, a: Noted, rows: slice, columns: slice) -> Noted:
+        """Local."""
+        size = (rows.stop - rows.start) * (columns.stop - columns.start)
+        key = f"block{rows.start}:{rows.stop},{columns.start}:{columns.stop}"
+        return _note(key, lambda x: x[rows, columns].reshape(size), (size,), a)
 
     def join(self, parts: Sequence[Noted]) -> Noted:
         """Local."""

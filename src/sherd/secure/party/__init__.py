@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from sherd.secure.party.party_run import run
-from sherd.secure.party.party_settings import Linkage, PartySettings, init
+from sherd.secure.party.party_settings import PartySettings, RecordLinkage, init
 
-__all__ = ["Linkage", "PartySettings", "init", "run"]
+__all__ = ["PartySettings", "RecordLinkage", "init", "run"]

@@ -38,7 +38,15 @@ GREETING = {"sherd party": 1}
 class Channel:
     """One party's connections with all others, who are named by their place in the list."""
 
-    def __init__(self, peers: Sequence[Peer], rank: int, key: Path, *, timeout: float) -> None:
+    def __init__(
+        self,
+        peers: Sequence[Peer],
+        rank: int,
+        key: Path,
+        *,
+        timeout: float,
+        longest_wait: float = 3600.0,
+    ) -> None:
         for path in (key, *(peer.certificate for peer in peers)):
             if not path.is_file():
                 raise UsageError("a key or certificate is not there", got=str(path))
@@ -55,6 +63,7 @@ class Channel:
                 must="those that `sherd party init` made, in PEM",
             ) from None
         self._connections: dict[int, Connection] = {}
+        self._longest = longest_wait
         self._refused: SherdError | None = None
         self._arrival = asyncio.Event()
         self._server: asyncio.Server | None = None
@@ -150,7 +159,11 @@ class Channel:
             if kind != frames.MESSAGE or frames.unpack(content) != GREETING:
                 raise frames.malformed("a greeting")
             self._connections[known[0]] = Connection(
-                self._peers[known[0]].name, reader, writer, timeout=self._timeout
+                self._peers[known[0]].name,
+                reader,
+                writer,
+                timeout=self._timeout,
+                longest=self._longest,
             )
             taken = True
         except SherdError as error:
@@ -220,13 +233,14 @@ class Channel:
 
     def receive_opened(self, owner: int) -> tuple[str, tuple[int, ...]]:
         """Wait for what was opened."""
-        from sherd.secure.party.run_journal import entries_of
+        from sherd.secure.party.run_journal import SignedResult
 
         told = frames.unpack(self._call(self._connections[owner].receive(frames.MESSAGE)))
         try:
-            return entries_of([told])[0]
+            one = SignedResult.from_data([*told, []])
         except (ValueError, TypeError):
             raise frames.malformed("an opened result") from None
+        return one.what, one.values
 
     def __enter__(self) -> Channel:
         return self

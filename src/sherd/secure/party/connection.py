@@ -1,8 +1,9 @@
 """One connection with another party, once both know who the other is.
 
 Both say from time to time that they are alive, so one that computes for long is told from one
-that is stalled: whoever is not heard for the time-out is given up. What is received and not yet
-asked for is bounded: a sender waits.
+that is stalled: whoever is not heard for the time-out is given up, and whoever says for ever that
+it is alive and nothing else, after the longest wait. What is received and not yet asked for is
+bounded: a sender waits.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ class Connection:
         writer: asyncio.StreamWriter,
         *,
         timeout: float,
+        longest: float,
     ) -> None:
-        self.name = name
+        self.name, self._longest = name, longest
         self._reader, self._writer, self._timeout = reader, writer, timeout
         self._inbox: asyncio.Queue[tuple[bytes, bytes]] = asyncio.Queue(WAITING)
         self._news, self._sending = asyncio.Event(), asyncio.Lock()
@@ -67,9 +69,16 @@ class Connection:
             if not self._sending.locked():
                 self._writer.write(frames.frame(frames.ALIVE, b""))
 
-    def _check(self) -> None:
+    def _check(self, since: float) -> None:
+        """Raise where the other side is gone, silent, or says nothing that is due for too long."""
         if self._error is not None:
             raise self._error
+        if time.monotonic() - since > self._longest:
+            raise ConnectionFailedError(
+                f"the party '{self.name}' is alive but does not go on",
+                got=f"nothing that is due for {self._longest:g} s",
+                do="see what holds it up, or set a higher `longest_wait`, then start all again",
+            )
         if not self._behind and time.monotonic() - self._heard > self._timeout:
             raise ConnectionFailedError(
                 f"the party '{self.name}' went silent",
@@ -79,10 +88,11 @@ class Connection:
 
     async def receive(self, kind: bytes) -> bytes:
         """Wait for a frame, which must be of that kind."""
+        since = time.monotonic()
         while self._inbox.empty():
-            self._check()
+            self._check(since)
             self._news.clear()
-            left = self._heard + self._timeout - time.monotonic()
+            left = min(self._heard + self._timeout, since + self._longest) - time.monotonic()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), max(left, 0.0) + 0.01)
         found, content = self._inbox.get_nowait()
@@ -94,11 +104,12 @@ class Connection:
         """Send a frame; returns when the other side takes it, or nearly."""
         async with self._sending:
             self._writer.write(frames.frame(kind, content))
+            since = time.monotonic()
             while True:
                 try:
                     await asyncio.wait_for(self._writer.drain(), 1.0)
                 except TimeoutError:
-                    self._check()  # the other side has not asked for it yet, but is alive
+                    self._check(since)  # the other side has not asked for it yet, but is alive
                     continue
                 except OSError:
                     raise self._error or _closed(self.name) from None

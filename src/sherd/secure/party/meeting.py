@@ -16,33 +16,32 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, OutputExistsError, SchemaError, VerificationError
 from sherd.secure.party import frames
-from sherd.secure.party.run_journal import Journal, entries_of, finished
+from sherd.secure.party.run_journal import RunJournal, SignedResult, finished
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sherd.secure.party.party_settings import PartySettings
-    from sherd.secure.party.run_journal import Entry
 
 MOST_ROWS = 10**8
 """More rows than any party has; so much, and no more, is believed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class PartyState:
     """How far a party is: the journal of a run that is open, of one that is finished."""
 
-    open: Journal | None
-    finished: Journal | None
+    open: RunJournal | None
+    finished: RunJournal | None
     published: bool
 
     @classmethod
-    def of(cls, settings: PartySettings) -> State:
+    def of(cls, settings: PartySettings) -> PartyState:
         """What is on disk; raises where the output is there and not of a run we know."""
         from sherd.release.bundle import check_target, read_manifest
 
-        begun = Journal.load(settings.journal)
-        done = Journal.load(finished(settings.journal))
+        begun = RunJournal.load(settings.journal)
+        done = RunJournal.load(finished(settings.journal))
         if not settings.output.exists():
             return cls(open=begun, finished=done, published=False)
         run = read_manifest(settings.output).get("facts", {}).get("run")
@@ -54,7 +53,7 @@ class State:
             check_target(settings.output, force=False)
         return cls(open=None, finished=done, published=True)
 
-    def journal(self, run: str) -> Journal | None:
+    def journal(self, run: str) -> RunJournal | None:
         """The journal of that run, if this party has it."""
         for one in (self.open, self.finished):
             if one is not None and one.run == run:
@@ -108,6 +107,7 @@ def terms(settings: PartySettings) -> dict[str, Any]:
         "plan": settings.plan.hash,
         "parties": [list(one) for one in zip(settings.names, certificates, strict=True)],
         "computing": settings.names[: settings.hosts],
+        "engine": settings.engine,
         "linkage": str(settings.linkage),
     }
 
@@ -153,10 +153,10 @@ def open_run(hellos: Mapping[int, Hello], names: Sequence[str]) -> str | None:
 
 def told_journals(
     told: Mapping[int, Any], expected: Mapping[str, Any]
-) -> tuple[dict[str, Any], list[list[Entry]]]:
+) -> tuple[dict[str, Any], list[list[SignedResult]]]:
     """What was agreed on for an open run, and the results that parties know of it."""
     try:
-        entries = [entries_of(one["entries"]) for one in told.values()]
+        entries = [list(map(SignedResult.from_data, one["entries"])) for one in told.values()]
         statements = [one["statement"] for one in told.values() if one["statement"] is not None]
     except (TypeError, ValueError, KeyError):
         raise frames.malformed("a journal") from None

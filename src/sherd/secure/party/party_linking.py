@@ -22,7 +22,7 @@ from sherd.federation.protocol.linkage import (
     intersection,
     keyed_pseudonyms,
 )
-from sherd.secure.party.party_settings import Linkage
+from sherd.secure.party.party_settings import RecordLinkage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,9 +42,9 @@ def link(
     """
     import numpy as np
 
-    if settings.linkage is Linkage.KNOWN:
+    if settings.linkage is RecordLinkage.KNOWN:
         return given, given.ids_hash
-    if settings.linkage is Linkage.HMAC:
+    if settings.linkage is RecordLinkage.HMAC:
         assert settings.linkage_key is not None
         names = keyed_pseudonyms(_shared(settings.linkage_key), terms, given.identifiers)
     else:

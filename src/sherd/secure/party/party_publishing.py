@@ -6,78 +6,64 @@ party makes the release without anybody's help.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
     from sherd.methods.specialising.partition import Partition
+    from sherd.methods.specialising.secure_leaf_counts import PartyCells
     from sherd.release.bundle import Release
-    from sherd.secure.party.account import Account
+    from sherd.secure.engine.interface import JointEngine
     from sherd.secure.party.party_settings import PartySettings
-    from sherd.secure.party.run_journal import Journal
+    from sherd.secure.party.run_budget import RunBudget
+    from sherd.secure.party.run_journal import RunJournal, RunWords
 
 
-def replay(settings: PartySettings, journal: Journal) -> Partition | None:
+def replay(settings: PartySettings, journal: RunJournal) -> Partition | None:
     """The partition that a journal leads to, None where it is not complete."""
     import numpy as np
 
     from sherd.secure.engine.shapes import NotKnownError, Shapes
+    from sherd.secure.party.journaled_engine import JournaledEngine
 
     # With every result known, neither cells nor classes are asked for, only their number.
     classes = np.zeros(int(journal.statement["records"]), np.int64)
+    engine = JournaledEngine(Shapes(len(settings.peers)), journal)
     try:
-        return partition_of(settings, Shapes(len(settings.peers)), journal, {}, classes)
+        return partition_of(settings, engine, {}, classes)
     except NotKnownError:
         return None
 
 
 def partition_of(
     settings: PartySettings,
-    engine: Any,
-    journal: Journal,
-    cells: Mapping[int, Any],
-    classes: Any,
-    tell: Callable[[str, tuple[int, ...]], None] = lambda _what, _values: None,
+    engine: JointEngine,
+    cells: Mapping[int, PartyCells],
+    classes: NDArray[np.int64],
+    masks: RunWords | None = None,
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
 ) -> Partition:
-    """The partition of these cells; ``tell`` is told every result that is new."""
+    """The partition of these cells; ``masks`` are this party's own words."""
     from sherd.methods.specialising.arbdistdp import agreement
     from sherd.methods.specialising.diffgen import settings as chosen
     from sherd.methods.specialising.joint_specialisation import release
-    from sherd.secure.party.run_journal import Resumed
 
     plan, schema = settings.plan, settings.schema
     agreed = agreement(plan, chosen(plan, schema), len(classes))
-    resumed: Any = Resumed(engine, journal, tell)
 
-    def masks(party: int, n: int) -> NDArray[np.uint64]:
-        codes = [column.tobytes() for column in cells[party].codes]
-        return own_masks(settings.key.read_bytes(), journal.run, codes, n)
+    def own_words(_party: int, n: int) -> NDArray[np.uint64]:
+        assert masks is not None
+        return masks.words(n)
 
-    return release(resumed, cells, classes, agreed, masks=masks, progress=progress)
-
-
-def own_masks(key: bytes, run: str, codes: Sequence[bytes], n: int) -> NDArray[np.uint64]:
-    """Words that only the holder of the key knows, the same for a run that is started again.
-
-    They depend on the party's cells, too: with other cells, nothing is masked by the same words.
-    """
-    import numpy as np
-
-    seed = hmac.new(key, b"sherd-party-masks-1" + run.encode(), "sha512")
-    for one in codes:
-        seed.update(hashlib.sha512(one).digest())
-    return np.frombuffer(hashlib.shake_256(seed.digest()).digest(8 * n), "<u8").astype(np.uint64)
+    return release(engine, cells, classes, agreed, masks=own_words, progress=progress)
 
 
 def publish(
-    settings: PartySettings, journal: Journal, partition: Partition, account: Account
+    settings: PartySettings, journal: RunJournal, partition: Partition, budget: RunBudget
 ) -> Release:
     """Write the release, and set the journal aside."""
     from sherd.methods.specialising.diffgen import facts
@@ -87,8 +73,9 @@ def publish(
 
     plan, schema = settings.plan, settings.schema
     n = int(journal.statement["records"])
-    manifest = manifest_of(schema, plan, plan.guarantee(schema), Settings(), None)
-    opened = [{"what": what, "numbers": len(values)} for what, values in journal.entries]
+    charged = budget.charge_of(journal.run)
+    manifest = manifest_of(schema, plan, plan.guarantee(schema), Settings(), charged)
+    opened = [{"what": one.what, "numbers": len(one.values)} for one in journal.entries]
     release = Release(
         tables={"data": partition.weighted(), "records": partition.expanded(n)},
         manifest={
@@ -97,12 +84,11 @@ def publish(
                 **facts(partition, schema, plan, n),
                 "parties": settings.names,
                 "computing": settings.names[: settings.hosts],
-                "protocol": PROTOCOLS[settings.hosts],
+                "protocol": "MPyC" if settings.engine == "mpyc" else PROTOCOLS[settings.hosts],
                 "linkage": str(settings.linkage),
                 "run": journal.run,
                 "opened": opened,
             },
-            "budget": account.as_data(),
         },
     )
     if not settings.output.exists():

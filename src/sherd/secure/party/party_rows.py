@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from sherd.methods.specialising.hierarchy import Hierarchy
     from sherd.methods.specialising.secure_leaf_counts import PartyCells
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
@@ -52,6 +53,29 @@ class Input:
         )
 
 
+def _refuse_missing(table: pa.Table, schema: Schema, one: Hierarchy, *, is_class: bool) -> None:
+    """Raise where cells that this party holds are missing and the schema has no place for them.
+
+    Every party knows the class, so an empty cell of it is missing; any other is another party's.
+    """
+    from sherd.tables.coding import nulls, positions
+
+    if one.keeps_missing:
+        return
+    column = table.column(one.name)
+    _, gaps = positions(column, one.axis, schema.missing_values)
+    if not is_class:
+        gaps = gaps & ~nulls(column.combine_chunks())
+    if gaps.any():
+        kind = "class" if is_class else "attribute"
+        raise TableError(
+            f"the {kind} '{one.name}' has missing cells",
+            must="a value in every cell that this party holds",
+            got=f"{int(gaps.sum())} of {len(gaps)} missing",
+            do=f"set `missing: keep` for '{one.name}' in the schema, the same at all parties",
+        )
+
+
 def read_input(table: pa.Table, schema: Schema, plan: Plan, id_name: str) -> Input:
     """A fragment from a table whose empty cells are held by others."""
     import numpy as np
@@ -71,8 +95,8 @@ def read_input(table: pa.Table, schema: Schema, plan: Plan, id_name: str) -> Inp
     ids = [canonical_identifier(one) for one in given.to_pylist()]
     if given.null_count or b"" in ids or len(set(ids)) != len(ids):
         raise TableError(f"the ids in '{id_name}' are empty or not unique", must="one for each row")
-    if target and table.column(target).null_count:
-        raise TableError(f"the class '{target}' has empty cells", must="known to every party")
+    for one in (*chosen.hierarchies, *filter(None, [chosen.class_hierarchy])):
+        _refuse_missing(table, schema, one, is_class=one.name == target)
     order = sorted(range(len(ids)), key=ids.__getitem__)
     table = table.take(order)
     codes, classes = encode(table, schema, chosen)

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import ConnectionFailedError, PolicyError
 from sherd.secure.party import frames
-from sherd.secure.party.account import Account
+from sherd.secure.party.co_signing import CoSigner, public_keys
+from sherd.secure.party.journaled_engine import JournaledEngine
 from sherd.secure.party.meeting import (
     Hello,
-    State,
+    PartyState,
     another_run,
     compare,
     hashed,
@@ -31,6 +32,8 @@ from sherd.secure.party.meeting import (
     told_journals,
 )
 from sherd.secure.party.party_publishing import partition_of, publish, replay
+from sherd.secure.party.run_budget import RunBudget
+from sherd.secure.party.run_journal import RunJournal, RunWords, cells_of_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,10 +42,10 @@ if TYPE_CHECKING:
     from sherd.methods.specialising.partition import Partition
     from sherd.release.bundle import Release
     from sherd.secure.engine.cost_meter import Meter
+    from sherd.secure.engine.link import Peer
     from sherd.secure.party.channel import Channel
     from sherd.secure.party.party_rows import Input
     from sherd.secure.party.party_settings import PartySettings
-    from sherd.secure.party.run_journal import Journal
 
     Progress = Callable[[str, int, int], None]
 
@@ -68,36 +71,59 @@ def run(
             must=f"an epsilon of at most {settings.most_epsilon:g}",
             got=f"{plan['epsilon']:g}",
         )
-    state = State.of(settings)
-    if settings.computes:
-        from sherd.secure.engine.spu_engine import load_spu
-
-        load_spu()
+    state = PartyState.of(settings)
+    _check_engine(settings)
     known = state.open or (state.finished if state.published else None)
-    with Account(settings, ledger, None if known is None else known.run) as account:
+    with RunBudget(settings, ledger, None if known is None else known.run) as budget:
         if state.open is not None and not state.published:
-            state = _finish_alone(settings, state.open, account)
+            state = _finish_alone(settings, state.open, budget)
         given = None
         if not state.published:
             given = read_input(read(settings.table), schema, plan, settings.id)
         with Channel(
-            settings.peers, settings.rank, settings.key, timeout=settings.timeout
+            settings.peers,
+            settings.rank,
+            settings.key,
+            timeout=settings.timeout,
+            longest_wait=settings.longest_wait,
         ) as channel:
             here = channel.connect(all_needed=known is None)
-            party = _Party(settings, channel, here, account, state, progress, meter)
+            party = _Party(settings, channel, here, budget, state, progress, meter)
             release = party.take_part(given) or Release.load(settings.output)
             channel.part()
             return release
 
 
-def _finish_alone(settings: PartySettings, journal: Journal, account: Account) -> State:
+def _check_engine(settings: PartySettings) -> None:
+    """Raise where this party computes and its engine is not there or cannot do what is due."""
+    if not settings.computes:
+        return
+    if settings.engine == "spu":
+        from sherd.secure.engine.spu_engine import load_spu
+
+        load_spu()
+        return
+    from sherd.secure.engine.mpyc_engine import load_mpyc
+
+    load_mpyc()
+    if settings.plan["overlaps"] != "refuse":
+        raise PolicyError(
+            "the engine mpyc does not settle overlaps",
+            must="`overlaps: refuse` in the plan",
+            got=str(settings.plan["overlaps"]),
+            do="use the engine spu, or see to it that every cell has one holder",
+        )
+
+
+def _finish_alone(settings: PartySettings, journal: RunJournal, budget: RunBudget) -> PartyState:
     """Publish what the journal has, if that is all of it; how far the party then is."""
     if all(journal.statement.get(key) == value for key, value in terms(settings).items()):
+        journal = journal.checked(public_keys(settings))
         partition = replay(settings, journal)
         if partition is not None:
-            account.pay(journal.run)
-            publish(settings, journal, partition, account)
-    return State.of(settings)
+            budget.pay(journal.run)
+            publish(settings, journal, partition, budget)
+    return PartyState.of(settings)
 
 
 @dataclass(kw_only=True)
@@ -122,15 +148,16 @@ class _Party:
         settings: PartySettings,
         channel: Channel,
         here: list[int],
-        account: Account,
-        state: State,
+        budget: RunBudget,
+        state: PartyState,
         progress: Progress,
         meter: Meter | None,
     ) -> None:
         self._settings, self._channel, self._here = settings, channel, here
-        self._account, self._state, self._progress = account, state, progress
+        self._budget, self._state, self._progress = budget, state, progress
         self._meter = meter
         self._terms = terms(settings)
+        self._keys = public_keys(settings)
         self._link: Any = None
 
     def take_part(self, given: Input | None) -> Release | None:
@@ -179,36 +206,33 @@ class _Party:
                 do="start all parties again",
             )
 
-    def _common_journal(self, run: str) -> Journal:
+    def _common_journal(self, run: str) -> RunJournal:
         """The journal of an open run, brought up to what any of the parties has seen."""
-        from sherd.secure.party.run_journal import Journal
-
         mine = self._state.journal(run)
         told = self._channel.exchange(
             {
                 "statement": None if mine is None else mine.statement,
-                "entries": [] if mine is None else mine.entries,
+                "entries": [] if mine is None else [one.as_data() for one in mine.entries],
             }
         )
         statement, entries = told_journals(told, self._terms)
-        journal = mine or Journal(path=self._settings.journal, run=run, statement=statement)
-        journal.adopt(entries)
+        journal = mine or RunJournal(path=self._settings.journal, run=run, statement=statement)
+        journal.adopt(entries, self._keys)
         return journal
 
-    def _take_over(self, journal: Journal, partition: Partition) -> Release | None:
+    def _take_over(self, journal: RunJournal, partition: Partition) -> Release | None:
         """Publish what others knew, unless it is here already."""
         if self._state.published:
             return None
         if journal.path == self._settings.journal:
             journal.begin()
-        self._account.pay(journal.run)
-        return publish(self._settings, journal, partition, self._account)
+        self._budget.pay(journal.run)
+        return publish(self._settings, journal, partition, self._budget)
 
     def _compute(
-        self, given: Input, hellos: Mapping[int, Hello], journal: Journal | None
+        self, given: Input, hellos: Mapping[int, Hello], journal: RunJournal | None
     ) -> Release:
         from sherd.secure.party.party_linking import link
-        from sherd.secure.party.run_journal import Journal
 
         settings, channel = self._settings, self._channel
         rows = {place: one.rows for place, one in hellos.items()}
@@ -222,11 +246,16 @@ class _Party:
         compare(list(channel.exchange(statement).values()), settings.names)
         if journal is None:
             name = hashed([statement, [hellos[place].nonce for place in sorted(hellos)]])
-            journal = Journal(path=settings.journal, run=name, statement=statement)
+            journal = RunJournal(path=settings.journal, run=name, statement=statement)
         elif journal.statement != statement:
             raise another_run()
+        own = [column.tobytes() for column in given.cells.codes]
+        cells = cells_of_run(settings.key.read_bytes(), journal.run, own)
+        if journal.cells not in (None, cells):
+            raise another_run()
+        journal.cells = cells
         journal.begin()
-        self._account.pay(journal.run)
+        self._budget.pay(journal.run)
         mine = {"run": journal.run, "compute": self._compute_address()}
         told = channel.exchange(mine)
         ready = {p: _Ready.from_data(one, journal.run) for p, one in told.items()}
@@ -246,7 +275,9 @@ class _Party:
             probe.bind((host, 0))
             return f"{host}:{probe.getsockname()[1]}"
 
-    def _run_engine(self, given: Input, journal: Journal, ready: Mapping[int, _Ready]) -> Release:
+    def _run_engine(
+        self, given: Input, journal: RunJournal, ready: Mapping[int, _Ready]
+    ) -> Release:
         """Compute, or share out what others compute with, and publish."""
         from sherd.randomness import Randomness
         from sherd.secure.engine.share_holders import GuestEngine
@@ -254,37 +285,70 @@ class _Party:
         settings, channel = self._settings, self._channel
         rank, hosts, owners = settings.rank, settings.hosts, len(settings.peers)
 
-        def released(engine: Any) -> Release:
-            cells = {rank: given.cells}
-            partition = partition_of(
-                settings, engine, journal, cells, given.classes, tell, self._progress
-            )
-            return publish(settings, journal, partition, self._account)
+        key = settings.key.read_bytes()
+        words = RunWords(key, journal.run, f"noise {journal.cells}")
 
-        def tell(what: str, values: tuple[int, ...]) -> None:
-            for guest in range(hosts, owners) if settings.computes else ():
-                channel.send_opened(guest, what, values)
+        def released(engine: Any) -> Release:
+            signer = CoSigner(settings, channel, self._keys)
+            partition = partition_of(
+                settings,
+                JournaledEngine(engine, journal, signer, words),
+                {rank: given.cells},
+                given.classes,
+                RunWords(key, journal.run, f"masks {journal.cells}"),
+                self._progress,
+            )
+            return publish(settings, journal, partition, self._budget)
 
         if not settings.computes:
             return released(GuestEngine(channel, rank, owners, hosts, Randomness.from_system()))
-        from sherd.secure.engine.link import connect
-        from sherd.secure.engine.spu_engine import SpuEngine
-
         computing = [
             replace(settings.peers[place], address=_address(ready[place].compute))
             for place in range(hosts)
         ]
-        link = connect(computing, rank, settings.key, timeout=settings.timeout)
-        # Kept until all have parted: others still need an answer when their link is taken down.
-        self._link = link
+        if settings.engine == "mpyc":
+            return self._with_mpyc(computing, words, released)
+        return self._with_spu(computing, words, released)
+
+    def _with_mpyc(
+        self, computing: list[Peer], words: RunWords, released: Callable[[Any], Release]
+    ) -> Release:
+        from sherd.secure.engine.mpyc_engine import MpycEngine
+
+        settings = self._settings
+        engine = MpycEngine(
+            computing,
+            settings.rank,
+            settings.key,
+            words,
+            timeout=settings.timeout,
+            longest_wait=settings.longest_wait,
+        )
         try:
-            engine = SpuEngine(
-                link, Randomness.from_system(), owners=owners, wire=channel, meter=self._meter
-            )
+            engine.connect()
             return released(engine)
         finally:
-            # After publishing: with a peer gone, SPU may end this process here.
-            link.stop_link()
+            if self._meter is not None:
+                self._meter.passed("secure computation", [engine.sent], [])
+            engine.close()
+
+    def _with_spu(
+        self, computing: list[Peer], words: RunWords, released: Callable[[Any], Release]
+    ) -> Release:
+        from sherd.secure.engine.link import connect, within
+        from sherd.secure.engine.spu_engine import SpuEngine
+
+        settings = self._settings
+        link = connect(computing, settings.rank, settings.key, timeout=settings.timeout)
+        # Kept until all have parted: others still need an answer when their link is taken down.
+        self._link = link
+        owners = len(settings.peers)
+        try:
+            engine = SpuEngine(link, words, owners=owners, wire=self._channel, meter=self._meter)
+            return released(engine)
+        finally:
+            # After publishing: with a peer gone, SPU may end this process here, or not come back.
+            within(settings.timeout, link.stop_link)
 
 
 def _address(told: Any) -> str:

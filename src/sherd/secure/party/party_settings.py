@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 _KEYS = {"name", "parties", "key", "table", "schema", "plan", "id", "journal", "output",
          "population", "most_epsilon", "timeout", "compute", "compute_address", "engine", "linkage",
-         "linkage_key"}  # fmt: skip
+         "linkage_key", "longest_wait"}  # fmt: skip
+ENGINES = ("auto", "spu", "mpyc")
 _NEEDED = ("name", "parties", "key", "table", "schema", "plan", "id", "output")
 
 
-class Linkage(StrEnum):
+class RecordLinkage(StrEnum):
     """How the parties find out which of their rows belong to one record.
 
     ``oprf``: by pseudonyms that take all parties' keys; those whom all have are the records.
@@ -56,9 +57,11 @@ class PartySettings:
     population: str | None = None
     most_epsilon: float | None = None
     timeout: float = 60.0
-    linkage: Linkage = Linkage.OPRF
+    longest_wait: float = 3600.0
+    linkage: RecordLinkage = RecordLinkage.OPRF
     linkage_key: Path | None = None
     compute_address: str | None = None
+    engine: str = "spu"
 
     @property
     def names(self) -> list[str]:
@@ -92,7 +95,8 @@ class PartySettings:
             )
         folder = path.parent
         listed = _peers(data, folder)
-        computing = _computing(data, [peer.name for peer in listed])
+        engine = _engine(data, len(listed))
+        computing = _computing(data, [peer.name for peer in listed], engine)
         peers = sorted(listed, key=lambda peer: peer.name not in computing)
         plan = Plan(**{"method": "arbdistdp", **data["plan"]})
         return cls(
@@ -109,9 +113,11 @@ class PartySettings:
             population=data.get("population"),
             most_epsilon=data.get("most_epsilon"),
             timeout=float(data.get("timeout", 60)),
+            longest_wait=float(data.get("longest_wait", 3600)),
             linkage=_linkage(data),
             linkage_key=None if data.get("linkage_key") is None else folder / data["linkage_key"],
             compute_address=data.get("compute_address"),
+            engine=engine,
         )
 
 
@@ -143,11 +149,32 @@ def _peers(data: dict[str, Any], folder: Path) -> list[Peer]:
     return peers
 
 
-def _computing(data: dict[str, Any], names: list[str]) -> list[str]:
-    """Who computes: as the file says, all where there are two or three."""
-    engine = data.get("engine", "spu")
-    if engine != "spu":
-        raise UsageError("there is no such engine", must="spu", got=str(engine))
+def _engine(data: dict[str, Any], parties: int) -> str:
+    """The engine of a file: ``auto`` is SPU where it is installed or there is no other choice."""
+    from importlib.util import find_spec
+
+    given = data.get("engine", "auto")
+    if given not in ENGINES:
+        raise UsageError(
+            "there is no such engine", must="one of " + ", ".join(ENGINES), got=str(given)
+        )
+    others = parties >= 3 and "compute" not in data and find_spec("mpyc") is not None
+    if given == "auto":
+        return "mpyc" if others and find_spec("spu") is None else "spu"
+    return str(given)
+
+
+def _computing(data: dict[str, Any], names: list[str], engine: str) -> list[str]:
+    """Who computes: as the file says, all where there are two or three, or with MPyC."""
+    if engine == "mpyc":
+        if len(names) < 3 or "compute" in data:
+            raise PolicyError(
+                "the engine mpyc does not fit",
+                must="three parties or more, all of which compute",
+                got=f"{len(names)} parties" + (" and `compute`" if "compute" in data else ""),
+                do="use the engine spu",
+            )
+        return names
     chosen = data.get("compute", names if len(names) <= 3 else [])
     fits = isinstance(chosen, list) and set(chosen) <= set(names)
     if not fits or len(chosen) not in (2, 3) or len(set(chosen)) != len(chosen):
@@ -160,18 +187,18 @@ def _computing(data: dict[str, Any], names: list[str]) -> list[str]:
     return [str(name) for name in chosen]
 
 
-def _linkage(data: dict[str, Any]) -> Linkage:
+def _linkage(data: dict[str, Any]) -> RecordLinkage:
     given = data.get("linkage", "oprf")
-    if given not in list(Linkage):
+    if given not in list(RecordLinkage):
         raise UsageError(
-            "there is no such linkage", must="one of " + ", ".join(Linkage), got=str(given)
+            "there is no such linkage", must="one of " + ", ".join(RecordLinkage), got=str(given)
         )
-    if given == Linkage.HMAC and data.get("linkage_key") is None:
+    if given == RecordLinkage.HMAC and data.get("linkage_key") is None:
         raise UsageError(
             "the linkage by HMAC needs the key all parties share",
             must="a file of at least 32 bytes, named under `linkage_key`",
         )
-    return Linkage(given)
+    return RecordLinkage(given)
 
 
 def init(folder: str | Path, name: str) -> Path:
@@ -193,6 +220,7 @@ parties:            # all of them, the same list everywhere; the others' certifi
   - {{name: {json.dumps(name)}, address: "127.0.0.1:9530", certificate: {certificate.name}}}
   # - {{name: other, address: "127.0.0.1:9531", certificate: other.pem}}
 # compute: [one, two]  # with more than three parties: those that compute, for all
+# engine: auto      # spu (two or three parties compute) or mpyc (three or more, all compute)
 # compute_address: "127.0.0.1:9630"  # where this one computes; else any free port
 table: fragment.csv # this party's cells; a cell that another party holds is left empty
 id: id              # the column that says whom a row belongs to
@@ -200,7 +228,8 @@ linkage: oprf       # records are those whom all parties have; `known`: all have
 schema: schema.yaml # the same at all parties
 plan: {{epsilon: 1, h: 10, class_attribute: income}}  # the same at all parties
 output: release
-timeout: 60         # seconds to wait for the others
+timeout: 60         # seconds to wait for another party that is not heard
+# longest_wait: 3600  # seconds to wait for one that is alive but does not go on
 # most_epsilon: 1   # refuse plans that ask for more
 """
     write_whole(path, text.encode())

@@ -1,50 +1,83 @@
-"""The journal of a joint run: what was opened, on disk before it is used.
+"""The journal of a joint run: what was opened and co-signed by all, on disk before it is used.
 
-A run that breaks off is started again by all parties. What had been opened must not be drawn
-again with fresh noise: two noisy answers to one question cost twice. So every opened result is
-appended to a file and synced before the run goes on, and a run that is started again takes from
-the journal what is there and computes the rest. A party may know one result more than another;
-the longest journal counts, and a journal that contradicts it stops the run.
+Every opened result is signed by every party before anybody goes on. What is signed is a chain: the
+hash of the run and what was agreed on for it, then of each result together with the hash before it;
+so a signature stands for all results up to that one. A line of the journal is a result with
+everybody's signatures, synced to disk.
+
+A run that breaks off is started again by all parties. They show each other their journals, and the
+longest counts, but only as far as all parties' signatures hold: a party that edits its journal
+changes nothing. A result that not all have signed is computed again, and comes out the same: each
+party's part of the noise follows from its key, the run and the place of the result (``RunWords``).
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sherd.errors import FormatError, StorageError, VerificationError
-from sherd.secure.engine.shapes import Shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from sherd.secure.engine.interface import JointEngine
+TAG = b"sherd-opened-1\0"
+"""What is signed begins with this, and with it nothing else that parties sign."""
 
-Entry = tuple[str, tuple[int, ...]]
-"""What was opened, and its numbers."""
+
+@dataclass(frozen=True, kw_only=True)
+class SignedResult:
+    """What was opened, its numbers, and every party's signature, in the order of their places."""
+
+    what: str
+    values: tuple[int, ...]
+    signatures: tuple[str, ...] = ()
+
+    def as_data(self) -> list[Any]:
+        """The entry as plain data."""
+        return [self.what, list(self.values), list(self.signatures)]
+
+    @classmethod
+    def from_data(cls, data: Any) -> SignedResult:
+        """An entry from plain data; raises ValueError or TypeError where it holds others.
+
+        >>> SignedResult.from_data(["places of choices", [3], []]).values
+        (3,)
+        """
+        what, values, signatures = data
+        if not isinstance(what, str) or any(type(value) is not int for value in values):
+            raise TypeError(what)
+        if not isinstance(signatures, list) or not all(isinstance(s, str) for s in signatures):
+            raise TypeError(what)
+        if any(not -(2**63) <= value < 2**63 for value in values):
+            raise ValueError(what)
+        return cls(what=what, values=tuple(values), signatures=tuple(signatures))
 
 
 @dataclass(kw_only=True)
-class Journal:
+class RunJournal:
     """The opened results of one run.
 
-    ``run`` names it, and no other; ``statement`` is what the parties agreed on for it.
+    ``run`` names it, and no other; ``statement`` is what the parties agreed on for it; ``cells``
+    stands for the table this party began with, None where it only took over what others opened.
     """
 
     path: Path
     run: str
     statement: dict[str, Any]
-    entries: list[Entry] = field(default_factory=list)
+    cells: str | None = None
+    entries: list[SignedResult] = field(default_factory=list)
 
     @classmethod
-    def load(cls, path: Path) -> Journal | None:
+    def load(cls, path: Path) -> RunJournal | None:
         """The journal in a file, which is left as it is; None where there is none."""
         if not path.exists():
             return None
@@ -56,7 +89,8 @@ class Journal:
                 path=path,
                 run=str(told["run"]),
                 statement=dict(told["statement"]),
-                entries=entries_of([json.loads(line) for line in lines[:-1]]),
+                cells=told.get("cells"),
+                entries=[SignedResult.from_data(json.loads(line)) for line in lines[:-1]],
             )
         except (ValueError, KeyError, TypeError):
             raise FormatError("the journal cannot be read", got=str(path)) from None
@@ -65,34 +99,67 @@ class Journal:
         """Write down all that is known of the run, before anything more is opened."""
         from sherd.tables.files import write_whole
 
-        lines = [json.dumps({"run": self.run, "statement": self.statement})]
-        lines += [json.dumps([what, list(values)]) for what, values in self.entries]
+        head = {"run": self.run, "statement": self.statement, "cells": self.cells}
+        lines = [json.dumps(head), *(json.dumps(one.as_data()) for one in self.entries)]
         write_whole(self.path, ("\n".join(lines) + "\n").encode())
 
-    def append(self, what: str, values: tuple[int, ...]) -> None:
+    def next_text(self, what: str, values: tuple[int, ...]) -> bytes:
+        """What all parties sign for the next result."""
+        return TAG + self._chain([*self.entries, SignedResult(what=what, values=values)])[-1]
+
+    def _chain(self, entries: Sequence[SignedResult]) -> list[bytes]:
+        """The hash up to each result."""
+        last = hashlib.sha256(_text([self.run, self.statement])).digest()
+        found = []
+        for one in entries:
+            last = hashlib.sha256(last + _text([one.what, one.values])).digest()
+            found.append(last)
+        return found
+
+    def append(self, entry: SignedResult) -> None:
         """Write a result down; it is on disk when this returns."""
         try:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([what, list(values)]) + "\n")
+                file.write(json.dumps(entry.as_data()) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
             raise StorageError(
                 "the journal cannot be written", got=f"{self.path}: {error.strerror}"
             ) from None
-        self.entries.append((what, values))
+        self.entries.append(entry)
 
-    def adopt(self, others: list[list[Entry]]) -> None:
-        """Take over the longest of all parties' journals, if none contradicts it."""
-        longest = max([self.entries, *others], key=len)
-        for one in [self.entries, *others]:
-            if longest[: len(one)] != one:
-                raise VerificationError(
-                    "the parties' journals contradict each other",
-                    must="the same opened results at all parties",
-                    do="start anew with another population or a new budget",
-                )
-        self.entries = list(longest)
+    def signed_by_all(
+        self, entries: Sequence[SignedResult], keys: Sequence[str]
+    ) -> list[SignedResult]:
+        """The results at the beginning that every party has signed, by their public keys."""
+        from sherd.signing_keys import verify
+
+        good: list[SignedResult] = []
+        for one, digest in zip(entries, self._chain(entries), strict=True):
+            if len(one.signatures) != len(keys) or not all(
+                verify(key, TAG + digest, signature)
+                for key, signature in zip(keys, one.signatures, strict=True)
+            ):
+                break
+            good.append(one)
+        return good
+
+    def adopt(self, others: Sequence[Sequence[SignedResult]], keys: Sequence[str]) -> None:
+        """Take over what all parties signed of the longest journal; leave out what they did not."""
+        known = [self.signed_by_all(one, keys) for one in (self.entries, *others)]
+        longest = max(known, key=len)
+        if any([e.values for e in longest[: len(one)]] != [e.values for e in one] for one in known):
+            raise VerificationError(
+                "the parties' journals contradict each other",
+                must="the same opened results at all parties",
+                do="find out who signed two results for one step, before anything is released",
+            )
+        self.entries = longest
+
+    def checked(self, keys: Sequence[str]) -> RunJournal:
+        """The journal as far as all parties signed it."""
+        return replace(self, entries=self.signed_by_all(self.entries, keys))
 
     def finish(self) -> None:
         """Set the journal aside: its run is over, and can still be told to others."""
@@ -104,55 +171,37 @@ def finished(path: Path) -> Path:
     return path.with_suffix(".finished")
 
 
-def entries_of(data: Any) -> list[Entry]:
-    """Opened results from plain data; raises ValueError or TypeError where it holds others.
-
-    >>> entries_of([["places of choices", [3]]])
-    [('places of choices', (3,))]
-    """
-    found: list[Entry] = []
-    for what, values in data:
-        if not isinstance(what, str) or any(type(value) is not int for value in values):
-            raise TypeError(what)
-        if any(not -(2**63) <= value < 2**63 for value in values):
-            raise ValueError(what)
-        found.append((what, tuple(values)))
-    return found
+def _text(data: Any) -> bytes:
+    return json.dumps(data, sort_keys=True).encode()
 
 
-class Resumed:
-    """An engine that takes from a journal what it has, and writes down what it opens.
+class RunWords:
+    """A party's random words for a run, the same whenever a step is computed again.
 
-    Nothing is computed for a result that is known. ``tell`` is called with every result that is
-    new, after it was written down.
+    Nobody else knows the key, so to everybody else they are uniform. They depend on the party's
+    cells, too: noise that was drawn for one table is never drawn for another.
     """
 
-    def __init__(
-        self,
-        engine: JointEngine,
-        journal: Journal,
-        tell: Callable[[str, tuple[int, ...]], None] = lambda _what, _values: None,
-    ) -> None:
-        self._engine, self._journal, self._tell = engine, journal, tell
-        self._shapes = Shapes(engine.parties)
-        self._opened = 0
+    def __init__(self, key: bytes, run: str, cells: str) -> None:
+        self._seed = hmac.digest(key, f"sherd-party-words-1\0{run}\0{cells}".encode(), "sha512")
+        self._step = self._drawn = 0
 
-    @property
-    def _known(self) -> bool:
-        return self._opened < len(self._journal.entries)
+    def at(self, step: int) -> None:
+        """Begin with the words of a step."""
+        self._step, self._drawn = step, 0
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._shapes if self._known else self._engine, name)
+    def words(self, n: int) -> NDArray[np.uint64]:
+        """The next words of the step, uniform below 2^64."""
+        import numpy as np
 
-    def open(self, a: Any, what: str) -> NDArray[np.int64]:
-        """The journal's result, or a new one that is written down first."""
-        if self._known:
-            known, values = self._journal.entries[self._opened]
-            if known != what or len(values) != int(np.prod(a.shape)):
-                raise VerificationError("the journal does not fit the run", must=what, got=known)
-        else:
-            values = tuple(int(value) for value in self._engine.open(a, what).ravel())
-            self._journal.append(what, values)
-            self._tell(what, values)
-        self._opened += 1
-        return np.array(values, np.int64).reshape(a.shape)
+        self._drawn += 1
+        seed = hmac.digest(self._seed, f"{self._step}.{self._drawn}".encode(), "sha512")
+        return np.frombuffer(hashlib.shake_256(seed).digest(8 * n), "<u8").astype(np.uint64)
+
+
+def cells_of_run(key: bytes, run: str, codes: Sequence[bytes]) -> str:
+    """What stands for a party's table in its journal: nobody without the key can test a guess."""
+    found = hmac.new(key, f"sherd-party-cells-1\0{run}".encode(), "sha256")
+    for one in codes:
+        found.update(hashlib.sha256(one).digest())
+    return found.hexdigest()

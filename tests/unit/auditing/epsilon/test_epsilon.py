@@ -95,7 +95,7 @@ def test_sums_and_scales_agree_with_the_methods(method: str) -> None:
     release = sherd.protect(table, schema, plan)
     opened = _open(table, release, release.manifest, None, None, None, None, 0, Limits())
     (found,) = table_loss(opened.case, plan.as_data())
-    said = [f for f in release.findings if f.name == "epsilon with clusters made anew"]
+    said = [f for f in release.findings if f.name == "epsilon with clusters recomputed"]
     if said:
         assert found.value == pytest.approx(float(said[0].value), rel=1e-6)
     else:
@@ -126,7 +126,7 @@ def test_constant_scores_show_nothing() -> None:
 @pytest.mark.parametrize("method", ["idp-ls", "idp-cbls"])
 @pytest.mark.parametrize("k", [3, 20])
 def test_false_claims_are_flagged(method: str, k: int) -> None:
-    """idp-ls and idp-cbls as in the papers exceed ε once clusters are made anew."""
+    """idp-ls and idp-cbls as in the papers exceed ε once clusters are recomputed."""
     experiment = worst_case(method, k)
     assert experiment.exact() > 1.49
     assert frozen_bound(experiment, seed=1, runs=40_000).exceeds(1)

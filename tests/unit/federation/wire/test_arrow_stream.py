@@ -16,6 +16,8 @@ from sherd.federation.protocol.reasons import Reason
 from sherd.federation.wire import arrow_stream as arrow
 from sherd.federation.wire.arrow_stream import read_table
 
+MOST = 1 << 24
+
 
 def stream(table: pa.Table, compression: str | None = None) -> bytes:
     """A table as an Arrow stream."""
@@ -40,9 +42,9 @@ RAW = stream(TABLE)
 
 def test_reads_what_was_written() -> None:
     """A plain stream comes back as it was, without metadata."""
-    assert read_table(RAW).equals(TABLE)
+    assert read_table(RAW, MOST).equals(TABLE)
     marked = TABLE.replace_schema_metadata({"k": "v"})
-    assert read_table(stream(marked)).schema.metadata is None
+    assert read_table(stream(marked), MOST).schema.metadata is None
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
@@ -52,10 +54,10 @@ def test_compressed_streams_are_refused(compression: str) -> None:
     bomb = stream(zeros, compression)
     assert len(bomb) < 100_000
     with pytest.raises(PeerError, match="compressed"):
-        read_table(bomb)
+        read_table(bomb, MOST)
     coded = pa.table({"a": pa.array(["x" * 5000, "y" * 5000]).dictionary_encode()})
     with pytest.raises(PeerError, match="compressed"):
-        read_table(stream(coded, compression))
+        read_table(stream(coded, compression), MOST)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_compressed_streams_are_refused(compression: str) -> None:
 def test_types_that_no_release_has(column: Any) -> None:
     """Nested, binary and other strange columns are refused."""
     with pytest.raises(PeerError, match="type"):
-        read_table(stream(pa.table({"a": column})))
+        read_table(stream(pa.table({"a": column})), MOST)
 
 
 def test_shape_of_the_stream() -> None:
@@ -94,7 +96,7 @@ def test_shape_of_the_stream() -> None:
     ]
     for raw in wrong:
         with pytest.raises(PeerError) as caught:
-            read_table(raw)
+            read_table(raw, MOST)
         assert caught.value.reason is Reason.VERIFICATION
 
 
@@ -102,7 +104,7 @@ def test_too_many_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of columns is bounded."""
     monkeypatch.setattr(arrow, "MOST_COLUMNS", 3)
     with pytest.raises(PeerError, match="columns"):
-        read_table(RAW)
+        read_table(RAW, MOST)
 
 
 @settings(max_examples=400, deadline=None)
@@ -113,4 +115,4 @@ def test_changed_bytes_are_read_or_refused(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 6))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(PeerError):
-        read_table(bytes(raw))
+        read_table(bytes(raw), MOST)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 
 from sherd.errors import PeerError
-from sherd.federation.protocol.messages import Message, Signature
+from sherd.federation.protocol.messages import MOST_BYTES, Message, Signature
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.wire.envelope import GRACE, MOST_BYTES, open_envelope, parse, seal
+from sherd.federation.wire.envelope import GRACE, open_envelope, parse, seal
 from sherd.signing_keys import SigningKey
 from sherd.values import canonical
 

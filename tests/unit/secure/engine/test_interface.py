@@ -62,6 +62,7 @@ def test_operations_do_what_they_say(parties: int) -> None:
     assert joint.stack([flat, flat]).value.tolist() == [[v, v] for v in x.ravel().tolist()]
     assert (joint.multiply(a, joint.take(a, 0, 1)).value == x * x[:1]).all()
     assert (joint.inner(a, a).value == x @ x.T).all()
+    assert joint.block(a, slice(0, 2), slice(1, 3)).value.tolist() == x[:, 1:].ravel().tolist()
     assert joint.settle(a, "a test") is a
     assert joint.open(a, "a test").tolist() == x.tolist()
     assert [(e.what, e.count) for e in joint.transcript] == [("a test", 6)]

@@ -161,7 +161,8 @@ def test_shapes_are_those_of_the_plain_engine() -> None:
                 engine.join([flat, flat]), engine.stack([flat, flat]), engine.sum(a),
                 engine.less(a, 3), engine.maximum(a), engine.largest(a), engine.largest(flat),
                 engine.multiply(a, engine.reshape(engine.take(flat, 0, 3), (1, 3))),
-                engine.inner(a, a), engine.settle(a, "a test"),
+                engine.block(a, slice(0, 2), slice(1, 3)), engine.inner(a, a),
+                engine.settle(a, "a test"),
             )
         ]  # fmt: skip
 

@@ -96,10 +96,10 @@ class Meeting:
             self.peers.append(Peer(name=name, address=address, certificate=certificate))
             assert key.exists()
 
-    def channel(self, place: int, timeout: float = 10) -> Channel:
+    def channel(self, place: int, timeout: float = 10, longest_wait: float = 60) -> Channel:
         """A party's channel, not yet connected."""
         key = self.folder / f"{self.peers[place].name}.key"
-        return Channel(self.peers, place, key, timeout=timeout)
+        return Channel(self.peers, place, key, timeout=timeout, longest_wait=longest_wait)
 
     def all(self, act: Callable[[Channel, int], Any], timeout: float = 10) -> list[Any]:
         """What every party gets out of doing this together: a result, or an error."""

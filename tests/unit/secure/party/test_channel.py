@@ -322,6 +322,35 @@ def test_a_stalled_party_is_given_up(meeting: Any) -> None:
     assert "'b' went silent; got nothing for 1 s" in str(faced(meeting, behave))
 
 
+@pytest.mark.parametrize("sending", [False, True])
+def test_a_party_that_is_alive_but_stuck_is_given_up(meeting: Any, sending: bool) -> None:
+    """It says that it is alive, for ever, and nothing that is due; or takes nothing."""
+    meeting.invite("ab")
+
+    def behave(rogue: Rogue) -> None:
+        rogue.greet()
+        for _ in range(20):
+            rogue.say(frames.frame(frames.ALIVE, b""))
+            time.sleep(0.2)
+        rogue.socket.close()
+
+    thread = threading.Thread(target=lambda: behave(Rogue(meeting)))
+
+    def listen() -> None:
+        with meeting.channel(0, 1.0, longest_wait=2.0) as channel:
+            thread.start()
+            channel.connect()
+            if sending:
+                channel.send_numbers(1, np.zeros(4_000_000, np.uint64))
+            channel.receive_numbers(1, 4)
+
+    begin = time.monotonic()
+    with pytest.raises(ConnectionFailedError, match="'b' is alive but does not go on"):
+        listen()
+    assert time.monotonic() - begin < 5
+    thread.join(10)
+
+
 def test_opened_results_of_a_wrong_type_are_refused(meeting: Any) -> None:
     """No list, other things in it, numbers that are none."""
     meeting.invite("ab")

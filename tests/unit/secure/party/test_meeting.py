@@ -18,11 +18,11 @@ from sherd.errors import (
     VerificationError,
 )
 from sherd.methods.specialising.secure_leaf_counts import PartyCells
-from sherd.secure.party import Linkage, PartySettings
+from sherd.secure.party import PartySettings, RecordLinkage
 from sherd.secure.party.meeting import Hello, compare, open_run, terms, told_journals
 from sherd.secure.party.party_linking import link
 from sherd.secure.party.party_rows import Input
-from sherd.secure.party.run_journal import Journal
+from sherd.secure.party.run_journal import RunJournal, SignedResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,11 +91,11 @@ def test_a_release_that_is_there_is_not_written_over(other: dict[str, Any]) -> N
 
 def test_journals_of_others_are_believed_only_where_they_agree() -> None:
     """The statement of all, results of the right types, and of these settings."""
-    said = {"statement": {"plan": "p", "records": 4}, "entries": [["x", [1]]]}
+    said = {"statement": {"plan": "p", "records": 4}, "entries": [["x", [1], []]]}
     none: dict[str, Any] = {"statement": None, "entries": []}
     statement, entries = told_journals({0: said, 1: none}, {"plan": "p"})
     assert statement == {"plan": "p", "records": 4}
-    assert entries == [[("x", (1,))], []]
+    assert entries == [[SignedResult(what="x", values=(1,))], []]
     with pytest.raises(VerificationError, match="contradict"):
         told_journals({0: said, 1: {**said, "statement": {"records": 5}}}, {})
     with pytest.raises(FormatError, match="other settings or tables"):
@@ -200,7 +200,7 @@ def test_pseudonyms_that_are_none_are_refused(meeting: Any, files: Callable[...,
         return link(channel, settings, people("p1"), {0: 1, 1: 1}, "ab" * 32)
 
     assert "no group element" in str(meeting.all(act)[0])
-    hmac = replace(settings, linkage=Linkage.HMAC, linkage_key=meeting.folder / "shared")
+    hmac = replace(settings, linkage=RecordLinkage.HMAC, linkage_key=meeting.folder / "shared")
     with pytest.raises(UsageError, match="at least 32 bytes"):
         link(None, hmac, people("p1"), {}, "ab" * 32)  # type: ignore[arg-type]
     (meeting.folder / "shared").write_bytes(bytes(32))
@@ -215,27 +215,27 @@ def test_pseudonyms_that_are_none_are_refused(meeting: Any, files: Callable[...,
 
 def test_an_output_of_another_run_is_not_ours(files: Callable[..., Path], tmp_path: Path) -> None:
     """A folder that is no release, and one of a run that no journal knows."""
-    from sherd.secure.party.meeting import State
+    from sherd.secure.party.meeting import PartyState
 
     settings = PartySettings.load(files())
-    assert State.of(settings) == State(open=None, finished=None, published=False)
+    assert PartyState.of(settings) == PartyState(open=None, finished=None, published=False)
     (tmp_path / "out").mkdir()
     with pytest.raises(UsageError, match="not a release"):
-        State.of(settings)
+        PartyState.of(settings)
     (tmp_path / "out" / "manifest.json").write_text('{"files": {}, "facts": {"run": "r"}}')
     with pytest.raises(OutputExistsError):
-        State.of(settings)
-    journal = Journal(path=settings.journal, run="r", statement={})
+        PartyState.of(settings)
+    journal = RunJournal(path=settings.journal, run="r", statement={})
     journal.begin()
-    state = State.of(settings)  # it ended between publishing and setting the journal aside
+    state = PartyState.of(settings)  # it ended between publishing and setting the journal aside
     assert state.published
     assert state.open is None
     assert state.finished is not None
     assert state.finished.run == "r"
     assert not settings.journal.exists()
-    assert State.of(settings).published
+    assert PartyState.of(settings).published
     assert state.journal("r") is state.finished
     assert state.journal("s") is None
     replace(journal, run="s").begin()
     with pytest.raises(OutputExistsError):
-        State.of(settings)
+        PartyState.of(settings)

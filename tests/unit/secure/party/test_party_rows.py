@@ -10,6 +10,7 @@ import pytest
 
 import sherd
 from sherd.errors import PlanError, SchemaError, TableError
+from sherd.methods.specialising.diffgen import settings
 from sherd.secure.party.party_rows import read_input
 
 if TYPE_CHECKING:
@@ -87,7 +88,9 @@ def test_kept_missing_cells_are_told_from_cells_of_others(
         ("id", ["r", " r ", "s"], "not unique"),
         ("id", ["r", "  ", "s"], "empty or not unique"),
         ("id", ["r", None, "s"], "empty or not unique"),
-        ("income", ["low", None, "low"], "empty cells"),
+        ("income", ["low", None, "low"], "the class 'income' has missing cells"),
+        ("income", ["low", "?", "low"], "1 of 3 missing"),
+        ("job", ["b", "?", None], "the attribute 'job' has missing cells"),
     ],
 )
 def test_unfit_fragments_are_refused(
@@ -99,7 +102,19 @@ def test_unfit_fragments_are_refused(
     if values is not None:
         changed = changed.append_column(column, pa.array(values))
     with pytest.raises(TableError, match=problem):
-        read_input(changed, schema(), plan(), "id")
+        read_input(changed, schema(missing_values=["?"]), plan(), "id")
+
+
+def test_a_missing_class_is_counted_where_the_schema_keeps_it(
+    fragment: pa.Table, schema: Make, plan: Make
+) -> None:
+    """Counts are spent on the class `(missing)` only where it can occur, and then it may."""
+    kept = schema(missing="keep", missing_values=["?"])
+    place = fragment.column_names.index("income")
+    given = fragment.set_column(place, "income", pa.array(["low", None, "?"]))
+    assert read_input(given, kept, plan(), "id").classes.tolist() == [2, 2, 0]
+    assert settings(plan(), kept).class_labels == ("low", "high", "(missing)")
+    assert settings(plan(), schema()).class_labels == ("low", "high")
 
 
 def test_arrays_of_parties_make_the_whole(fragment: pa.Table, schema: Make, plan: Make) -> None:

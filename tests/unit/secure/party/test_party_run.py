@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sherd
-from sherd.errors import ConnectionFailedError, MissingPartError, PeerError, PolicyError, UsageError
+from sherd.budget.amount import Amount
+from sherd.errors import (
+    BudgetError,
+    ConnectionFailedError,
+    MissingPartError,
+    PeerError,
+    PolicyError,
+    UsageError,
+)
 from sherd.secure.engine.link import make_key
 from sherd.secure.party import PartySettings, run
-from sherd.secure.party.account import Account
 from sherd.secure.party.party_run import _address, _Ready
+from sherd.secure.party.run_budget import RunBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,11 +61,27 @@ def test_a_run_is_charged_once_under_its_name(files: Callable[..., Path], tmp_pa
     settings = PartySettings.load(files())
     first, second = "1" * 64, "2" * 64
     for known, name in [(None, first), (first, first), (None, first), (None, second)]:
-        with Account(settings, ledger, known) as account:
-            account.pay(name)
-    charges = [one.artefact for one in ledger.entries() if one.kind == "charge"]
-    assert charges == [first, second]
+        with RunBudget(settings, ledger, known) as budget:
+            assert len(ledger.reservations()) == (ledger.charge_of(name) is None or known is None)
+            budget.pay(name)
+    charges = [one for one in ledger.entries() if one.kind == "charge"]
+    assert [one.plan_hash for one in charges] == [first, second]
+    # There is nothing yet to be paid for; a run's name is no artefact.
+    assert {one.artefact for one in charges} == {""}
     assert ledger.reservations() == []
+    assert ledger.verify() == 2
+
+
+def test_a_run_beyond_the_limit_does_not_begin(files: Callable[..., Path], tmp_path: Path) -> None:
+    """The second run of a plan is refused before any data is read; nothing more is charged."""
+    ledger = sherd.Ledger(tmp_path / "ledger.db")
+    settings = PartySettings.load(files(population="people"))
+    ledger.set_limit("people", Amount(1))
+    with RunBudget(settings, ledger, None) as budget:
+        budget.pay("1" * 64)
+    with pytest.raises(BudgetError, match="does not allow"), RunBudget(settings, ledger, None):
+        pass
+    assert ledger.account("people").left == Amount(0)
 
 
 @pytest.mark.parametrize("data", [None, [], {"run": "r"}, {"run": "s", "compute": None}])

@@ -10,8 +10,8 @@ import yaml
 from sherd.cli import run as command
 from sherd.errors import FormatError, MissingPartError, PolicyError, UsageError
 from sherd.secure.engine.link import connect, make_key
-from sherd.secure.party import Linkage, PartySettings, init
-from sherd.secure.party.run_journal import Journal
+from sherd.secure.party import PartySettings, RecordLinkage, init, run
+from sherd.secure.party.run_journal import RunJournal, SignedResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ def test_settings_are_read(files: Callable[..., Path], tmp_path: Path) -> None:
     assert (settings.rank, settings.hosts, settings.computes) == (0, 2, True)
     assert settings.key == tmp_path / "a.key"
     assert settings.plan["epsilon"] == 1
-    assert settings.linkage is Linkage.OPRF
+    assert settings.linkage is RecordLinkage.OPRF
 
 
 @pytest.mark.parametrize("more", [{"key": None}, {"speed": 3}])
@@ -63,19 +63,56 @@ def test_those_that_compute_come_first(files: Callable[..., Path]) -> None:
 def test_fewer_than_two_that_compute_are_refused(files: Callable[..., Path], compute: Any) -> None:
     """Two or three, by name; with more parties somebody must say which."""
     with pytest.raises(PolicyError, match="two or three of the parties"):
-        PartySettings.load(files("abcd", compute=compute))
+        PartySettings.load(files("abcd", compute=compute, engine="spu"))
+
+
+def test_the_engine_is_as_said_or_what_is_installed(
+    files: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless said, SPU; MPyC where it alone is there and three or more parties all compute."""
+    import importlib.util
+
+    there: set[str] = set()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if name in there else None)
+
+    def engine(names: str, **more: Any) -> tuple[str, int]:
+        loaded = PartySettings.load(files(names, **more))
+        return loaded.engine, loaded.hosts
+
+    assert engine("abc") == ("spu", 3)
+    there.add("mpyc")
+    assert engine("abc") == ("mpyc", 3)
+    assert engine("abcde") == ("mpyc", 5)
+    assert engine("ab") == ("spu", 2)
+    assert engine("abcd", compute=["a", "b"]) == ("spu", 2)
+    there.add("spu")
+    assert engine("abc") == ("spu", 3)
+    assert engine("abc", engine="mpyc") == ("mpyc", 3)
+    for names, more in (("ab", {}), ("abcd", {"compute": ["a", "b", "c"]})):
+        with pytest.raises(PolicyError, match="the engine mpyc does not fit"):
+            engine(names, engine="mpyc", **more)
+
+
+def test_mpyc_does_not_settle_overlaps(files: Callable[..., Path]) -> None:
+    """The plan is refused before anything is reserved or read."""
+    pytest.importorskip("mpyc")
+    plan = {"epsilon": 1, "class_attribute": "income", "overlaps": "first"}
+    with pytest.raises(PolicyError, match="does not settle overlaps"):
+        run(PartySettings.load(files("abc", engine="mpyc", plan=plan)), ledger=None)
 
 
 def test_an_engine_that_is_not_there_is_refused(files: Callable[..., Path]) -> None:
     """Nothing else computes in its place."""
     assert PartySettings.load(files(engine="spu")).hosts == 2
-    with pytest.raises(UsageError, match="no such engine; must be spu; got mpyc"):
-        PartySettings.load(files(engine="mpyc"))
+    with pytest.raises(
+        UsageError, match="no such engine; must be one of auto, spu, mpyc; got motion"
+    ):
+        PartySettings.load(files(engine="motion"))
 
 
 def test_linkages_are_checked(files: Callable[..., Path]) -> None:
     """By name; the one of low assurance needs its key."""
-    assert PartySettings.load(files(linkage="known")).linkage is Linkage.KNOWN
+    assert PartySettings.load(files(linkage="known")).linkage is RecordLinkage.KNOWN
     with pytest.raises(UsageError, match="must be one of oprf, hmac, known; got magic"):
         PartySettings.load(files(linkage="magic"))
     with pytest.raises(UsageError, match="linkage_key"):
@@ -109,7 +146,8 @@ def test_command_line(
     path = files()
     assert command(["party", "status", str(path)]) == 0
     assert "not begun" in capsys.readouterr().out
-    journal = Journal(path=tmp_path / "journal.jsonl", run="r", statement={}, entries=[("x", (1,))])
+    one = SignedResult(what="x", values=(1,))
+    journal = RunJournal(path=tmp_path / "journal.jsonl", run="r", statement={}, entries=[one])
     journal.begin()
     assert command(["party", "status", str(path), "--json"]) == 0
     out = capsys.readouterr().out

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, delete, func, insert, select
+from sqlalchemy import bindparam, delete, func, insert, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from sherd.errors import StorageError, UsageError
@@ -20,6 +22,7 @@ from sherd.federation.aggregator.storage.tables import (
     CHALLENGES,
     CHUNKS,
     GRANTS,
+    HEADS,
     MEMBERS,
     MESSAGES,
     ROUNDS,
@@ -57,6 +60,8 @@ class RoundSummary:
     opened: int
     deadline: int
 
+
+_BINDING = re.compile(rb'"type":"(?:proposal|signature|delivery)"')
 
 # Statements are put together once: doing so takes longer than running them.
 _MEMBER = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
@@ -233,7 +238,10 @@ class Store:
 
     def may_have_task(self, id: str) -> bool:  # noqa: A002
         """Whether a round is in a state in which something can wait to be computed."""
-        states = [RoundState.LINKING.value, RoundState.ASSEMBLING.value]
+        states = [
+            state.value
+            for state in (RoundState.LINKING, RoundState.COLLECTING, RoundState.ASSEMBLING)
+        ]
         found = (ROUNDS.c.id == id, ROUNDS.c.state.in_(states))
         with database.reading(self._engine) as db:
             return db.execute(select(ROUNDS.c.id).where(*found)).first() is not None
@@ -294,6 +302,28 @@ class Store:
         with database.reading(self._engine) as db:
             row = db.execute(select(CHUNKS.c.data).where(*where)).first()
         return None if row is None else bytes(row[0])
+
+    def head(self, owner: str) -> str | None:
+        """The last ledger head seen from an owner."""
+        with database.reading(self._engine) as db:
+            row = db.execute(select(HEADS.c.head).where(HEADS.c.owner == owner)).first()
+        return None if row is None else str(row[0])
+
+    def commitments(self, owner: str, *, most: int = 4000) -> list[bytes]:
+        """The envelopes by which an owner is bound: the plans it was sent, and what it signed.
+
+        Newest round first.
+        """
+        theirs = or_(MESSAGES.c.sender == owner, MESSAGES.c.recipient == owner)
+        found = (
+            select(MESSAGES.c.raw)
+            .join(ROUNDS, ROUNDS.c.id == MESSAGES.c.round)
+            .where(theirs)
+            .order_by(ROUNDS.c.opened.desc(), MESSAGES.c.round, MESSAGES.c.sequence)
+        )
+        with database.reading(self._engine) as db:
+            raws = (bytes(row[0]) for row in db.execute(found))
+            return list(itertools.islice(filter(_BINDING.search, raws), most))
 
     def counts(self) -> dict[str, int]:
         """How many rounds are in each state."""

@@ -1,0 +1,93 @@
+"""``sherd studio``: Sherd in the browser, on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sherd.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.applications import Starlette
+
+
+@click.command()
+@click.argument("file", required=False)
+@click.option(
+    "--owner", type=click.Path(path_type=Path), help="An owner's folder: its requests and rounds."
+)
+@click.option(
+    "--aggregator", type=click.Path(path_type=Path), help="An aggregator's folder: its rounds."
+)
+@click.option("--query", help="SQL to run, where FILE is a database.")
+@click.option("--ledger", "ledger_file", metavar="FILE", help="The ledger ('none': keep none).")
+@click.option(
+    "--workspace",
+    type=click.Path(path_type=Path),
+    envvar="SHERD_STUDIO",
+    help="Where open tables and jobs are kept. Default: in the user's data folder.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="This machine, or ::1.")
+@click.option("--port", default=0, help="Where to listen. Default: any free port.")
+@click.option("--browser/--no-browser", default=True, help="Open a browser.")
+def studio(**given: Any) -> int:
+    """Open the studio: from FILE to an audited release, by looking and clicking.
+
+    Prints an address for a browser on this machine. It holds a secret that works once; every
+    time it is used a fresh one is printed. Ctrl-C ends the studio; nothing is lost.
+
+    \b
+    sherd studio people.csv
+    sherd studio --owner north
+    sherd studio --aggregator registry
+    """
+    from sherd.studio.studio_server import StudioServer, require_parts
+
+    require_parts()
+    homes = [name for name in ("file", "owner", "aggregator") if given[name] is not None]
+    if len(homes) > 1:
+        raise UsageError(
+            "the studio has one home at a time", must="a FILE, --owner or --aggregator"
+        )
+    app, most, close = _home(given)
+    first = True
+
+    def announce(address: str) -> None:
+        nonlocal first
+        click.echo(f"studio: {address}" if first else f"for another browser: {address}")
+        first = False
+
+    server = StudioServer(app, host=given["host"], port=given["port"], most=most, announce=announce)
+    click.echo("open the address in a browser on this machine; Ctrl-C ends the studio", err=True)
+    try:
+        server.run(browser=given["browser"])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        stopped = close()
+    for title in stopped:
+        click.echo(f"stopped, and can be started again: {title}", err=True)
+    click.echo("the studio is closed", err=True)
+    return 0
+
+
+def _home(
+    given: dict[str, Any],
+) -> tuple[Starlette, Callable[[str], int], Callable[[], list[str]]]:
+    """The pages of the home that was asked for, their bounds, and how to close it."""
+    from sherd.budget.place import chosen_path
+    from sherd.studio.steward import Steward
+    from sherd.studio.workspace import default_workspace
+
+    folder: Path = given["workspace"] or default_workspace()
+    steward = Steward(folder.absolute(), ledger=chosen_path(given["ledger_file"]))
+    steward.recover()
+    if given["file"] is not None:
+        from sherd.studio.steward_table import open_table
+
+        open_table(steward, given["file"], query=given["query"])
+    return steward.app(), steward.most, steward.jobs.close

@@ -1,0 +1,155 @@
+"""Leading an owner's folder back that was restored from a backup.
+
+A backup's ledger lacks what was spent after it was made. The aggregator kept the envelopes by
+which the owner is bound: the plans that it proposed, and the owner's own signatures of them.
+A plan that the owner signed may have been carried out, whether or not a delivery arrived, so
+its share of epsilon is charged. The aggregator cannot invent a charge, since only envelopes
+that carry the owner's own signature count; it can hold some back, which the owner's witness
+file shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sherd.budget.amount import Amount
+from sherd.errors import SherdError
+from sherd.federation.owner import outbox
+from sherd.federation.protocol.knowledge import OwnerData
+from sherd.federation.protocol.messages import Delivery, Message, Proposal, Signature
+from sherd.federation.protocol.owner_machine import Owner
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import OwnerState
+from sherd.federation.wire.envelope import open_envelope
+from sherd.signing_keys import verify_plan
+from sherd.values import digest
+
+if TYPE_CHECKING:
+    from sherd.budget.ledger import Ledger
+    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_journal import Journal
+    from sherd.federation.protocol.joint_plan import JointPlan
+    from sherd.federation.wire.client import Client
+
+ALL_SEEN = 2**31 - 1
+"""The number of the last message of a round that we do not want to hear of any more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovered:
+    """A round that was charged because it may have been carried out."""
+
+    round: str
+    epsilon: str
+    delivered: bool
+
+
+@dataclass(kw_only=True)
+class _Bound:
+    plan: JointPlan
+    signed: bool = False
+    delivery: Delivery | None = None
+
+
+def recover(home: Home, client: Client, ledger: Ledger, journal: Journal) -> list[Recovered]:
+    """Charge what a restored ledger lacks, end those rounds, and accept the ledger as it is."""
+    head, raws = client.commitments()
+    done = []
+    for round_id, bound in _bound(home, raws).items():
+        if bound.signed and not _is_charged(home, ledger, journal, round_id):
+            recovered = _charge(home, ledger, round_id, bound)
+            done += [] if recovered is None else [recovered]
+            _end(home, journal, round_id, bound.plan)
+    witness = outbox.read_witness(home)
+    for each in (head, witness):
+        if each is not None and not ledger.holds(each) and not home.is_superseded(each):
+            home.supersede(each)
+    outbox.write_witness(home, ledger.head()[1])
+    journal.note("", "recovered", f"{len(done)} rounds charged that the ledger did not hold")
+    return done
+
+
+def _bound(home: Home, raws: list[bytes]) -> dict[str, _Bound]:
+    """The plans that were proposed to us, with what we ourselves signed of each."""
+    name, own, enrolled = home.settings.name, home.key.public, home.enrolled
+    keys = {name: own, enrolled["aggregator"]: enrolled["key"]}
+    found: dict[str, _Bound] = {}
+    ours: list[Message] = []
+    for raw in raws:
+        try:
+            recipient = name if b'"recipient":"' + name.encode() in raw else enrolled["aggregator"]
+            message = open_envelope(raw, key_of=keys.get, recipient=recipient, now=0)
+        except SherdError:
+            continue  # nothing that binds us
+        if isinstance(message.body, Proposal) and message.sender == enrolled["aggregator"]:
+            found[message.round] = _Bound(plan=message.body.plan)
+        elif message.sender == name:
+            ours.append(message)
+    for message in ours:
+        bound = found.get(message.round)
+        if bound is None or message.plan != bound.plan.hash:
+            continue
+        if isinstance(message.body, Signature):
+            bound.signed = verify_plan(own, bound.plan.hash, message.body.signature)
+        elif isinstance(message.body, Delivery):
+            bound.delivery = message.body
+    return found
+
+
+def _machine(home: Home, round_id: str, known: OwnerData | None) -> Owner:
+    enrolled = home.enrolled
+    data = known or OwnerData(
+        round=round_id,
+        owner=home.settings.name,
+        key=home.key.public,
+        aggregator=enrolled["aggregator"],
+        aggregator_key=enrolled["key"],
+    )
+    return Owner(data, verify=verify_plan)
+
+
+def _is_charged(home: Home, ledger: Ledger, journal: Journal, round_id: str) -> bool:
+    known = journal.round(round_id)
+    if known is None or known.plan is None:
+        return False
+    machine = _machine(home, round_id, known)
+    return ledger.charge_of(outbox.occasion_hash(machine)) is not None or (
+        ledger.charge_of(_recovery_hash(known.plan, home)) is not None
+    )
+
+
+def _recovery_hash(plan: JointPlan, home: Home) -> str:
+    return digest(["sherd-recovered-1", plan.hash, home.settings.name])
+
+
+def _charge(home: Home, ledger: Ledger, round_id: str, bound: _Bound) -> Recovered | None:
+    """Charge a plan that we signed; nothing where it is charged already or spends nothing."""
+    share = bound.plan.share(home.settings.name)
+    occasion = _recovery_hash(bound.plan, home)
+    if share.epsilon is None or ledger.charge_of(occasion) is not None:
+        return None
+    delivered = bound.delivery is not None
+    how = "delivered" if delivered else "may have been delivered"
+    with ledger.reserving(
+        population=home.settings.population,
+        amount=Amount(share.epsilon),
+        plan_hash=occasion,
+        schema_hash=share.schema_hash,
+        method=bound.plan.terms.method,
+        note=f"recovered: round {round_id}, {how}",
+    ) as reservation:
+        artefact = bound.plan.hash if bound.delivery is None else bound.delivery.artefact
+        ledger.charge(reservation, artefact_sha256=artefact, once=True)
+    return Recovered(round=round_id, epsilon=share.epsilon, delivered=delivered)
+
+
+def _end(home: Home, journal: Journal, round_id: str, plan: JointPlan) -> None:
+    """Take no further part in a round that was charged without an artefact."""
+    machine = _machine(home, round_id, journal.round(round_id))
+    data = machine.data
+    if machine.ended:
+        return
+    data.terms, data.plan, data.received = plan.terms, plan, ALL_SEEN
+    data.state, data.reason = OwnerState.ABORTED, Reason.ROLLED_BACK
+    journal.store(data, note=("recovered", "charged; this folder takes no further part"))

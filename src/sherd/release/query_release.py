@@ -1,0 +1,43 @@
+"""``sherd.query``: SQL over a release whose method can answer it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import UsageError, VerificationError
+from sherd.release.bundle import Release, digest
+from sherd.release.method import traits_of
+from sherd.release.traits import loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def query(release: Release | str | Path, sql: str, *, own: Mapping[str, Any] | None = None) -> Any:
+    """Answer SQL over a release made of fragments; the answer says what it is worth.
+
+    ``release`` is what ``protect`` gave, or the folder of a bundle, whose files must be as they
+    were released. One view is called ``release``; ``own`` are tables of yours to join, by name.
+    """
+    if not isinstance(release, Release):
+        release = _unchanged(Path(release))
+    traits = traits_of(release.manifest)
+    if traits is None or traits.query is None:
+        raise UsageError(
+            "this release is not made of fragments", do="open its data file with any SQL tool"
+        )
+    return loaded(traits.query)(release.tables, release.manifest, sql, own=own)
+
+
+def _unchanged(folder: Path) -> Release:
+    """A bundle; refused where a file is not as it was released: answers would be called exact."""
+    release = Release.load(folder)
+    for name, facts in release.manifest["files"].items():
+        if digest(folder / name) != facts["sha256"]:
+            raise VerificationError(
+                f"the file '{name}' is not as it was released",
+                got=str(folder),
+                do="get the release again; `sherd verify` says more",
+            )
+    return release

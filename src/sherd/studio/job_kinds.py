@@ -1,0 +1,246 @@
+"""What each kind of job does: one call of the public functions after the other, results as files.
+
+Everything but a release is for the steward's eyes only and stays in the job's private folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import PlanError, SherdError
+from sherd.studio.workspace import load_json, save_json
+from sherd.tables.files import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+
+    from sherd.budget.ledger import Ledger
+    from sherd.release.bundle import Release
+    from sherd.release.plan import Plan
+    from sherd.studio.workspace import Project
+    from sherd.tables.schema import Schema
+
+    Tell = Callable[[str, int, int], None]
+
+MOST_EXPLORED = 50_000
+"""Rows that exploring uses at most, chosen at random."""
+
+RISK_ROWS = 2_000
+"""Rows that attackers are tried on for one cell of the map."""
+
+
+def profile(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell) -> None:
+    """Read the table once: summaries, problems, and the draft of a schema where there is none."""
+    from sherd.studio.table_profile import profile_of
+    from sherd.studio.table_survey import survey
+    from sherd.tables.infer import draft_yaml
+
+    del folder, given
+    found = survey(project, tell)
+    tell("summarising", 0, 1)
+    if not project.schema_file.exists():
+        text = draft_yaml(found.sample, name=project.name)
+        write_whole(project.schema_file, text.encode(), mode=0o600)
+    save_json(project.file("profile.json"), profile_of(found))
+
+
+def explored(project: Project, schema: Schema, table: str) -> pa.Table:
+    """The rows that exploring uses: the project's own, or made up from the schema alone."""
+    import numpy as np
+    import pyarrow as pa
+
+    if table == "made-up":
+        from sherd.studio.made_up_rows import made_up
+
+        rows = (project.profile or {}).get("rows", 1_000)
+        return made_up(schema, min(rows, MOST_EXPLORED), np.random.default_rng(0))
+    own = project.reader(schema)()
+    if own.num_rows <= MOST_EXPLORED:
+        return own
+    chosen = np.random.default_rng(0).permutation(own.num_rows)[:MOST_EXPLORED]
+    return own.take(pa.array(np.sort(chosen)))
+
+
+def explore_map(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell) -> None:
+    """The loss, then the risk, of every pair of parameters, each shown once it is known."""
+    from sherd.release.plan import Plan
+    from sherd.release.tune import tune
+
+    schema = project.schema
+    assert schema is not None
+    tell("reading", 0, 1)
+    rows = explored(project, schema, given["table"])
+    plans = [Plan.from_data(data) for data in given["plans"]]
+    for plan in plans:
+        plan.check(schema)
+    cells: list[dict[str, Any]] = []
+    total = 2 * len(plans)
+    for done, plan in enumerate(plans):
+        tell("measuring loss", done, total)
+        shared = {n: v for n, v in plan.as_data().items() if n not in ("method", "epsilon", "k")}
+        (cell,) = tune(
+            rows,
+            schema,
+            methods=[plan.method],
+            epsilons=[plan["epsilon"]],
+            ks=[plan["k"]] if "k" in plan.parameters else (),
+            runs=given["runs"],
+            parameters=shared,
+        )
+        cells.append({**cell.as_data(), "plan": plan.as_data(), "risk": None})
+        save_json(folder / "map.json", cells)
+    for place, plan in enumerate(plans):
+        tell("trying attackers", len(plans) + place, total)
+        cells[place] |= risk_of(rows, schema, plan)
+        save_json(folder / "map.json", cells)
+    tell("trying attackers", total, total)
+
+
+def risk_of(rows: pa.Table, schema: Schema, plan: Plan) -> dict[str, Any]:
+    """What the best attacker gains on a sample, and what is kept; nothing where it cannot run."""
+    import numpy as np
+    import pyarrow as pa
+
+    from sherd import audit, compare, protect
+    from sherd.auditing.case.case import Limits
+
+    few = Limits(attacked=300, modelled=300, compared=500, queries=10, triples=2, runs=40)
+    chosen = np.random.default_rng(1).permutation(rows.num_rows)[:RISK_ROWS]
+    sample = rows.take(pa.array(chosen))
+    try:
+        release = protect(sample, schema, plan)
+        found = audit(sample, release, alternatives=False, limits=few)
+    except SherdError as error:
+        return {"risk": None, "kept": None, "why": error.what}
+    (place,) = compare({"this": found}).places
+    risk = None if place.risk != place.risk else place.risk
+    return {"risk": risk, "kept": place.utility}
+
+
+def candidate(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell) -> None:
+    """One plan tried out: protected, audited, with examples; kept aside, never released."""
+    from sherd import audit, protect
+    from sherd.release.plan import Plan
+    from sherd.release.protect import Settings
+    from sherd.studio.made_up_rows import examples
+
+    schema = project.schema
+    assert schema is not None
+    plan = Plan.from_data(given["plan"])
+    plan.check(schema)
+    save_json(folder / "examples.json", examples(schema, plan))
+    tell("reading", 0, 1)
+    rows = explored(project, schema, given["table"])
+    release = protect(rows, schema, plan, settings=Settings(progress=tell))
+    release.save(folder / "release", force=True)
+    found = audit(rows, release, alternatives=False, progress=tell)
+    save_json(folder / "audit.json", found.as_data())
+    found.save(folder / "audit.html")
+
+
+def compare_all(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell) -> None:
+    """Several candidates judged by the attacks that could be run on all of them."""
+    from sherd import audit, compare
+
+    schema = project.schema
+    assert schema is not None
+    rows = {
+        table: explored(project, schema, table) for table in {each["table"] for each in given["of"]}
+    }
+    audits = {}
+    for done, each in enumerate(given["of"]):
+        tell("auditing", done, len(given["of"]))
+        path = folder.parent / each["id"] / "release"
+        audits[each["name"]] = audit(rows[each["table"]], path, alternatives=False)
+    tell("auditing", len(audits), len(audits))
+    found = compare(audits)
+    save_json(folder / "comparison.json", found.as_data())
+    found.save(folder / "compare.html")
+
+
+def open_ledger(path: str | None) -> Ledger | None:
+    """The ledger to charge; what a dead run paid for and did not publish is published now."""
+    from sherd.budget.ledger import Ledger
+    from sherd.release.bundle import MANIFEST, digest
+
+    if path is None:
+        return None
+    ledger = Ledger(Path(path))
+    ledger.free_abandoned()
+    ledger.recover(lambda folder: digest(folder / MANIFEST))
+    return ledger
+
+
+def release(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell) -> None:
+    """The release itself: charged, written whole or not at all, verified, audited."""
+    from sherd import verify
+    from sherd.release.plan import Plan
+    from sherd.release.protect import Settings, protect_to
+    from sherd.tables.schema import Schema
+
+    schema = Schema.load(folder / "schema.yaml")
+    plan = Plan.load(folder / "plan.yaml")
+    ledger = open_ledger(given["ledger"])
+    output = Path(given["output"])
+    row_map = None if given["row_map"] is None else Path(given["row_map"])
+    tell("reading", 0, 1)
+    with contextlib.ExitStack() as undo:
+        made = protect_to(
+            output,
+            project.reader(schema),
+            schema,
+            plan,
+            ledger=ledger,
+            settings=Settings(seed=given["seed"], progress=tell),
+            format=given["format"],
+            spreadsheet_safe=given["spreadsheet_safe"],
+            before_publishing=lambda release: _write_row_map(release, row_map, undo),
+        )
+    save_json(folder / "released.json", {"manifest": dict(made.manifest), "output": str(output)})
+    tell("verifying", 0, 1)
+    save_json(folder / "checks.json", verify(output).as_data()["checks"])
+    if given["audit"]:
+        _audit(folder, project, schema, made, given.get("target"), tell)
+
+
+def _audit(
+    folder: Path, project: Project, schema: Schema, made: Release, target: str | None, tell: Tell
+) -> None:
+    from sherd import audit
+
+    found = audit(project.reader(schema)(), made, target=target, progress=tell)
+    save_json(folder / "audit.json", found.as_data())
+    found.save(folder / "audit.html")
+
+
+def _write_row_map(release: Release, path: Path | None, undo: contextlib.ExitStack) -> None:
+    """Which input row stands behind each released row; gone where the release is not made."""
+    if path is None:
+        return
+    if release.order is None:
+        raise PlanError(
+            "a row map was asked for, but this release has no rows that come from records",
+            do="release without a row map",
+        )
+    lines = "".join(f"{place},{row}\n" for place, row in enumerate(release.order.tolist()))
+    undo.push(lambda _kind, error, _trace: None if error is None else path.unlink(missing_ok=True))
+    write_whole(path, ("released_row,input_row\n" + lines).encode(), mode=0o600)
+
+
+KINDS: dict[str, Callable[[Path, Project, Mapping[str, Any], Tell], None]] = {
+    "profile": profile,
+    "map": explore_map,
+    "candidate": candidate,
+    "compare": compare_all,
+    "release": release,
+}
+"""Every kind of job."""
+
+
+def results(folder: Path, name: str) -> Any:
+    """A result of a job as plain data, None where there is none yet."""
+    return load_json(folder / name)

@@ -1,0 +1,200 @@
+"""Pages out of templates, forms into plain text: what every home of the studio shares."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import importlib.resources
+import math
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import (
+    HTMLResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Route
+
+from sherd.studio.access_guard import FRAMED
+from sherd.studio.job_worker import problem_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from sherd.errors import SherdError
+    from sherd.studio.studio_jobs import Job, Jobs
+
+_HERE = Path(__file__).parent
+STATIC = {
+    "style.css": "text/css",
+    "studio.js": "text/javascript",
+    "htmx.min.js": "text/javascript",
+    "sse.min.js": "text/javascript",
+}
+"""The files that pages load; nothing else is served from the folder."""
+
+_POLL = 0.25
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    from sherd.studio import drawings
+
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals["draw"] = drawings
+    made.filters["thousands"] = lambda number: f"{number:,}"
+    made.filters["slider_log"] = lambda number: f"{math.log10(max(number, 0.001)):.2f}"
+    return made
+
+
+def fragment(request: Request, template: str, **values: Any) -> str:
+    """A part of a page as HTML."""
+    given = request.scope["studio"]
+    text: str = (
+        _environment()
+        .get_template(template)
+        .render(root=given["root"], code=given["code"], **values)
+    )
+    return text
+
+
+async def page(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+    """A whole page, made in a thread: it may read files."""
+    text = await run_in_threadpool(fragment, request, template, **values)
+    return HTMLResponse(text, status)
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """The fields of a form that one of our own pages sent; files are left out."""
+    async with request.form(max_files=1, max_fields=200, max_part_size=1 << 20) as form:
+        given = {str(k): v for k, v in form.items() if isinstance(v, str)}
+    check_code(request, given.pop("code", ""))
+    return given
+
+
+def check_code(request: Request, given: str) -> None:
+    """Refuse a form that does not carry the code of its session."""
+    if not hmac.compare_digest(given.encode(), request.scope["studio"]["code"].encode()):
+        raise HTTPException(403, "this form is not ours")
+
+
+def go(request: Request, path: str) -> Response:
+    """Send the browser on after a form."""
+    there = request.scope["studio"]["root"] + path
+    if in_place(request):
+        return Response(status_code=204, headers={"HX-Redirect": there})
+    return RedirectResponse(there, status_code=303)
+
+
+def in_place(request: Request) -> bool:
+    """Whether the answer replaces a part of the page that is open."""
+    return request.headers.get("hx-request") == "true"
+
+
+def inside(path: Path) -> Response:
+    """A report with a style of its own, to be shown inside a page, where nothing of it can act."""
+    if not path.is_file():
+        raise HTTPException(404, "not made yet")
+    return HTMLResponse(path.read_text(encoding="utf-8"), headers={FRAMED: "1"})
+
+
+def download(text: str | bytes, name: str, kind: str) -> Response:
+    """A file to keep."""
+    header = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(text, media_type=kind, headers=header)
+
+
+async def static(request: Request) -> Response:
+    """One of the files that pages load."""
+    name = request.path_params["name"]
+    if name not in STATIC:
+        raise HTTPException(404, "not found")
+    data = (importlib.resources.files("sherd.studio") / "static" / name).read_bytes()
+    return Response(data, media_type=STATIC[name])
+
+
+async def problem(request: Request, error: Exception) -> Response:
+    """What went wrong: in place, or as a page of its own."""
+    told = problem_of(error)
+    template = "problem_part.html" if in_place(request) else "problem.html"
+    return await page(request, template, status=400, problem=told, home=None)
+
+
+async def bug(request: Request, error: Exception) -> Response:
+    """An error nobody foresaw: its text could quote a cell, so only kind and place are told."""
+    del request
+    return PlainTextResponse(problem_of(error)["what"], 500)
+
+
+async def refusal(request: Request, error: Exception) -> Response:
+    """A request that makes no sense."""
+    assert isinstance(error, HTTPException)
+    del request
+    return PlainTextResponse(error.detail, error.status_code)
+
+
+class JobPages:
+    """Watching and stopping jobs; ``panel`` draws what one of them shows now."""
+
+    def __init__(self, jobs: Jobs, panel: Callable[[Request, Job], str]) -> None:
+        self._jobs = jobs
+        self._panel = panel
+
+    def routes(self) -> list[Route]:
+        """Where jobs are watched and stopped."""
+        return [
+            Route("/j/{job}", self._show),
+            Route("/j/{job}/events", self._events),
+            Route("/j/{job}/stop", self._stop, methods=["POST"]),
+        ]
+
+    async def _show(self, request: Request) -> Response:
+        job = await run_in_threadpool(self._jobs.get, request.path_params["job"])
+        return HTMLResponse(await run_in_threadpool(self._panel, request, job))
+
+    async def _stop(self, request: Request) -> Response:
+        form = await form_of(request)
+        await run_in_threadpool(self._jobs.stop, request.path_params["job"])
+        back = form.get("back", "/")
+        return go(request, back if back.startswith("/") else "/")
+
+    async def _events(self, request: Request) -> Response:
+        name = request.path_params["job"]
+        self._jobs.get(name)
+        return StreamingResponse(self._stream(request, name), media_type="text/event-stream")
+
+    async def _stream(self, request: Request, name: str) -> AsyncIterator[str]:
+        """The job's panel whenever it changes, until the job has ended."""
+        last = ""
+        while not await request.is_disconnected():
+            job = await run_in_threadpool(self._jobs.get, name)
+            text = await run_in_threadpool(self._panel, request, job)
+            if text != last:
+                last = text
+                lines = "".join(f"data: {line}\n" for line in text.splitlines())
+                yield f"event: progress\n{lines}\n"
+            if job.ended:
+                yield "event: end\ndata: end\n\n"
+                return
+            await asyncio.sleep(_POLL)
+
+
+def handlers(error: type[SherdError]) -> dict[Any, Callable[..., Awaitable[Response]]]:
+    """What is done about errors in any page."""
+    return {error: problem, HTTPException: refusal, Exception: bug}

@@ -1,0 +1,120 @@
+"""The steward's home: tables on their way from a file to an audited release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from sherd.errors import SherdError
+from sherd.studio import same_again
+from sherd.studio.access_guard import MOST_FORM
+from sherd.studio.page_rendering import JobPages, fragment, handlers, static
+from sherd.studio.steward_plan import PlanPages, new_id
+from sherd.studio.steward_release import ReleasePages
+from sherd.studio.steward_table import TablePages
+from sherd.studio.studio_jobs import Jobs
+from sherd.studio.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from starlette.requests import Request
+
+    from sherd.studio.studio_jobs import Job
+    from sherd.studio.workspace import Project
+
+MOST_UPLOAD = 1 << 30
+"""Bytes of a file that a browser may send; larger ones are opened by their path."""
+
+
+class Steward:
+    """What the steward's pages share: the workspace, its jobs, the ledger that is charged."""
+
+    def __init__(
+        self, folder: Path, *, ledger: Path | None, most_upload: int = MOST_UPLOAD
+    ) -> None:
+        self.workspace = Workspace(folder)
+        self.jobs = Jobs(folder / "jobs")
+        self.ledger = ledger
+        self.most_upload = most_upload
+
+    def recover(self) -> None:
+        """Free what dead runs had set aside, publish what they had paid for."""
+        if self.ledger is not None and self.ledger.exists():
+            from sherd.studio.job_kinds import open_ledger
+
+            open_ledger(str(self.ledger))
+
+    def most(self, path: str) -> int:
+        """How large the body of a request to a page may be."""
+        return self.most_upload + MOST_FORM if path == "/upload" else MOST_FORM
+
+    def start(
+        self,
+        project: Project,
+        kind: str,
+        title: str,
+        *,
+        id: str | None = None,  # noqa: A002
+        **given: Any,
+    ) -> Job:
+        """Start a job for a project."""
+        return self.jobs.start(
+            id=id or new_id(), kind=kind, project=project.id, title=title, **given
+        )
+
+    def latest(self, project: Project, kind: str) -> Job | None:
+        """The last job of a kind that was started for a project."""
+        return next(iter(self.jobs.of(project.id, kind)), None)
+
+    def panel(self, request: Request, job: Job) -> str:
+        """What a job shows now, as HTML."""
+        project = self.workspace.project(job.project)
+        given: dict[str, Any] = {"job": job, "project": project}
+        if job.kind == "profile":
+            given["profile"] = project.profile if job.state == "done" else None
+        elif job.kind == "map":
+            plans = job.arguments["plans"]
+            given["cells"] = job.result("map.json") or []
+            given["total"] = [(plan["epsilon"], plan.get("k")) for plan in plans]
+        elif job.kind == "candidate":
+            given |= {"audit": job.result("audit.json"), "examples": job.result("examples.json")}
+            given["attacks"] = _attacks(given["audit"])
+        elif job.kind == "compare":
+            given["comparison"] = job.result("comparison.json")
+        else:
+            given |= self._released(project, job)
+        return fragment(request, f"panel_{job.kind}.html", **given)
+
+    @staticmethod
+    def _released(project: Project, job: Job) -> dict[str, Any]:
+        return {
+            "released": job.result("released.json"),
+            "checks": job.result("checks.json"),
+            "audit": job.result("audit.json"),
+            "command": same_again.command_line(project, job.folder, job.arguments),
+            "python": "\n\n".join(same_again.python_code(project, job.folder, job.arguments)),
+        }
+
+    def app(self) -> Starlette:
+        """The application."""
+        routes = [
+            Route("/static/{name}", static),
+            *JobPages(self.jobs, self.panel).routes(),
+            *TablePages(self).routes(),
+            *PlanPages(self).routes(),
+            *ReleasePages(self).routes(),
+        ]
+        made = Starlette(routes=routes, exception_handlers=handlers(SherdError))
+        made.router.redirect_slashes = False
+        return made
+
+
+def _attacks(audit: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The attacks of an audit that give a share of successes."""
+    from sherd.auditing.verdict.significance import SHARES
+
+    measures = [] if audit is None else audit["measures"]
+    return [m for m in measures if m["code"] in SHARES and m["value"] is not None]

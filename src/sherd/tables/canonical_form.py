@@ -1,0 +1,358 @@
+"""One form for a table's cells, whatever it was read from and whatever made it.
+
+A file says more than its cells: a dictionary lists labels in the order in which the original
+had them, the labels of rows that were left out among them; a type tells that one cell was a
+fraction, or was missing; memory under a missing cell may still hold what stood there. Here
+all of that is derived from the schema on the way in (``canonical_table``) and from the
+released cells on the way out (``released_form``), so that no method and no format has to
+think of it.
+
+>>> age = Attribute(name="age", type=Type.INTEGER)
+>>> canonical_cells(pa.chunked_array([[39.0, float("nan")]]), age).type
+DataType(int64)
+>>> released_form(pa.table({"x": pa.array(["b"]).dictionary_encode()})).schema.field("x").type
+DataType(string)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from decimal import Decimal  # noqa: TC003 - an example makes one
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sherd.errors import TableError
+from sherd.tables.attribute import Attribute, Role, Type, value_of
+from sherd.tables.axis import measure
+from sherd.tables.coding import arrow_array, nulls, numpy_array, text_array, texts, unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sherd.tables.schema import Schema
+
+LABELS = pa.dictionary(pa.int32(), pa.string())
+"""How labels are held inside Sherd: they are told apart by small numbers."""
+
+_MOST = 2**63 - 1
+_UNREADABLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
+
+
+def cell_type(attribute: Attribute) -> pa.DataType:
+    """The type of an attribute's released cells, by the schema alone.
+
+    Times are in UTC and carry no zone: which zone a column is in can depend on its rows.
+    """
+    if attribute.role is Role.IDENTIFIER:
+        return pa.string()
+    match attribute.type:
+        case Type.INTEGER:
+            return pa.int64()
+        case Type.NUMBER:
+            return pa.float64()
+        case Type.DATE:
+            return pa.date32()
+        case Type.DATETIME:
+            return pa.timestamp("us")
+        case Type.BOOLEAN:
+            return pa.bool_()
+    return pa.string()
+
+
+def canonical_table(table: pa.Table, schema: Schema, *, lenient: bool = False) -> pa.Table:
+    """The released attributes in the schema's order, every column in its canonical form.
+
+    With ``lenient``, a text that is no value of its attribute is missing; else it is refused.
+    """
+    read = lenient_cells if lenient else canonical_cells
+    return pa.table(
+        {
+            name: read(table.column(name), schema[name], schema.missing_values)
+            for name in schema.released
+        }
+    )
+
+
+def lenient_cells(
+    column: pa.ChunkedArray, attribute: Attribute, missing_values: Sequence[str] = ()
+) -> pa.ChunkedArray:
+    """The column as ``canonical_cells`` gives it, texts that are no values left out.
+
+    >>> age = Attribute(name="age", type=Type.INTEGER)
+    >>> lenient_cells(pa.chunked_array([["39", "unknown"]]), age).to_pylist()
+    [39, None]
+    """
+    try:
+        return canonical_cells(column, attribute, missing_values)
+    except TableError:
+        if not _is_text(column.type) and not pa.types.is_dictionary(column.type):
+            raise  # the whole column is of another kind, whatever its rows hold
+    coded = column.cast(pa.string()).dictionary_encode().combine_chunks()
+    whole = coded if isinstance(coded, pa.Array) else pa.concat_arrays(coded.chunks)
+    readable = []
+    for text in whole.dictionary.to_pylist():
+        try:
+            canonical_cells(pa.chunked_array([text_array([text])]), attribute)
+        except TableError:
+            readable.append("")
+        else:
+            readable.append(text)
+    kept = text_array(readable).take(whole.indices)
+    return canonical_cells(pa.chunked_array([kept]), attribute, missing_values)
+
+
+def canonical_cells(
+    column: pa.ChunkedArray, attribute: Attribute, missing_values: Sequence[str] = ()
+) -> pa.ChunkedArray:
+    """A column in the type that its attribute declares; whatever is no value is null.
+
+    No value is: null, not-a-number, an infinity, an empty text, and each of the schema's words
+    for it. Labels become a dictionary in the schema's order, then the alphabet's.
+    """
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.cast(column.type.storage_type)
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.string())
+    marks = frozenset(("", *missing_values))
+    try:
+        if attribute.type.labelled or attribute.type is Type.TEXT:
+            return _labels(column, attribute, marks)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if _is_text(column.type):
+            column = _without_marks(column, marks)
+        return _without_values(_measured(column, attribute), attribute, missing_values)
+    except _UNREADABLE:
+        # Arrow's own message quotes the cell it stumbled over.
+        raise unreadable(attribute.name, attribute.type, column.type) from None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    test = pa.types
+    return bool(test.is_string(kind) or test.is_large_string(kind) or test.is_string_view(kind))
+
+
+def _without_marks(column: pa.ChunkedArray, marks: frozenset[str]) -> pa.ChunkedArray:
+    """Texts whose words for "no value" are null."""
+    plain = column.cast(pa.large_string())
+    gone = pc.is_in(plain, value_set=text_array(sorted(marks)).cast(pa.large_string()))
+    if not pc.any(gone).as_py():
+        return plain
+    return pc.if_else(gone, pa.scalar(None, pa.large_string()), plain)
+
+
+def _without_values(
+    column: pa.ChunkedArray, attribute: Attribute, missing_values: Sequence[str]
+) -> pa.ChunkedArray:
+    """The column without numbers, days and times that the schema lists as "no value"."""
+    if not attribute.type.measured:
+        return column
+    listed: list[int | float] = []
+    for word in missing_values:
+        with contextlib.suppress(ValueError, OverflowError):
+            amount = measure(value_of(word, attribute.type))
+            ticks = amount * (10**6 if attribute.type is Type.DATETIME else 1)
+            listed.append(float(amount) if attribute.type is Type.NUMBER else int(ticks))
+    if not listed:
+        return column
+    kind = column.type
+    stored = np.int32 if attribute.type is Type.DATE else np.int64
+    cells = np.array(listed, np.float64 if attribute.type is Type.NUMBER else stored)
+    gone = pc.is_in(column, value_set=arrow_array(cells).view(kind))
+    return pc.if_else(gone, pa.scalar(None, kind), column)
+
+
+def _measured(column: pa.ChunkedArray, attribute: Attribute) -> pa.ChunkedArray:
+    kind, target = column.type, cell_type(attribute)
+    if attribute.type is Type.NUMBER:
+        return _finite(_number(column).cast(pa.float64(), safe=False))
+    if attribute.type is Type.INTEGER:
+        return _whole(_number(column))
+    if attribute.type is Type.BOOLEAN:
+        return (_finite(column) if pa.types.is_floating(kind) else column).cast(target)
+    if kind == target:
+        return column
+    if attribute.type is Type.DATE and pa.types.is_timestamp(kind):
+        return _instants(column).cast(target, safe=False)
+    return _instants(column) if attribute.type is Type.DATETIME else column.cast(target)
+
+
+def _instants(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times in UTC, without their zone."""
+    kind = column.type
+    if _is_text(kind):
+        try:
+            return column.cast(pa.timestamp("us"))
+        except pa.ArrowInvalid:  # with a zone
+            column = column.cast(pa.timestamp("us", "UTC"))
+    elif not pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us"))
+    zoned = pa.timestamp("us", column.type.tz)
+    ticks = column.cast(zoned, safe=False).cast(pa.int64())
+    return ticks.cast(pa.timestamp("us"))
+
+
+def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column that holds numbers, or texts that are."""
+    kind = column.type
+    if pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
+        raise pa.ArrowInvalid("not a number")
+    if not _is_text(kind):
+        return column
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column.cast(pa.float64())
+
+
+def _finite(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers; what is not finite is missing."""
+    finite = pc.is_finite(column)
+    if pc.all(finite, min_count=0).as_py():
+        return column
+    return pc.if_else(pc.fill_null(finite, False), column, pa.scalar(None, column.type))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whole numbers: fractions go to the nearest, what no word of 64 bits holds to its ends."""
+    kind = column.type
+    if kind == pa.int64():
+        return column
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        return column.cast(pa.int64())
+    if pa.types.is_decimal(kind) or pa.types.is_uint64(kind):
+        with contextlib.suppress(pa.ArrowInvalid):
+            return pc.round(column, ndigits=0, round_mode="half_to_even").cast(pa.int64())
+    numbers = _finite(column.cast(pa.float64(), safe=False))
+    chunks = []
+    for chunk in numbers.chunks:
+        gaps = nulls(chunk)
+        cells = np.rint(np.where(gaps, 0.0, numpy_array(chunk)))
+        low, high = cells <= -(2.0**63), cells >= 2.0**63
+        whole = np.where(low | high, 0.0, cells).astype(np.int64)
+        whole[low], whole[high] = -_MOST, _MOST
+        chunks.append(arrow_array(whole, gaps if gaps.any() else None))
+    return pa.chunked_array(chunks, pa.int64())
+
+
+def _labels(
+    column: pa.ChunkedArray, attribute: Attribute, marks: frozenset[str]
+) -> pa.ChunkedArray:
+    """Labels as a dictionary of those that occur, in an order that no row decides."""
+    if not pa.types.is_dictionary(column.type):
+        if pa.types.is_timestamp(column.type):
+            column = _instants(column)
+        column = column.dictionary_encode()
+    column = column.unify_dictionaries()
+    if not column.num_chunks:
+        return pa.chunked_array([], LABELS)
+    found = label_texts(column.chunk(0).dictionary)
+    kept = [None if text in marks else text for text in found]
+    used = np.zeros(len(kept) + 1, np.bool_)
+    codes = []
+    for chunk in column.chunks:
+        gaps = nulls(chunk.indices)
+        places = np.where(gaps, len(kept), numpy_array(chunk.indices)).astype(np.int64)
+        used[places] = True
+        codes.append(places)
+    present = {text for text, there in zip(kept, used, strict=False) if there and text is not None}
+    declared = [label for label in attribute.labels or () if label in present]
+    ordered = [*declared, *sorted(present - set(declared))]
+    place = {text: number for number, text in enumerate(ordered)}
+    new = np.array([*(place.get(text or "", -1) for text in kept), -1], np.int32)
+    labels = text_array(ordered)
+    return pa.chunked_array([_coded(new[places], labels) for places in codes], LABELS)
+
+
+def _coded(codes: NDArray[np.int32], labels: pa.Array) -> pa.Array:
+    gaps = codes < 0
+    indices = arrow_array(np.where(gaps, 0, codes).astype(np.int32), gaps if gaps.any() else None)
+    return pa.DictionaryArray.from_arrays(indices, labels)
+
+
+def label_texts(values: pa.Array) -> list[str | None]:
+    """Values as labels: the same text whatever type a source gave them.
+
+    >>> label_texts(pa.array([Decimal("1.50"), Decimal("2.00")])), label_texts(pa.array([2.0]))
+    (['1.5', '2'], ['2'])
+    """
+    kind = values.type
+    if pa.types.is_decimal(kind):
+        return [None if v is None else _shortest(v) for v in values.to_pylist()]
+    if pa.types.is_floating(kind):
+        values = _finite(pa.chunked_array([values.cast(pa.float64())])).combine_chunks()
+    found = texts(values)
+    if pa.types.is_timestamp(kind):
+        return [None if text is None else text.removesuffix(".000000") for text in found]
+    return found
+
+
+def _shortest(value: Decimal) -> str:
+    return format(value.normalize(), "f") if value else "0"
+
+
+def released_form(table: pa.Table) -> pa.Table:
+    """A table as it is released: plain types, and nothing but names and cells.
+
+    Labels are text and no dictionary, whole numbers have 64 bits, other numbers are floats,
+    times are in UTC without a zone; where a cell is missing, its memory holds nothing.
+    """
+    columns = [_bare(column) for column in table.columns]
+    return pa.table(columns, names=table.column_names)
+
+
+def _bare(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.cast(column.type.storage_type)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind, test = column.type, pa.types
+    if _is_text(kind) or test.is_null(kind):
+        return _bare_texts(column.cast(pa.string()))
+    if test.is_floating(kind) or test.is_decimal(kind):
+        column = _finite(column.cast(pa.float64(), safe=False))
+    elif test.is_integer(kind):
+        column = _whole(column)
+    elif test.is_timestamp(kind):
+        column = _instants(column)
+    elif test.is_date(kind):
+        column = column.cast(pa.date32())
+    elif not test.is_boolean(kind):
+        return column  # writing it is refused, with a name
+    return pa.chunked_array([_rebuilt(chunk) for chunk in column.chunks], column.type)
+
+
+def _bare_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts one after the other, a missing one as an empty one."""
+    chunks = []
+    for chunk in column.chunks:
+        gaps = nulls(chunk)
+        whole = pc.fill_null(chunk, "") if gaps.any() else chunk
+        if whole.offset:
+            whole = whole.take(arrow_array(np.arange(len(whole))))
+        bits = pa.py_buffer(np.packbits(~gaps, bitorder="little")) if gaps.any() else None
+        buffers = [bits, *whole.buffers()[1:]]
+        chunks.append(pa.Array.from_buffers(pa.string(), len(chunk), buffers))
+    return pa.chunked_array(chunks, pa.string())
+
+
+def _rebuilt(whole: pa.Array) -> pa.Array:
+    """The cells with zeros where one is missing."""
+    kind = whole.type
+    stored = kind
+    if pa.types.is_date32(kind):
+        stored = pa.int32()
+    elif pa.types.is_timestamp(kind):
+        stored = pa.int64()
+    plain = whole.view(stored) if stored != kind else whole
+    gaps = nulls(plain)
+    cells = numpy_array(plain)
+    if not gaps.any():
+        return arrow_array(cells).view(kind)
+    cells = np.where(gaps, np.zeros(1, cells.dtype), cells)
+    return arrow_array(cells, gaps).view(kind)

@@ -1,0 +1,151 @@
+"""Checks of a bundle's files for what they say besides their cells.
+
+A file of a release has the schema's types and holds cells: no metadata, no dictionary but the
+one that its own cells make, nothing in the memory of a missing cell. Releases made before this
+was so can give the original away; they are told by it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sherd.tables.schema import Schema
+from sherd.verifying.check import UNREADABLE, Check
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import pyarrow as pa
+
+NAME = "form of the files"
+
+EARLIER = (
+    "it holds more than cells, as files of earlier versions do: dictionaries or types of the "
+    "original, from which pairs and left-out people can be read; withdraw it and make the release "
+    "again (see the security notes)"
+)
+"""What is said of a file whose form is not the one that releases have."""
+
+
+def check_form(folder: Path, manifest: Mapping[str, Any]) -> Check:
+    """Whether every file holds cells in the schema's types and nothing else."""
+    try:
+        return _checked(folder, manifest)
+    except (*UNREADABLE, OSError):
+        return Check(name=NAME, passed=False, detail="a file cannot be read")
+
+
+def _checked(folder: Path, manifest: Mapping[str, Any]) -> Check:
+    kinds = _kinds(manifest)
+    for name in manifest["files"]:
+        form = name.partition(".")[2]
+        if form not in ("parquet", "feather", "arrows"):
+            continue  # CSV and JSON are text: what they hold is what is read
+        wrong = (
+            _wrong_in_parquet(folder / name, kinds)
+            if form == "parquet"
+            else _wrong_in_arrow(folder / name, kinds)
+        )
+        if wrong is not None:
+            return Check(name=NAME, passed=False, detail=f"{name}: {wrong}")
+    return Check(name=NAME, passed=True, detail="cells in the schema's types, and nothing else")
+
+
+def _kinds(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The type of each attribute's cells, as the schema declares it."""
+    names = {
+        "integer": "int64",
+        "number": "double",
+        "date": "date32[day]",
+        "datetime": "timestamp[us]",
+        "boolean": "bool",
+    }
+    schema = Schema.from_data({"attributes": manifest["schema"]["attributes"]})
+    return {attribute.name: names.get(attribute.type.value, "string") for attribute in schema}
+
+
+def _wrong_type(schema: pa.Schema, kinds: Mapping[str, str]) -> str | None:
+    """What is wrong about the types and metadata of a file, or None."""
+    if schema.metadata or any(field.metadata for field in schema):
+        return EARLIER
+    for field in schema:
+        kind = str(field.type)
+        # Groups of values are labels, whatever type the values had.
+        known = {"string", kinds[field.name]} if field.name in kinds else _ANY
+        if kind.startswith("dictionary"):
+            return EARLIER
+        if kind not in known:
+            return f"the column '{field.name}' is of the type {kind}, which its schema does not say"
+    return None
+
+
+_ANY = {"int64", "double", "date32[day]", "timestamp[us]", "bool", "string"}
+
+
+def _wrong_in_parquet(path: Path, kinds: Mapping[str, str]) -> str | None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        if file.metadata.metadata:
+            return EARLIER
+        # Parquet numbers its fields, which Arrow tells as metadata of its own.
+        bare = [field.remove_metadata() for field in file.schema_arrow]
+        wrong = _wrong_type(pa.schema(bare), kinds)
+    if wrong is not None:
+        return wrong
+    texts = [field.name for field in bare if str(field.type) == "string"]
+    with pq.ParquetFile(path, read_dictionary=texts) as file:
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=texts)
+            for name, column in zip(table.column_names, table.columns, strict=True):
+                if not all(_of_its_cells(chunk) for chunk in column.chunks):
+                    return f"the dictionary of '{name}' is not the one that its cells make"
+    return None
+
+
+def _of_its_cells(chunk: pa.Array) -> bool:
+    """Whether a dictionary lists the values of its cells in the order of their appearance."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(chunk.type):
+        return True
+    seen = pc.unique(chunk.indices.drop_null())
+    return bool(seen.to_pylist() == list(range(len(chunk.dictionary))))
+
+
+def _wrong_in_arrow(path: Path, kinds: Mapping[str, str]) -> str | None:
+    import pyarrow as pa
+
+    with path.open("rb") as file:
+        if file.read(6) == b"ARROW1":
+            table = pa.ipc.open_file(file).read_all()
+        else:
+            file.seek(0)
+            table = pa.ipc.open_stream(file).read_all()
+    wrong = _wrong_type(table.schema, kinds)
+    if wrong is not None:
+        return wrong
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if not all(_is_blank_where_missing(chunk) for chunk in column.chunks):
+            return f"the column '{name}' holds something where cells are missing"
+    return None
+
+
+def _is_blank_where_missing(chunk: pa.Array) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not chunk.null_count:
+        return True
+    buffers = [None, *chunk.buffers()[1:]]
+    whole = pa.Array.from_buffers(chunk.type, len(chunk), buffers, offset=chunk.offset)
+    below = whole.filter(chunk.is_null())
+    if pa.types.is_string(chunk.type):
+        return bool(pc.all(pc.equal(pc.binary_length(below), 0)).as_py())
+    nothing = below.cast(pa.int64()) if pa.types.is_timestamp(chunk.type) else below
+    if pa.types.is_date32(chunk.type):
+        nothing = below.cast(pa.int32())
+    return bool(pc.all(pc.equal(nothing.cast(pa.float64()), 0.0)).as_py())

@@ -1,0 +1,120 @@
+"""A studio as its user starts it: a process, its printed address, and a client that has entered."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(kw_only=True)
+class Visitor:
+    """Somebody who came in by the address; paths are below the session's own."""
+
+    client: httpx.Client
+    base: str
+    root: str
+    code: str = ""
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        """A page."""
+        return self.client.get(self.base + self.root + path, **more)
+
+    def post(
+        self, path: str, data: dict[str, Any] | None = None, *, follow: bool = True, **more: Any
+    ) -> httpx.Response:
+        """A form as one of the studio's own pages sends it."""
+        headers = {"Origin": self.base, "Sec-Fetch-Site": "same-origin", **more.pop("headers", {})}
+        given = {"code": self.code, **(data or {})}
+        return self.client.post(
+            self.base + self.root + path,
+            data=given,
+            headers=headers,
+            follow_redirects=follow,
+            **more,
+        )
+
+    def until(self, path: str, words: str, seconds: float = 60) -> str:
+        """A page's text once it says something."""
+        end = time.monotonic() + seconds
+        while True:
+            text = self.get(path).text
+            if words in text:
+                return text
+            assert time.monotonic() < end, f"{path} does not say {words!r}: {text[-1500:]}"
+            time.sleep(0.2)
+
+
+@dataclass(kw_only=True)
+class StudioProcess:
+    """A running ``sherd studio`` and everything it has printed."""
+
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+    clients: list[httpx.Client] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        """The newest address it has printed."""
+        return [line for line in self.lines if "http://" in line][-1].split()[-1]
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many addresses are printed."""
+        end = time.monotonic() + 60
+        while sum("http://" in line for line in self.lines) < count:
+            assert time.monotonic() < end, self.lines
+            assert self.process.poll() is None, self.lines
+            time.sleep(0.02)
+
+    def enter(self) -> Visitor:
+        """Come in by the address that was printed last."""
+        address, count = self.address, sum("http://" in line for line in self.lines)
+        client = httpx.Client(timeout=60)
+        self.clients.append(client)
+        answer = client.get(address)
+        assert answer.status_code == 200, answer.text
+        root = re.search(r'url=(/\w+)/"', answer.text)
+        assert root is not None
+        self.wait_for(count + 1)
+        visitor = Visitor(client=client, base=address[: address.index("/", 8)], root=root[1])
+        code = re.search(r'name="code" value="(\w+)"', visitor.get("/").text)
+        visitor.code = code[1] if code else ""
+        return visitor
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> int:
+        """End it; its exit code."""
+        for client in self.clients:
+            client.close()
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        return self.process.wait(30)
+
+
+def start_studio(workspace: Path, *arguments: str, ledger: str = "none") -> StudioProcess:
+    """Start a studio and wait for its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sherd", "studio", *arguments, "--no-browser",
+         "--workspace", str(workspace), "--ledger", ledger],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    made = StudioProcess(process=process)
+
+    def follow() -> None:
+        assert process.stdout is not None
+        with process.stdout:
+            for line in process.stdout:
+                made.lines.append(line.rstrip())
+
+    threading.Thread(target=follow, daemon=True).start()
+    made.wait_for(1)
+    return made
