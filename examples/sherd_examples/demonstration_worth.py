@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.federation.aggregator.round_work import Aggregator
-    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_home import OwnerHome
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
     from sherd_examples.rounds_demonstration import Fragment
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def measure(
     name: str,
     aggregator: Aggregator,
-    homes: dict[str, Home],
+    homes: dict[str, OwnerHome],
     whole: pa.Table,
     schema: Schema,
     fragments: list[Fragment],

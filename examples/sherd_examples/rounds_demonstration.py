@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import ConnectionFailedError, OutputExistsError, SherdError
-from sherd.federation.aggregator.aggregator_home import Premises, Settings
-from sherd.federation.owner.owner_home import Home
-from sherd.federation.owner.owner_home import Settings as OwnerSettings
+from sherd.federation.aggregator.aggregator_home import AggregatorHome, AggregatorSettings
+from sherd.federation.owner.owner_home import OwnerHome, OwnerSettings
 from sherd.federation.protocol.joint_plan import Kind, Linkage, Terms
 from sherd.federation.protocol.states import ROUND_ENDS, RoundState
 from sherd.federation.wire.enrolment import read_answer, read_request
@@ -155,13 +154,15 @@ def _clear(folder: Path) -> None:
     (folder / MARK).write_text("{}", encoding="utf-8")
 
 
-def _set_up_owner(premises: Premises, folder: Path, fragment: Fragment, epsilon: str) -> Home:
+def _set_up_owner(
+    premises: AggregatorHome, folder: Path, fragment: Fragment, epsilon: str
+) -> OwnerHome:
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True)
     pq.write_table(fragment.table, folder / "table.parquet")
     (folder / "schema.yaml").write_text(json.dumps(fragment.schema.as_data()), encoding="utf-8")
-    home = Home.make(
+    home = OwnerHome.make(
         folder / "home",
         OwnerSettings(
             name=fragment.owner,
@@ -186,6 +187,9 @@ def _set_up_owner(premises: Premises, folder: Path, fragment: Fragment, epsilon:
         "least_rows": "100",
         "largest_epsilon": epsilon,
         "lifetime_epsilon": epsilon,
+        "peers": "all",
+        "largest_batch": 10_000_000,
+        "yearly_guesses": 1_000_000_000,
         "approve": "automatic",
     }
     home.policy_file.write_text(json.dumps(policy, indent=2), encoding="utf-8")
@@ -222,7 +226,7 @@ def _processes() -> Iterator[Callable[[list[str], Path], subprocess.Popen[bytes]
                     process.wait()
 
 
-def wait_for_service(url: str, premises: Premises, process: subprocess.Popen[bytes]) -> None:
+def wait_for_service(url: str, premises: AggregatorHome, process: subprocess.Popen[bytes]) -> None:
     """Wait until the service answers."""
     import httpx
 
@@ -279,8 +283,8 @@ def demonstrate(folder: Path, epsilon: str, tell: Tell, *, part: int = 1) -> dic
     folder = folder.absolute()
     _clear(folder)
     url = f"https://127.0.0.1:{_free_port()}"
-    premises = Premises.make(
-        folder / "aggregator", Settings(name="registry", url=url), ("127.0.0.1",)
+    premises = AggregatorHome.make(
+        folder / "aggregator", AggregatorSettings(name="registry", url=url), ("127.0.0.1",)
     )
     logs = folder / "logs"
     logs.mkdir()
@@ -290,7 +294,7 @@ def demonstrate(folder: Path, epsilon: str, tell: Tell, *, part: int = 1) -> dic
         serve = ["aggregator", "serve", "--home", str(premises.folder), "--port", port]
         service = start(serve, logs / "aggregator.log")
         tables = {"adult": adult_fragments(part), "wine": wine_fragments(part)}
-        homes: dict[str, dict[str, Home]] = {}
+        homes: dict[str, dict[str, OwnerHome]] = {}
         for name, (_, _, fragments) in tables.items():
             homes[name] = {
                 each.owner: _set_up_owner(premises, folder / "owners" / each.owner, each, epsilon)

@@ -15,10 +15,10 @@ from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState
 from sherd.federation.wire.exchange import (
-    Answer,
     Call,
     Exchanged,
     Parcel,
+    ParcelAnswer,
     read_request,
     read_response,
     write_request,
@@ -44,7 +44,8 @@ def test_requests_and_answers_come_back_as_they_went() -> None:
     nothing = Call(parcels=(), seen=None, wait=0.0)
     assert read_request(write_request(nothing)) == nothing
     found = Exchanged(
-        answers=(Answer(reason=Reason.LATE), Answer(wanted=("a" * 64,))), messages=(b"one", b"")
+        answers=(ParcelAnswer(reason=Reason.LATE), ParcelAnswer(wanted=("a" * 64,))),
+        messages=(b"one", b""),
     )
     assert read_response(write_response(found), 2) == found
 

@@ -13,10 +13,12 @@ from people import PARTS, SCHEMA, part, people
 
 from sherd.errors import ConnectionFailedError, PeerError, StorageError, UsageError
 from sherd.federation.owner.agent import Agent
+from sherd.federation.owner.owner_home import SETTINGS
 from sherd.federation.protocol.joint_plan import Dropout, Kind
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState
 from sherd.federation.wire import failpoints
+from sherd.federation.wire.settings_file import write_settings
 
 if TYPE_CHECKING:
     from consortium import Consortium
@@ -353,9 +355,9 @@ def copied(consortium: Consortium, name: str) -> Agent:
     home = consortium.homes[name]
     twin = home.folder.with_name(f"{name}-twin")
     shutil.copytree(home.folder, twin)
-    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_home import OwnerHome
 
-    return Agent(Home(twin), consortium.client(name), clock=lambda: consortium.time)
+    return Agent(OwnerHome(twin), consortium.client(name), clock=lambda: consortium.time)
 
 
 def test_two_agents_with_one_key(consortium: Consortium) -> None:
@@ -427,7 +429,7 @@ def test_witness_notices_a_ledger_the_aggregator_cannot(consortium: Consortium) 
     set_up(consortium, Kind.HORIZONTAL)
     north = consortium.homes["north"]
     place = consortium.folder / "elsewhere"
-    north.write_settings(dataclasses.replace(north.settings, witness=str(place)))
+    write_settings(north.folder / SETTINGS, dataclasses.replace(north.settings, witness=str(place)))
     consortium.start("north")
     consortium.aggregator.open_round(consortium.terms())
     consortium.settle()

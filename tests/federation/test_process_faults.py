@@ -14,8 +14,8 @@ from processes import Village, add_owners, free_port, wait_until
 from spawning import Conditions, spawn
 
 from sherd.budget.ledger import Ledger
-from sherd.federation.owner.owner_home import Home
-from sherd.federation.owner.owner_journal import Journal
+from sherd.federation.owner.owner_home import OwnerHome
+from sherd.federation.owner.owner_journal import OwnerJournal
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OWNER_ENDS, OwnerState, RoundState
@@ -73,7 +73,7 @@ def test_clocks_an_hour_off(village: Village) -> None:
 def test_two_agents_with_one_key(village: Village) -> None:
     """Two agents in copies of one folder: one artefact is delivered, the other never leaves."""
     add_owners(village, Kind.HORIZONTAL)
-    twin = Home(village.folder / "twin")
+    twin = OwnerHome(village.folder / "twin")
     shutil.copytree(village.homes["north"].folder, twin.folder)
     village.start_all()
     log = village.folder / "twin.log"
@@ -84,7 +84,7 @@ def test_two_agents_with_one_key(village: Village) -> None:
     assert data.state is RoundState.RELEASED
 
     def known() -> bool:
-        journal = Journal(twin.journal)
+        journal = OwnerJournal(twin.journal)
         found = journal.round("r1")
         journal.close()
         return found is not None and found.state in OWNER_ENDS

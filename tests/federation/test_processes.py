@@ -13,9 +13,11 @@ from people import PARTS, part, people
 from processes import Village, add_owners, make_database
 
 from sherd.errors import ConnectionFailedError
+from sherd.federation.owner.owner_home import SETTINGS
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.wire import certificates
 from sherd.federation.wire.client import Client, tls_context
+from sherd.federation.wire.settings_file import write_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +44,7 @@ def test_postgresql_source_and_database(quick_path: Path, postgresql: str) -> No
         settings = dataclasses.replace(
             north.settings, source=database, query="SELECT id, age, income, colour FROM people"
         )
-        north.write_settings(settings)
+        write_settings(north.folder / SETTINGS, settings)
         village.start_all()
         village.open_round()
         village.check_released()

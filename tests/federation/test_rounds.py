@@ -10,8 +10,10 @@ import pytest
 from driving import fetch, flush
 from people import PARTS, SCHEMA, part, people
 
+from sherd.federation.owner.owner_home import SETTINGS
 from sherd.federation.protocol.joint_plan import Kind, Linkage
 from sherd.federation.protocol.states import OwnerState, RoundState
+from sherd.federation.wire.settings_file import write_settings
 from sherd.release.bundle import Release
 
 if TYPE_CHECKING:
@@ -95,7 +97,7 @@ def test_owner_that_keeps_manifests_alone(consortium: Consortium) -> None:
     """An owner may fetch what proves the release without its data."""
     add_horizontal(consortium, 20, 20)
     home = consortium.homes["north"]
-    home.write_settings(dataclasses.replace(home.settings, keeps="manifest"))
+    write_settings(home.folder / SETTINGS, dataclasses.replace(home.settings, keeps="manifest"))
     consortium.aggregator.open_round(consortium.terms())
     consortium.settle()
     assert [path.name for path in (home.releases / "r1").iterdir()] == ["manifest.json"]

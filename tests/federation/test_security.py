@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -68,24 +69,18 @@ def _keep(consortium: Consortium) -> httpx.BaseTransport:
 
 
 HASH = hashlib.sha256(b"").hexdigest()
-# endpoint: statuses of nobody, analyst, operator, owner of the round, owner of another
-MATRIX: dict[tuple[str, str], tuple[int, int, int, int, int]] = {
-    ("GET", "/v1/health"): (200, 200, 200, 200, 200),
-    ("GET", "/v1/about"): (200, 200, 200, 200, 200),
-    ("POST", "/v1/challenge"): (200, 200, 200, 200, 200),
-    ("POST", "/v1/session"): (403, 403, 403, 403, 403),
-    ("GET", "/v1/commitments"): (401, 403, 403, 200, 200),
-    ("POST", "/v1/exchange"): (401, 403, 403, 200, 200),
-    ("GET", "/v1/rounds"): (401, 200, 200, 200, 200),
-    ("POST", "/v1/rounds"): (401, 403, 400, 403, 403),
-    ("PUT", f"/v1/rounds/running/chunks/{HASH}"): (401, 403, 403, 404, 404),
-    ("GET", f"/v1/rounds/running/chunks/{HASH}"): (401, 403, 403, 404, 404),
-    ("GET", "/v1/rounds/done/release/manifest.json"): (401, 200, 200, 200, 404),
-    ("GET", "/v1/rounds/done/release/data.parquet"): (401, 200, 200, 200, 404),
-    ("GET", "/v1/rounds/running/release/manifest.json"): (401, 404, 404, 404, 404),
-    ("GET", "/v1/metrics"): (401, 403, 200, 403, 403),
-    ("POST", "/v1/rounds/running/abort"): (401, 403, 200, 403, 403),
-}
+ROUTES = Path(__file__).parents[2] / "docs" / "federation" / "routes.md"
+
+
+def matrix() -> dict[tuple[str, str, str], tuple[int, ...]]:
+    """The reference's table: route and state of the round, and the statuses of each caller."""
+    found = {}
+    for line in ROUTES.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| `"):
+            method, path = cells[0].strip("`").split(" ")
+            found[method, path, cells[1]] = tuple(int(cell) for cell in cells[2:7])
+    return found
 
 
 def body_of(path: str) -> dict[str, Any]:
@@ -100,7 +95,7 @@ def body_of(path: str) -> dict[str, Any]:
 
 
 def test_role_by_endpoint(consortium: Consortium) -> None:
-    """Every endpoint answers every role as the matrix says, and the matrix has all of them."""
+    """Every route answers every role in every state as the reference says, which has them all."""
     set_up(consortium)
     bearers = [
         None,
@@ -109,25 +104,25 @@ def test_role_by_endpoint(consortium: Consortium) -> None:
         token(consortium.agents["north"]),
         token(consortium.agents["stranger"]),
     ]
-    for (method, path), expected in MATRIX.items():
-        order = [0, 1, 3, 4, 2]  # the operator last: it may end the round
-        found = {i: call(consortium, bearers[i], method, path, **body_of(path)) for i in order}
-        assert tuple(found[i] for i in range(5)) == expected, (method, path)
+    told = matrix()
+    # The operator last, and aborting last of all: it may end the round.
+    for (method, path, state), expected in sorted(told.items(), key=lambda e: "abort" in e[0][1]):
+        round_id = "done" if state == "released" else "running"
+        name = "manifest.json"
+        where = path.format(round_id=round_id, sha256=HASH, name=name)
+        order = [0, 1, 3, 4, 2]
+        found = {i: call(consortium, bearers[i], method, where, **body_of(where)) for i in order}
+        assert tuple(found[i] for i in range(5)) == expected, (method, path, state)
     app = make_app(consortium.aggregator, worker=False)
     listed = {
         (method.upper(), path)
         for path, methods in app.openapi()["paths"].items()
         for method in methods
     }
-    named = {
-        (method, path.replace("running", "{round_id}").replace("done", "{round_id}"))
-        for method, path in MATRIX
-    }
-    named = {(m, p.replace(HASH, "{sha256}")) for m, p in named}
-    named = {
-        (m, "/".join([*p.split("/")[:-1], "{name}"]) if "/release/" in p else p) for m, p in named
-    }
-    assert named == listed
+    assert {(method, path) for method, path, _ in told} == listed
+    by_round = {path for _, path, state in told if "{round_id}" in path}
+    for path in by_round:
+        assert {state for _, other, state in told if other == path} == {"running", "released"}
 
 
 def test_rounds_are_listed_by_role(consortium: Consortium) -> None:

@@ -16,7 +16,7 @@ from sherd.federation.aggregator.api import make_app
 from sherd.federation.aggregator.round_work import Aggregator
 from sherd.federation.aggregator.storage import Store
 from sherd.federation.owner.agent import Agent
-from sherd.federation.owner.owner_home import Home, Settings
+from sherd.federation.owner.owner_home import OwnerHome, OwnerSettings
 from sherd.federation.protocol.states import OWNER_ENDS, ROUND_ENDS
 from sherd.federation.wire.client import Client
 from sherd.federation.wire.enrolment import make_answer, read_answer, read_request
@@ -101,6 +101,9 @@ least_k: 3
 least_rows: 3
 largest_epsilon: {largest}
 lifetime_epsilon: {lifetime}
+peers: {peers}
+largest_batch: 1000000
+yearly_guesses: {guesses}
 approve: {approve}
 """
 
@@ -123,7 +126,7 @@ class Consortium:
             clock=lambda: self.time,
         )
         self.transport = AppTransport(make_app(self.aggregator, worker=False))
-        self.homes: dict[str, Home] = {}
+        self.homes: dict[str, OwnerHome] = {}
         self.agents: dict[str, Agent] = {}
 
     def close(self) -> None:
@@ -136,7 +139,13 @@ class Consortium:
 
     def policy(self, **changes: Any) -> str:
         """A policy that allows what tests do."""
-        given = {"largest": "10", "lifetime": "100", "approve": "automatic", **changes}
+        given = {
+            "largest": "10",
+            "lifetime": "100",
+            "approve": "automatic",
+            "guesses": "10000000",
+            "peers": "all",
+        } | changes
         return POLICY.format(fingerprint=fingerprint(self.key.public), **given)
 
     def add_owner(
@@ -147,20 +156,20 @@ class Consortium:
         *,
         key_column: str | None = None,
         **policy: Any,
-    ) -> Home:
+    ) -> OwnerHome:
         """Set up an owner with its table, enrol it, and start its agent."""
         folder = self.folder / name
         folder.mkdir()
         pq.write_table(table, folder / "table.parquet")
         (folder / "schema.yaml").write_text(schema, encoding="utf-8")
-        settings = Settings(
+        settings = OwnerSettings(
             name=name,
             source=str(folder / "table.parquet"),
             schema=str(folder / "schema.yaml"),
             key_column=key_column,
             population=f"people of {name}",
         )
-        home = Home.make(folder, settings)
+        home = OwnerHome.make(folder, settings)
         home.policy_file.write_text(self.policy(**policy), encoding="utf-8")
         request = read_request(folder / "request.json")
         self.store.add_member(name, "owner", key=request.key, now=int(self.time))

@@ -19,10 +19,9 @@ from people import PARTS, SCHEMA, part, people, terms_of
 from spawning import Conditions, Spawned, spawn
 
 from sherd.budget.ledger import Ledger
-from sherd.federation.aggregator.aggregator_home import Premises, Settings
-from sherd.federation.owner.owner_home import Home
-from sherd.federation.owner.owner_home import Settings as OwnerSettings
-from sherd.federation.owner.owner_journal import Journal
+from sherd.federation.aggregator.aggregator_home import AggregatorHome, AggregatorSettings
+from sherd.federation.owner.owner_home import OwnerHome, OwnerSettings
+from sherd.federation.owner.owner_journal import OwnerJournal
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.states import OWNER_ENDS, ROUND_ENDS, RoundState
 from sherd.federation.wire.enrolment import read_answer, read_request
@@ -93,21 +92,21 @@ class Village:
         self.plain = url is not None
         self.service = f"{'http' if self.plain else 'https'}://127.0.0.1:{self.port}"
         self.url = url or self.service
-        settings = Settings(name="registry", url=self.url, database=database)
-        self.premises = Premises.make(folder / "aggregator", settings, ("127.0.0.1",))
-        self.homes: dict[str, Home] = {}
+        settings = AggregatorSettings(name="registry", url=self.url, database=database)
+        self.premises = AggregatorHome.make(folder / "aggregator", settings, ("127.0.0.1",))
+        self.homes: dict[str, OwnerHome] = {}
         self.running: dict[str, Spawned] = {}
         self.logs: list[Path] = []
 
     def add_owner(
         self, name: str, table: pa.Table, schema: str, *, key: str | None = None, **policy: str
-    ) -> Home:
+    ) -> OwnerHome:
         """Set up and enrol an owner."""
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         pq.write_table(table, folder / "table.parquet")
         (folder / "schema.yaml").write_text(schema, encoding="utf-8")
-        home = Home.make(
+        home = OwnerHome.make(
             folder / "home",
             OwnerSettings(
                 name=name,
@@ -129,6 +128,9 @@ class Village:
             "linkage": ["oprf", "hmac"],
             "largest_epsilon": "10",
             "lifetime_epsilon": "1000",
+            "peers": "all",
+            "largest_batch": 10_000_000,
+            "yearly_guesses": 1_000_000_000,
             "approve": "automatic",
             **policy,
         }
@@ -216,7 +218,7 @@ class Village:
 
     def owner_round(self, name: str, round_id: str = "r1") -> OwnerData | None:
         """What an owner knows of a round."""
-        journal = Journal(self.homes[name].journal)
+        journal = OwnerJournal(self.homes[name].journal)
         found = journal.round(round_id)
         journal.close()
         return found
@@ -228,7 +230,7 @@ class Village:
 
     def audit(self, name: str) -> list[str]:
         """The events in an owner's audit log."""
-        journal = Journal(self.homes[name].journal)
+        journal = OwnerJournal(self.homes[name].journal)
         found = [event for _, _, event, _ in journal.audit()]
         journal.close()
         return found

@@ -184,6 +184,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
     "mondrian": lambda folder: _alone(folder, method="mondrian", k=5, l=2, bins={"pay": 4}),
     "anatomy": lambda folder: _alone(folder, method="anatomy", l=2, bins={"pay": [10, 50]}),
     "diffgen": _masked("diffgen", h=6, class_attribute="sex"),
+    "dp-graph": _masked("dp-graph", class_attribute="sex"),
     "parties": _by_parties,
     "fragment": _fragmented,
     "joint rows": _joint(Kind.HORIZONTAL),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import time
 from datetime import datetime
 from pathlib import Path
@@ -63,11 +64,11 @@ def init(
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises, Settings
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome, AggregatorSettings
     from sherd.signing_keys import fingerprint
 
     if upgrade:
-        Premises(home).store(upgrade=True).close()
+        AggregatorHome(home).store(upgrade=True).close()
         click.echo("the database is up to date")
         return
     if name is None or url is None:
@@ -75,7 +76,9 @@ def init(
     host = urlsplit(url).hostname
     if host is None:
         raise UsageError("the address is not valid", must="https://host:port", got=repr(url))
-    made = Premises.make(home, Settings(name=name, url=url, database=database), hosts or (host,))
+    made = AggregatorHome.make(
+        home, AggregatorSettings(name=name, url=url, database=database), hosts or (host,)
+    )
     shown = fingerprint(made.key.public)
     if as_json:
         emit_json({"home": str(home), "name": name, "fingerprint": shown})
@@ -109,13 +112,14 @@ def enrol(
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
 
-    premises, now = Premises(home), int(time.time())
+    premises, now = AggregatorHome(home), int(time.time())
     if remove is not None:
-        if not premises.store().remove_member(remove):
-            raise UsageError("nobody of that name is enrolled", got=repr(remove))
+        ended = premises.aggregator().revoke(remove)
         click.echo(f"'{remove}' has no access any more")
+        for name in ended:
+            click.echo(f"round '{name}' has ended because of that")
         return
     if analyst is not None:
         import secrets
@@ -175,10 +179,10 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.federation.aggregator.serving import ClientCertificates, server, set_up_logs
 
-    premises = Premises(home)
+    premises = AggregatorHome(home)
     if plain and host not in ("127.0.0.1", "::1", "localhost"):
         raise UsageError(
             "without TLS the service may listen on this machine only",
@@ -198,6 +202,8 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
         authority=premises.authority,
         client_certificates=ClientCertificates("off" if plain else shown),
     )
+    # The server takes the signal itself, lets running requests end, and hands it on to this.
+    signal.signal(signal.SIGTERM, lambda *_: None)
     made.run()
     if not made.started:
         from sherd.errors import ConnectionFailedError
@@ -205,6 +211,20 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
         raise ConnectionFailedError(
             "the service could not listen", got=f"{host}:{port}", do="choose another port"
         )
+
+
+@aggregator.command("check")
+@home_option
+@json_option
+def check_home(home: Path, as_json: bool) -> int:
+    """Look whether the folder is complete: settings, keys, certificates, database, disk."""
+    from sherd.federation.wire.optional_parts import require
+
+    require()
+    from sherd.cli.home_check import aggregator_checks, show
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
+
+    return show(aggregator_checks(AggregatorHome(home)), as_json=as_json)
 
 
 @aggregator.group()
@@ -251,9 +271,9 @@ def open_round(home: Path, as_json: bool, **given: Any) -> None:
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
 
-    premises = Premises(home)
+    premises = AggregatorHome(home)
     terms = _terms(premises.settings.name, given)
     premises.aggregator().open_round(terms)
     if as_json:
@@ -332,11 +352,11 @@ def repeat_round(home: Path, name: str, new_name: str | None, deadline: str, as_
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
 
     until = read_deadline(deadline, time.time())
     new_name = new_name or f"round-{secrets.token_hex(4)}"
-    terms = Premises(home).aggregator().repeat(name, name=new_name, deadline=until)
+    terms = AggregatorHome(home).aggregator().repeat(name, name=new_name, deadline=until)
     if as_json:
         emit_json({"round": terms.round, "repeats": name, "deadline": terms.deadline})
         return
@@ -351,9 +371,9 @@ def abort_round(home: Path, name: str) -> None:
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
 
-    Premises(home).aggregator().abort(name)
+    AggregatorHome(home).aggregator().abort(name)
     click.echo(f"round '{name}' has ended")
 
 
@@ -366,10 +386,10 @@ def status(home: Path, name: str | None, as_json: bool) -> None:
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.federation.aggregator.round_view import round_report
 
-    premises = Premises(home)
+    premises = AggregatorHome(home)
     store = premises.store()
     if name is None:
         rounds = [vars(each) for each in store.rounds()]
@@ -403,10 +423,10 @@ def release(home: Path, name: str, output: Path) -> None:
     from sherd.federation.wire.optional_parts import require
 
     require()
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.release.bundle import check_target
 
-    premises = Premises(home)
+    premises = AggregatorHome(home)
     data = premises.store().round(name)
     if data is None or data.manifest is None:
         raise UsageError(

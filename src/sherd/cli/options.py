@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -51,10 +52,30 @@ def settings(given: tuple[str, ...]) -> dict[str, Any]:
         if not equals or not name:
             raise PlanError("--set cannot be read", must="NAME=VALUE", got=repr(text))
         try:
-            found[name.replace("-", "_")] = yaml.safe_load(value)
+            found[name.replace("-", "_")] = _number_or(yaml.safe_load(value))
         except yaml.YAMLError:
             raise PlanError("--set cannot be read", must="NAME=VALUE", got=repr(text)) from None
     return found
+
+
+def _number_or(value: Any) -> Any:
+    """A value, as a number where it is one that YAML takes for text: it wants 1.0e-9 for 1e-9.
+
+    >>> _number_or("1e-9"), _number_or("sex"), _number_or(3)
+    (1e-09, 'sex', 3)
+    """
+    if isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value):
+        return float(value)
+    return value
+
+
+def printable(text: str) -> str:
+    """A text that somebody else wrote, with nothing in it that a terminal would obey.
+
+    >>> printable("free\\x1b[2Jcake\\n")
+    'free\\\\x1b[2Jcake\\\\n'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def in_words(value: Any) -> str:
@@ -70,7 +91,7 @@ def in_words(value: Any) -> str:
     elif isinstance(value, float):
         found = f"{value:.4g}"
     else:
-        found = "" if value is None else str(value)
+        found = "" if value is None else printable(str(value))
     return found or "-"
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, in_words, json_option
+from sherd.cli.options import emit_json, in_words, json_option, printable
 
 if TYPE_CHECKING:
-    from sherd.federation.owner.owner_home import Home
-    from sherd.federation.owner.owner_journal import Journal
+    from sherd.federation.owner.owner_home import OwnerHome
+    from sherd.federation.owner.owner_journal import OwnerJournal
 
 home_option = click.option(
     "--home",
@@ -43,7 +44,19 @@ def owner() -> None:
 @click.option("--source", help="A table's file, or a database's address.")
 @click.option("--schema", "schema_file", type=click.Path(path_type=Path), help="Its schema (YAML).")
 @click.option("--query", help="SQL to run, where the source is a database.")
-@click.option("--key", "key_column", help="The column that tells people apart, to link them by.")
+@click.option(
+    "--key",
+    "key_columns",
+    multiple=True,
+    help="A column that tells people apart, to link them by; several together if given often.",
+)
+@click.option(
+    "--normalise",
+    type=click.Choice(["exact", "letters"]),
+    default="exact",
+    show_default=True,
+    help="How keys are compared: as written, or by letters and digits without case and accents.",
+)
 @click.option("--population", help="Whose budget is charged. Default: the owner's name.")
 @click.option("--witness", help="A file elsewhere that keeps a copy of the ledger's head.")
 @click.option(
@@ -68,23 +81,24 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
         if given[name] is None:
             option = {"schema_file": "--schema"}.get(name, f"--{name}")
             raise click.UsageError(f"Missing option '{option}'.")
-    from sherd.federation.owner.owner_home import Home, Settings
+    from sherd.federation.owner.owner_home import OwnerHome, OwnerSettings
     from sherd.signing_keys import fingerprint
     from sherd.tables.address import is_address
     from sherd.tables.schema import Schema
 
     schema = Schema.load(given["schema_file"])
-    if given["key_column"] is not None:
-        schema[given["key_column"]]  # says which attributes there are
+    for column in given["key_columns"]:
+        schema[column]  # says which attributes there are
     source: str = given["source"]
-    made = Home.make(
+    made = OwnerHome.make(
         home,
-        Settings(
+        OwnerSettings(
             name=given["name"],
             source=source if is_address(source) else str(Path(source).absolute()),
             schema=str(given["schema_file"].absolute()),
             query=given["query"],
-            key_column=given["key_column"],
+            key_columns=list(given["key_columns"]),
+            normalise=given["normalise"],
             population=given["population"] or schema.population or given["name"],
             witness=given["witness"],
             keeps=given["keeps"],
@@ -101,29 +115,29 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
 
 
 def _join(home: Path, answer_file: Path, given: str | None, as_json: bool) -> None:
-    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.wire.enrolment import compare, read_answer
 
     answer = read_answer(answer_file)
     compare(given, answer.key, "aggregator")
-    Home(home).join(answer)
+    OwnerHome(home).join(answer)
     if as_json:
         emit_json({"aggregator": answer.aggregator, "url": answer.url})
         return
     click.echo(f"enrolled with '{answer.aggregator}' at {answer.url}")
-    click.echo(f"next: name it in {Home(home).policy_file}, then `sherd owner run`")
+    click.echo(f"next: name it in {OwnerHome(home).policy_file}, then `sherd owner run`")
 
 
-def _open(home: Path) -> tuple[Home, Journal]:
+def _open(home: Path) -> tuple[OwnerHome, OwnerJournal]:
     from sherd.federation.wire.optional_parts import OWNER, require
 
     require(OWNER)
-    from sherd.federation.owner.owner_home import Home
-    from sherd.federation.owner.owner_journal import Journal
+    from sherd.federation.owner.owner_home import OwnerHome
+    from sherd.federation.owner.owner_journal import OwnerJournal
 
-    found = Home(home)
+    found = OwnerHome(home)
     assert found.settings
-    return found, Journal(found.journal)
+    return found, OwnerJournal(found.journal)
 
 
 @owner.command()
@@ -136,14 +150,19 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
 
     require(OWNER)
     from sherd.federation.owner.agent import Agent
-    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.protocol.states import OWNER_ENDS
 
-    found = Home(home)
+    found = OwnerHome(home)
     enrolled = found.enrolled
     with found.locked():
         client = found.client()
         agent = Agent(found, client)
+
+        def end(*_given: Any) -> None:
+            agent.stop()
+
+        signal.signal(signal.SIGTERM, end)
 
         def enough() -> bool:
             if until_ended is None:
@@ -157,6 +176,20 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
         finally:
             client.close()
             agent.journal.close()
+
+
+@owner.command("check")
+@home_option
+@json_option
+def check_home(home: Path, as_json: bool) -> int:
+    """Look whether the folder is complete, and the table fits its schema and the policy."""
+    from sherd.federation.wire.optional_parts import OWNER, require
+
+    require(OWNER)
+    from sherd.cli.home_check import owner_checks, show
+    from sherd.federation.owner.owner_home import OwnerHome
+
+    return show(owner_checks(OwnerHome(home)), as_json=as_json)
 
 
 @owner.command()
@@ -210,7 +243,8 @@ def requests(home: Path, preview: bool, as_json: bool) -> None:
         emit_json(reports)
         return
     for report in reports:
-        click.echo(f"round '{report['round']}' of {report['aggregator']}: {report['purpose']}")
+        purpose = printable(report["purpose"])
+        click.echo(f"round '{report['round']}' of {report['aggregator']}: {purpose}")
         for key in ("kind", "method", "own_epsilon", "parameters", "attributes", "deadline"):
             click.echo(f"  {key.replace('_', ' ')}: {in_words(report[key])}")
         for name, distance in report.get("preview", {}).get("distance", {}).items():
@@ -294,4 +328,4 @@ def status(home: Path, audit: bool, as_json: bool) -> None:
     click.echo(f"spent {account.spent} of '{account.population}', {limit}")
     if audit:
         for line in journal.audit():
-            click.echo("  ".join(line))
+            click.echo(printable("  ".join(line)))

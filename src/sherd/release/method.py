@@ -62,6 +62,7 @@ DIRECTORY: dict[str, str] = {
     "fragment": "sherd.methods.fragmenting.fragment:METHOD",
     "diffgen": "sherd.methods.specialising.diffgen:METHOD",
     "arbdistdp": "sherd.methods.specialising.arbdistdp:METHOD",
+    "dp-graph": "sherd.methods.graphical.dp_graph:METHOD",
 }
 """The public name of every method in the package, and where it lives."""
 

@@ -14,7 +14,9 @@ from sherd.release.bundle import (
     is_document,
     is_plain_name,
     read_data,
+    read_json,
 )
+from sherd.release.data_package import DOCUMENT
 from sherd.release.method import traits_of
 from sherd.tables.schema import Schema
 from sherd.verifying.check import Check
@@ -97,6 +99,15 @@ def read_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, pa.Table
         except UsageError:
             tables[stem] = read_data(folder / name, facts)
     return tables
+
+
+def read_documents(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The released documents, by the stem of their files."""
+    return {
+        name.removesuffix(DOCUMENT): read_json(folder / name, "the document")
+        for name in manifest["files"]
+        if is_document(name)
+    }
 
 
 def check_sizes(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> Check:

@@ -17,7 +17,13 @@ from sherd.errors import UsageError
 from sherd.release.bundle import Release, read_manifest
 from sherd.release.method import traits_of
 from sherd.release.traits import loaded
-from sherd.verifying.bundle_files import check_files, check_hashes, check_sizes, read_tables
+from sherd.verifying.bundle_files import (
+    check_files,
+    check_hashes,
+    check_sizes,
+    read_documents,
+    read_tables,
+)
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.file_form import check_form
 from sherd.verifying.manifest_form import check_manifest, check_package
@@ -79,7 +85,11 @@ def verify(release: str | Path | Release, *, beside: str | Path | None = None) -
         checks.append(_unmade("contents", "manifest or files are not intact"))
     else:
         checks += [check_package(folder, manifest), check_form(folder, manifest)]
-        checks += _contents(lambda: read_tables(folder, manifest), manifest)
+        checks += _contents(
+            lambda: read_tables(folder, manifest),
+            manifest,
+            lambda: read_documents(folder, manifest),
+        )
     checks += _origin(manifest)
     if beside is not None:
         checks += _beside(Path(beside), folder, manifest, checks)
@@ -91,7 +101,7 @@ def _verify_tables(release: Release) -> Verification:
     manifest = json.loads(json.dumps(release.manifest))
     checks = [
         *check_hashes(manifest),
-        *_contents(lambda: release.tables, manifest),
+        *_contents(lambda: release.tables, manifest, lambda: release.documents),
         *_origin(manifest),
     ]
     return Verification(checks=tuple(checks), manifest=release.manifest)
@@ -102,7 +112,9 @@ def _unmade(name: str, detail: str) -> Check:
 
 
 def _contents(
-    tables_of: Callable[[], Mapping[str, pa.Table]], manifest: Mapping[str, Any]
+    tables_of: Callable[[], Mapping[str, pa.Table]],
+    manifest: Mapping[str, Any],
+    documents_of: Callable[[], Mapping[str, Mapping[str, Any]]],
 ) -> list[Check]:
     """What the tables say, against plan, schema and the manifest's facts."""
     traits = traits_of(manifest)
@@ -115,7 +127,7 @@ def _contents(
             detail = "each owner's tables stand for themselves, without the facts to check them by"
             checks.append(_unmade("contents", detail))
         else:
-            checks += verify_contents(tables, manifest)
+            checks += verify_contents(tables, manifest, documents_of())
         if any(check.passed is False for check in checks):
             return checks
         from sherd.verifying.stated_facts import check_facts
@@ -127,15 +139,23 @@ def _contents(
         return [Check(name="contents", passed=False, detail=detail)]
 
 
-def verify_contents(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
-    """The checks of a release's tables that its method declares; none for an unknown method."""
+def verify_contents(
+    tables: Mapping[str, pa.Table],
+    manifest: Mapping[str, Any],
+    documents: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Check]:
+    """The checks of a release's tables that its method declares; none for an unknown method.
+
+    The verifier of a method whose releases have documents is given them too.
+    """
     name = str(manifest.get("plan", {}).get("method"))
     traits = traits_of(manifest)
     if traits is None:
         return [_unmade("contents", f"unknown method '{name}'")]
     if traits.verifier is None:
         return [_unmade("contents", f"the method '{name}' declares no checks of its releases")]
-    checks: list[Check] = loaded(traits.verifier)(tables, manifest)
+    more = (documents or {},) if traits.documents else ()
+    checks: list[Check] = loaded(traits.verifier)(tables, manifest, *more)
     return checks
 
 

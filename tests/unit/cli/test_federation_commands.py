@@ -94,20 +94,20 @@ def test_from_set_up_to_release(
     assert call(capsys, *open_round)[0] == 0
     assert call(capsys, *open_round)[0] == 2  # there is such a round already
     assert call(capsys, "aggregator", "release", "--home", registry, "first", "-o", "x")[0] == 2
-    from sherd.federation.aggregator.aggregator_home import Premises
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.federation.aggregator.serving import server
     from sherd.federation.owner.agent import Agent
-    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.wire.client import Client
 
-    premises = Premises(registry)
+    premises = AggregatorHome(registry)
     port = int(premises.settings.url.rpartition(":")[2])
     service = server(premises.aggregator(), host="127.0.0.1", port=port)
     thread = threading.Thread(target=service.run, daemon=True)
     thread.start()
     while not service.started:
         time.sleep(0.05)
-    home = Home(north)
+    home = OwnerHome(north)
     client = Client(url=premises.settings.url, name="north", aggregator="registry", key=home.key)
     agent = Agent(home, client)
     for _ in range(4):

@@ -22,12 +22,11 @@ from sherd.errors import (
     UsageError,
     VerificationError,
 )
-from sherd.federation.aggregator.aggregator_home import Premises
-from sherd.federation.aggregator.aggregator_home import Settings as PremisesSettings
+from sherd.federation.aggregator.aggregator_home import AggregatorHome, AggregatorSettings
 from sherd.federation.aggregator.serving import JsonLines
-from sherd.federation.owner.owner_home import Home, Settings
-from sherd.federation.owner.owner_journal import Journal
-from sherd.federation.owner.owner_table import Source
+from sherd.federation.owner.owner_home import OwnerHome, OwnerSettings
+from sherd.federation.owner.owner_journal import OwnerJournal
+from sherd.federation.owner.owner_table import OwnerTable
 from sherd.federation.owner.policy import TEMPLATE, Policy
 from sherd.federation.protocol.collusion import collusion_table
 from sherd.federation.protocol.joint_plan import Kind, Linkage, Terms
@@ -51,10 +50,10 @@ if TYPE_CHECKING:
 KEY = SigningKey.generate()
 
 
-def settings(tmp_path: Path, name: str = "north") -> Settings:
+def settings(tmp_path: Path, name: str = "north") -> OwnerSettings:
     """An owner's settings."""
     (tmp_path / "schema.yaml").write_text(SCHEMA, encoding="utf-8")
-    return Settings(
+    return OwnerSettings(
         name=name,
         source=str(tmp_path / "table.parquet"),
         schema=str(tmp_path / "schema.yaml"),
@@ -123,22 +122,22 @@ def test_certificate_requests_are_checked() -> None:
 
 def test_owner_folder(tmp_path: Path) -> None:
     """A folder is set up once, answers must be its own, and what is missing is said."""
-    home = Home.make(tmp_path / "home", settings(tmp_path))
+    home = OwnerHome.make(tmp_path / "home", settings(tmp_path))
     assert home.settings.name == "north"
     assert home.policy_file.read_text(encoding="utf-8") == TEMPLATE
     assert home.shared_key is None
     with pytest.raises(UsageError, match="already"):
-        Home.make(tmp_path / "home", settings(tmp_path))
+        OwnerHome.make(tmp_path / "home", settings(tmp_path))
     with pytest.raises(UsageError, match="not enrolled"):
         assert home.enrolled
     with pytest.raises(UsageError, match="not an owner's folder"):
-        assert Home(tmp_path / "nowhere").settings
+        assert OwnerHome(tmp_path / "nowhere").settings
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be made"):
-        Home.make(tmp_path / "file" / "home", settings(tmp_path))
-    premises = Premises.make(
+        OwnerHome.make(tmp_path / "file" / "home", settings(tmp_path))
+    premises = AggregatorHome.make(
         tmp_path / "aggregator",
-        PremisesSettings(name="registry", url="https://127.0.0.1:1"),
+        AggregatorSettings(name="registry", url="https://127.0.0.1:1"),
         ("127.0.0.1", "localhost"),
     )
     request = enrolment.read_request(home.folder / "request.json")
@@ -149,11 +148,11 @@ def test_owner_folder(tmp_path: Path) -> None:
     home.join(answer)
     assert home.enrolled["aggregator"] == "registry"
     with pytest.raises(UsageError, match="already"):
-        Premises.make(premises.folder, premises.settings, ("x",))
+        AggregatorHome.make(premises.folder, premises.settings, ("x",))
     with pytest.raises(UsageError, match="not an aggregator's folder"):
-        assert Premises(tmp_path / "nowhere").settings
+        assert AggregatorHome(tmp_path / "nowhere").settings
     with pytest.raises(StorageError, match="cannot be made"):
-        Premises.make(tmp_path / "file" / "a", premises.settings, ("x",))
+        AggregatorHome.make(tmp_path / "file" / "a", premises.settings, ("x",))
     (home.folder / "owner.json").write_text("[]")
     with pytest.raises(UsageError, match="cannot be read"):
         assert home.settings
@@ -189,11 +188,11 @@ def test_sources(tmp_path: Path) -> None:
     """A key must be an attribute, people have one row, something must be shared."""
     schema = Schema.load(settings(tmp_path).schema)
     with pytest.raises(SchemaError, match="linkage key"):
-        Source(read=lambda: people(5), schema=schema, key="ssn")
+        OwnerTable(read=lambda: people(5), schema=schema, key=("ssn",))
     twice = dataclasses.replace(schema, unit="id", rows_per_unit=2)
     with pytest.raises(SchemaError, match="one row for each person"):
-        Source(read=lambda: people(5), schema=twice)
-    source = Source(read=lambda: people(5), schema=schema)
+        OwnerTable(read=lambda: people(5), schema=twice)
+    source = OwnerTable(read=lambda: people(5), schema=schema)
     with pytest.raises(SchemaError, match="shares no attribute"):
         source.shared_schema(Policy(aggregators={}))
     everything = Policy(aggregators={}, attributes=None)
@@ -201,7 +200,9 @@ def test_sources(tmp_path: Path) -> None:
     assert tuple(shared.attributes) == ("age", "income", "colour")
     with pytest.raises(TableError, match="no linkage key"):
         source.load(shared, linked=True)
-    loaded = Source(read=lambda: people(5), schema=schema, key="id").load(shared, linked=True)
+    loaded = OwnerTable(read=lambda: people(5), schema=schema, key=("id",)).load(
+        shared, linked=True
+    )
     with pytest.raises(PeerError, match="not ours"):
         loaded.arranged(b"a" * 160, b"b" * 32)
 
@@ -264,7 +265,7 @@ def test_journal_that_cannot_be_opened(tmp_path: Path) -> None:
     """A journal that is no database is said to be so."""
     (tmp_path / "journal.db").write_text("not a database, but long enough to look like a file" * 9)
     with pytest.raises(StorageError, match="journal"):
-        Journal(tmp_path / "journal.db")
+        OwnerJournal(tmp_path / "journal.db")
 
 
 def test_missing_parts(monkeypatch: pytest.MonkeyPatch) -> None:

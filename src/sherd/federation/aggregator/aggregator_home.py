@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sherd.errors import StorageError, UsageError
 from sherd.federation.aggregator.storage import Store
 from sherd.federation.protocol.joint_plan import check_name
 from sherd.federation.wire import certificates
-from sherd.federation.wire.enrolment import Request, make_answer
+from sherd.federation.wire.enrolment import EnrolmentRequest, make_answer
+from sherd.federation.wire.settings_file import make_folder, read_settings, write_settings
 from sherd.signing_keys import SigningKey, write_secret
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ SETTINGS = "aggregator.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class AggregatorSettings:
     """What an aggregator was set up with; ``database`` is an address, None for its own file."""
 
     name: str
@@ -32,7 +31,7 @@ class Settings:
     database: str | None = None
 
 
-class Premises:
+class AggregatorHome:
     """An aggregator's folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -43,20 +42,13 @@ class Premises:
         self.channel_key = folder / "server-key.pem"
 
     @classmethod
-    def make(cls, folder: Path, settings: Settings, hosts: Sequence[str]) -> Premises:
+    def make(
+        cls, folder: Path, settings: AggregatorSettings, hosts: Sequence[str]
+    ) -> AggregatorHome:
         """Set up a new folder: key, authority, server certificate, database, operator's token."""
         check_name(settings.name, "aggregator")
         made = cls(folder)
-        if (folder / SETTINGS).exists():
-            raise UsageError(
-                "this folder is an aggregator's already", got=str(folder), do="choose another"
-            )
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                "the aggregator's folder cannot be made", got=f"{folder}: {error.strerror}"
-            ) from None
+        make_folder(folder, SETTINGS, "an aggregator")
         SigningKey.generate().save(folder / "key.pem")
         authority = certificates.make_authority(settings.name)
         write_secret(folder / "authority-key.pem", authority[0])
@@ -72,10 +64,7 @@ class Premises:
         store.add_member("operator", "operator", token=token, now=int(time()))
         store.close()
         write_secret(folder / "operator.token", token.encode())
-        from sherd.tables.files import write_whole
-
-        write_whole(folder / SETTINGS, (json.dumps(vars(settings), indent=2) + "\n").encode())
-        (folder / SETTINGS).chmod(0o600)  # a database's address may hold a password
+        write_settings(folder / SETTINGS, settings)
         return made
 
     @property
@@ -84,20 +73,10 @@ class Premises:
         return f"sqlite:///{self.folder.absolute() / 'aggregator.db'}"
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> AggregatorSettings:
         """The settings."""
         path = self.folder / SETTINGS
-        try:
-            data: dict[str, Any] = json.loads(path.read_bytes())
-            return Settings(**data)
-        except OSError:
-            raise UsageError(
-                "this is not an aggregator's folder",
-                got=str(self.folder),
-                do="set it up with `sherd aggregator init`",
-            ) from None
-        except (ValueError, TypeError):
-            raise UsageError("the aggregator's settings cannot be read", got=str(path)) from None
+        return read_settings(path, AggregatorSettings, "an aggregator", "aggregator")
 
     @property
     def key(self) -> SigningKey:
@@ -120,7 +99,7 @@ class Premises:
             name=self.settings.name, key=self.key, store=self.store(), releases=self.releases
         )
 
-    def enrol(self, request: Request, *, now: int) -> bytes:
+    def enrol(self, request: EnrolmentRequest, *, now: int) -> bytes:
         """Enrol an owner; the file to send back."""
         authority = (
             (self.folder / "authority-key.pem").read_bytes(),

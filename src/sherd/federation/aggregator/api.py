@@ -29,6 +29,7 @@ from sherd.federation.aggregator.service import (
     AnOperator,
     AnOwner,
     Anybody,
+    Bounded,
     Observed,
     Served,
     Service,
@@ -47,9 +48,9 @@ from sherd.federation.wire.client import session_text
 from sherd.federation.wire.envelope import parse
 from sherd.federation.wire.exchange import (
     MOST_REQUEST,
-    Answer,
     Call,
     Exchanged,
+    ParcelAnswer,
     read_request,
     write_response,
 )
@@ -100,10 +101,22 @@ class Answered(_Strict):
     signature: str = Field(max_length=128)
 
 
+watch = APIRouter()
+
+
+@watch.get("/healthz")
 @router.get("/health")
 async def health() -> dict[str, str]:
     """Whether the service runs."""
     return {"status": "ok"}
+
+
+@watch.get("/readyz")
+async def ready(service: Served) -> JSONResponse:
+    """Whether the service can work: its database, disk, clock and worker, each looked at now."""
+    found = await run_in_threadpool(service.readiness)
+    good = all(words == "ok" for words in found.values())
+    return JSONResponse(found, status_code=200 if good else 503)
 
 
 @router.get("/about")
@@ -171,7 +184,7 @@ async def exchange(request: Request) -> Response:
     if member.role != OWNER:
         raise refused(403, "this is not for your role")
     call = read_request(await limited(request, MOST_REQUEST))
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[ParcelAnswer, ...] = ()
     if call.parcels:
         answers = await run_in_threadpool(_take_parcels, service.aggregator, member, call)
         service.metrics.received(sum(answer.reason is None for answer in answers))
@@ -184,16 +197,16 @@ async def exchange(request: Request) -> Response:
     return Response(body, media_type="application/octet-stream")
 
 
-def _take_parcels(aggregator: Aggregator, owner: Member, call: Call) -> tuple[Answer, ...]:
+def _take_parcels(aggregator: Aggregator, owner: Member, call: Call) -> tuple[ParcelAnswer, ...]:
     answers = []
     for parcel in call.parcels:
         try:
             wanted = aggregator.receive(
                 owner.name, parcel.round, parcel.raw, parcel.chunks, member=owner
             )
-            answers.append(Answer(wanted=tuple(wanted)))
+            answers.append(ParcelAnswer(wanted=tuple(wanted)))
         except PeerError as error:
-            answers.append(Answer(reason=reason_of(error.reason) or Reason.UNEXPECTED))
+            answers.append(ParcelAnswer(reason=reason_of(error.reason) or Reason.UNEXPECTED))
     return tuple(answers)
 
 
@@ -330,6 +343,7 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
         service.bell.start()
         thread = threading.Thread(target=service.work, name="sherd-work", daemon=True)
         if worker:
+            service.worker = thread
             thread.start()
         yield
         service.stop()
@@ -345,10 +359,12 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
         redoc_url=None,
     )
     app.state.service = service
+    app.add_middleware(Bounded)
     app.add_middleware(Observed)
     app.add_exception_handler(PeerError, _peer_error)
     app.add_exception_handler(SherdError, _our_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
+    app.include_router(watch)
     app.include_router(router)
     return app

@@ -1,7 +1,7 @@
 """The aggregator's work, between the protocol machine, the storage and the release.
 
 Every call is safe to repeat: a message that is known is acknowledged again, a chunk that is
-there is there, linking and assembling begin anew after a crash and end in one release.
+there stays there, linking and assembling start over after a crash and end in one release.
 """
 
 from __future__ import annotations
@@ -271,6 +271,18 @@ class Aggregator:
             machine = self.machine(work.data)
             told = self.keep(work, machine, machine.fail(reason, details))
         self.listener(told)
+
+    def revoke(self, name: str) -> list[str]:
+        """Take somebody's access away and end the rounds it is part of; which they were."""
+        if not self.store.remove_member(name):
+            raise UsageError("nobody of that name is enrolled", got=repr(name))
+        ended = []
+        for round_id in self.store.open_rounds():
+            data = self.store.round(round_id)
+            if data is not None and name in data.keys and name not in data.dropped:
+                self.abort(round_id, Reason.STOPPED, f"{name} has no access any more")
+                ended.append(round_id)
+        return ended
 
     def work(self) -> list[str]:
         """Do what waits to be done in any round: deadlines, linking, checking, assembling.

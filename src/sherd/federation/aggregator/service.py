@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shutil
+import tempfile
 import threading
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,20 +15,25 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 
 from sherd.errors import PeerError, SherdError
 from sherd.federation.aggregator.metrics import Metrics
 from sherd.federation.aggregator.storage import Member
 from sherd.federation.protocol.reasons import Reason
+from sherd.federation.wire.exchange import MOST_REQUEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
+    from collections.abc import Callable, Iterator, MutableMapping
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from sherd.federation.aggregator.round_work import Aggregator
 
 OWNER, OPERATOR, ANALYST = "owner", "operator", "analyst"
+
+LEAST_FREE = 64 << 20
+CLOCK_SECONDS = 300
 
 log = logging.getLogger("sherd.aggregator")
 
@@ -88,6 +95,7 @@ class Service:
         self.certificates = certificates
         self.bell = Bell()
         self.metrics = Metrics()
+        self.worker: threading.Thread | None = None
         self._stopping = threading.Event()
         aggregator.listener = self.bell.ring
 
@@ -103,6 +111,35 @@ class Service:
             except Exception as error:
                 log.error("work failed", extra={"code": type(error).__name__})
 
+    def readiness(self) -> dict[str, str]:
+        """What the service needs to take part in rounds, each "ok" or what is wrong with it."""
+        return {
+            name: _looked_at(look)
+            for name, look in (
+                ("database", self.aggregator.store.check),
+                ("disk", self._check_disk),
+                ("clock", self._check_clock),
+                ("worker", self._check_worker),
+            )
+        }
+
+    def _check_disk(self) -> None:
+        folder = self.aggregator.releases
+        folder.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(folder).free < LEAST_FREE:
+            raise OSError("less than 64 MiB are free")
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".ready-") as file:
+            file.write(b"x")
+            file.flush()
+
+    def _check_clock(self) -> None:
+        if self.aggregator.store.latest() > self.aggregator.now() + CLOCK_SECONDS:
+            raise OSError("the clock is behind the last message")
+
+    def _check_worker(self) -> None:
+        if self.worker is not None and not self.worker.is_alive():
+            raise OSError("the worker has stopped")
+
     def stop(self) -> None:
         """Tell the worker to stop."""
         self._stopping.set()
@@ -112,6 +149,16 @@ class Service:
         """Refuse an owner whose channel shows no certificate, or another's."""
         if self.certificates and request.scope.get("sherd.peer") != name:
             raise refused(403, "the certificate is not this owner's")
+
+
+def _looked_at(look: Callable[[], object]) -> str:
+    """Whether a look at something found nothing wrong, in words without details."""
+    try:
+        look()
+    except Exception as error:
+        log.error("not ready", extra={"code": type(error).__name__})
+        return "failed"
+    return "ok"
 
 
 def service_of(request: Request) -> Service:
@@ -167,6 +214,42 @@ async def limited(request: Request, most: int) -> bytes:
         if len(data) > most:
             raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
     return bytes(data)
+
+
+MOST_LOGIN = 4 << 10
+"""The most bytes of a body from somebody who is not logged in."""
+
+BEFORE_LOGIN = frozenset({"/v1/challenge", "/v1/session"})
+
+
+class Bounded:
+    """Refuses bodies that are too large before anybody reads them, or who sent them is known."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        most = MOST_LOGIN if scope["path"] in BEFORE_LOGIN else MOST_REQUEST
+        given = dict(scope["headers"]).get(b"content-length", b"0")
+        if not given.isdigit() or int(given) > most:
+            body = {"code": "peer", "what": Reason.TOO_LARGE.words, "reason": "too-large"}
+            await JSONResponse({"error": body}, status_code=413)(scope, receive, send)
+            return
+        left = most
+
+        async def bounded() -> MutableMapping[str, Any]:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+            return message
+
+        await self.app(scope, bounded, send)
 
 
 class Observed:

@@ -6,9 +6,10 @@ import json
 import logging
 import ssl
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -30,18 +31,65 @@ class ClientCertificates(StrEnum):
     ALL = "all"
 
 
+HEADER_SECONDS = 15.0
+"""How long a caller may take from connecting, or from its first byte, to the end of its headers."""
+
+MOST_CONNECTIONS = 64
+"""The most connections of one address; a reverse proxy on this machine may have more."""
+
+
 class _Protocol(H11Protocol):
-    """HTTP over a channel whose certificate the service is told about."""
+    """HTTP over a channel whose certificate the service is told about, with bounds for strangers.
+
+    A connection that does not ask for anything in time is closed, and no address may hold
+    more than a few, so that idle ones cannot keep others out.
+    """
+
+    by_address: ClassVar[Counter[str]] = Counter()
+    _due: asyncio.TimerHandle | None = None
+    _address = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Note whom the channel's certificate names."""
+        """Note whom the channel's certificate names, and how many its address has."""
         super().connection_made(transport)
+        self._address = str((transport.get_extra_info("peername") or ("",))[0])
+        self.by_address[self._address] += 1
+        near = self._address in ("", "127.0.0.1", "::1")
+        if not near and self.by_address[self._address] > MOST_CONNECTIONS:
+            transport.abort()
+            return
+        self._wait_for_headers()
         peer, app = _peer_name(transport), self.app
 
         async def with_peer(scope: Any, receive: Any, send: Any) -> None:
             await app({**scope, "sherd.peer": peer}, receive, send)
 
         self.app = with_peer
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came: once a request is whole, its headers are no longer waited for."""
+        super().data_received(data)
+        waits = self.cycle is None or self.cycle.response_complete
+        if waits and self._due is None:
+            self._wait_for_headers()
+        elif not waits and self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self.by_address[self._address] -= 1
+        if not self.by_address[self._address]:
+            del self.by_address[self._address]
+        if self._due is not None:
+            self._due.cancel()
+        super().connection_lost(exc)
+
+    def _wait_for_headers(self) -> None:
+        def give_up() -> None:
+            self.transport.abort()
+
+        self._due = self.loop.call_later(HEADER_SECONDS, give_up)
 
 
 def _peer_name(transport: asyncio.Transport) -> str | None:

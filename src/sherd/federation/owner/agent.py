@@ -31,7 +31,7 @@ from sherd.errors import (
 )
 from sherd.federation.owner import outbox
 from sherd.federation.owner import owner_linking as linking
-from sherd.federation.owner.owner_journal import FETCHED, Journal, Outgoing
+from sherd.federation.owner.owner_journal import FETCHED, Outgoing, OwnerJournal
 from sherd.federation.owner.owner_tasks import RoundBook, do_task
 from sherd.federation.protocol.knowledge import OwnerData
 from sherd.federation.protocol.messages import Abort
@@ -39,15 +39,16 @@ from sherd.federation.protocol.owner_machine import Owner, OwnerTask
 from sherd.federation.protocol.reasons import Reason, reason_of
 from sherd.federation.wire.envelope import open_envelope
 from sherd.federation.wire.failpoints import reach
+from sherd.federation.wire.fetching import fetch_release
 from sherd.signing_keys import verify_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.protocol.messages import Message
     from sherd.federation.wire.client import Client
-    from sherd.federation.wire.exchange import Answer
+    from sherd.federation.wire.exchange import ParcelAnswer
 
 REMEMBERED = 30 * 24 * 3600
 """How long after its deadline a round may still be spoken of; the aggregator forgets earlier."""
@@ -76,7 +77,7 @@ class Agent:
 
     def __init__(
         self,
-        home: Home,
+        home: OwnerHome,
         client: Client,
         *,
         clock: Callable[[], float] = time.time,
@@ -89,13 +90,12 @@ class Agent:
         enrolled = home.enrolled
         self.aggregator, self.aggregator_key = enrolled["aggregator"], enrolled["key"]
         self.ledger = Ledger(home.ledger)
-        self.journal = Journal(home.journal)
+        self.journal = OwnerJournal(home.journal)
         self._clock = clock
         self._sleep = sleep
         self.released = self.journal.unfetched(since=self.now() - REMEMBERED)
         """Rounds whose releases are out and were not fetched yet."""
-        self._left = False
-        self._fruitless = False
+        self._left = self._fruitless = self._waiting = self._stopping = False
         self._said: set[tuple[str, str, str]] = set()
         outbox.recover(self.ledger)
         outbox.sweep(home, self.ledger)
@@ -122,7 +122,7 @@ class Agent:
         service that comes back is not called by all of them at once.
         """
         pause, heard = PAUSE, -1
-        while not until():
+        while not (self._stopping or until()):
             trouble = self._try_turn(wait)
             if trouble is None:
                 pause = PAUSE
@@ -133,6 +133,12 @@ class Agent:
             pause = PAUSE if lost else min(pause * 2, MOST_PAUSE)
             heard = self.client.answered
             self._sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter is no secret
+
+    def stop(self) -> None:
+        """Take no further turn; an agent that only waits for messages ends at once."""
+        self._stopping = True
+        if self._waiting:
+            raise SystemExit(0)
 
     def _try_turn(self, wait: float) -> tuple[str, str] | None:
         """One turn; what went wrong with it."""
@@ -182,12 +188,16 @@ class Agent:
             wait = min(wait, 2.0)
         if self.released:  # they are fetched after this exchange
             wait = min(wait, 0.5)
-        found = outbox.exchange(self.client, waiting, seen=seen, wait=wait)
+        self._waiting = True
+        try:
+            found = outbox.exchange(self.client, waiting, seen=seen, wait=wait)
+        finally:
+            self._waiting = False
         for message, answer in zip(waiting, found.answers, strict=True):
             self._answered(message, answer)
         return list(found.messages)
 
-    def _answered(self, message: Outgoing, answer: Answer) -> None:
+    def _answered(self, message: Outgoing, answer: ParcelAnswer) -> None:
         if answer.reason is not None:
             self._rejected(message, answer.reason)
             return
@@ -380,7 +390,13 @@ class Agent:
                 self.released.discard(round_id)
                 continue
             try:
-                outbox.fetch_release(self.home, self.client, round_id, data.manifest)
+                fetch_release(
+                    self.client,
+                    round_id,
+                    self.home.releases / round_id,
+                    manifest_sha256=data.manifest,
+                    data=self.home.settings.keeps == "data",
+                )
                 self.journal.note(round_id, FETCHED, data.manifest)
             except ConnectionFailedError as error:
                 self._say("could not fetch the release", error.what)

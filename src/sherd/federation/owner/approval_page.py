@@ -1,7 +1,7 @@
 """The approval page: what ``sherd owner requests`` shows, in a browser on the owner's machine.
 
 It listens on the loopback address only. Whoever opens it needs the token in the address,
-which is made anew at every start. A page of another site can neither read it (the token, and
+which is new at every start. A page of another site can neither read it (the token, and
 a check of the Host header against names that are pointed here) nor post to it (the Origin
 header, and a code in every form that is bound to the round and the plan that was shown). The
 page loads nothing from anywhere and runs no script.
@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from sherd.errors import ConnectionFailedError, SherdError, UsageError
 from sherd.federation.owner import approvals as approving
-from sherd.federation.owner.owner_journal import Journal
+from sherd.federation.owner.owner_journal import OwnerJournal
 from sherd.federation.owner.preview import LABEL, preview
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import uvicorn
     from starlette.requests import Request
 
-    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_home import OwnerHome
 
 _TEMPLATES = Path(__file__).parent / "templates"
 MOST_FORM = 4096
@@ -67,7 +67,7 @@ def check_loopback(host: str) -> str:
 class ApprovalPage:
     """The page of one owner; ``hosts`` are the Host headers it answers to."""
 
-    def __init__(self, home: Home, *, token: str, hosts: frozenset[str]) -> None:
+    def __init__(self, home: OwnerHome, *, token: str, hosts: frozenset[str]) -> None:
         self._home = home
         self._token = token
         self._hosts = hosts
@@ -123,7 +123,7 @@ class ApprovalPage:
         environment = Environment(
             loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined
         )
-        journal = Journal(self._home.journal)
+        journal = OwnerJournal(self._home.journal)
         try:
             requests = [
                 self._request(data, data.round == previewed) for data in approving.waiting(journal)
@@ -178,14 +178,16 @@ class ApprovalPage:
         return RedirectResponse(f"./?done={quote(decision)}", status_code=303)
 
     def _write(self, name: str, decision: str, plan: str) -> None:
-        journal = Journal(self._home.journal)
+        journal = OwnerJournal(self._home.journal)
         try:
             approving.decide(journal, name, decision, plan_hash=plan)
         finally:
             journal.close()
 
 
-def open_page(home: Home, *, host: str, port: int) -> tuple[str, uvicorn.Server, socket.socket]:
+def open_page(
+    home: OwnerHome, *, host: str, port: int
+) -> tuple[str, uvicorn.Server, socket.socket]:
     """The page's address, its server, ready to run, and the socket it runs on."""
     import uvicorn
 

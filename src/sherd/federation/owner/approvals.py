@@ -16,8 +16,8 @@ from sherd.federation.protocol.states import OwnerState
 from sherd.signing_keys import fingerprint
 
 if TYPE_CHECKING:
-    from sherd.federation.owner.owner_home import Home
-    from sherd.federation.owner.owner_journal import Journal
+    from sherd.federation.owner.owner_home import OwnerHome
+    from sherd.federation.owner.owner_journal import OwnerJournal
     from sherd.federation.protocol.knowledge import OwnerData
 
 APPROVE, REFUSE = "approve", "refuse"
@@ -50,7 +50,7 @@ class Cost:
     enough: bool
 
 
-def waiting(journal: Journal) -> list[OwnerData]:
+def waiting(journal: OwnerJournal) -> list[OwnerData]:
     """The rounds that wait for a person, undecided."""
     return [
         data
@@ -59,7 +59,9 @@ def waiting(journal: Journal) -> list[OwnerData]:
     ]
 
 
-def decide(journal: Journal, name: str, decision: str, *, plan_hash: str | None = None) -> None:
+def decide(
+    journal: OwnerJournal, name: str, decision: str, *, plan_hash: str | None = None
+) -> None:
     """Note a decision; with ``plan_hash``, only about the plan that the person saw."""
     data = journal.round(name)
     if data is None or data.state is not OwnerState.AWAITING_APPROVAL:
@@ -87,7 +89,7 @@ def plan_words(data: OwnerData) -> list[str]:
         f"The aggregator '{data.aggregator}' (key {fingerprint(data.aggregator_key)}) asks for a "
         f"joint release {_KINDS[terms.kind]}.",
         f"Purpose: {terms.purpose or 'not stated'}.",
-        f"With you take part: {', '.join(others) or 'nobody else'}.",
+        f"Also taking part: {', '.join(others) or 'nobody else'}.",
         f"Your {share.rows} rows would be masked here by '{terms.method}'"
         f"{f' with {settings}' if settings else ''}, and these attributes delivered: {attributes}.",
         _LINKAGES[terms.linkage],
@@ -102,7 +104,7 @@ def promise(data: OwnerData) -> list[str]:
     return plan.local(data.owner).guarantee(plan.schema(data.owner)).words().splitlines()
 
 
-def cost(home: Home, data: OwnerData) -> Cost:
+def cost(home: OwnerHome, data: OwnerData) -> Cost:
     """What the round would spend, and what is left to spend."""
     from sherd.budget.ledger import Ledger
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from sherd.budget.entries import Account
     from sherd.budget.ledger import Ledger
-    from sherd.federation.owner.owner_home import Home
-    from sherd.federation.owner.owner_journal import Journal, Outgoing
+    from sherd.federation.owner.owner_home import OwnerHome
+    from sherd.federation.owner.owner_journal import Outgoing, OwnerJournal
     from sherd.federation.owner.policy import Policy
     from sherd.federation.protocol.owner_machine import Owner
     from sherd.federation.wire.client import Client
@@ -50,7 +50,7 @@ def recover(ledger: Ledger) -> list[Path]:
     return ledger.recover(lambda folder: file_digest(folder / MANIFEST))
 
 
-def sweep(home: Home, ledger: Ledger) -> None:
+def sweep(home: OwnerHome, ledger: Ledger) -> None:
     """Throw away what a dead agent had half done and not paid for; only for the one agent."""
     for staged in home.outbox.glob(".*.staged-*"):
         if ledger.charge_of(staged.name[1:].partition(".")[0]) is None:
@@ -76,7 +76,7 @@ def occasion_hash(machine: Owner) -> str:
     return digest(["sherd-occasion-2", plan.tag, data.owner, data.table, common])
 
 
-def noise_key(home: Home, machine: Owner, table: pa.Table) -> bytes:
+def noise_key(home: OwnerHome, machine: Owner, table: pa.Table) -> bytes:
     """The key of a release's noise: from the home's secret, the occasion and the very table.
 
     Whoever restores the home makes the same bytes again; another plan or another table has
@@ -89,12 +89,12 @@ def noise_key(home: Home, machine: Owner, table: pa.Table) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=about).derive(home.seed)
 
 
-def folder_of(home: Home, machine: Owner) -> Path:
+def folder_of(home: OwnerHome, machine: Owner) -> Path:
     """Where a plan's artefact lies."""
     return home.outbox / occasion_hash(machine)
 
 
-def made(home: Home, ledger: Ledger, machine: Owner) -> bool:
+def made(home: OwnerHome, ledger: Ledger, machine: Owner) -> bool:
     """Whether the plan's artefact is there."""
     folder = folder_of(home, machine)
     charge = ledger.charge_of(occasion_hash(machine))
@@ -112,7 +112,7 @@ def made(home: Home, ledger: Ledger, machine: Owner) -> bool:
 
 
 def deliver(
-    home: Home, ledger: Ledger, machine: Owner, client: Client
+    home: OwnerHome, ledger: Ledger, machine: Owner, client: Client
 ) -> tuple[Delivery, dict[str, Path]]:
     """Protect (once) and describe what is to be delivered."""
     recover(ledger)
@@ -127,7 +127,7 @@ def deliver(
     return _describe(home, ledger, machine)
 
 
-def _protect(home: Home, ledger: Ledger, machine: Owner, client: Client) -> None:
+def _protect(home: OwnerHome, ledger: Ledger, machine: Owner, client: Client) -> None:
     from sherd.randomness import Randomness
     from sherd.release.protect import Occasion, Settings, protect_to
     from sherd.tables.prepare import Prepared
@@ -171,7 +171,7 @@ def _protect(home: Home, ledger: Ledger, machine: Owner, client: Client) -> None
     )
 
 
-def _describe(home: Home, ledger: Ledger, machine: Owner) -> tuple[Delivery, dict[str, Path]]:
+def _describe(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Delivery, dict[str, Path]]:
     from sherd.release.bundle import MANIFEST, read_manifest
     from sherd.release.bundle import digest as file_digest
 
@@ -199,7 +199,7 @@ def _describe(home: Home, ledger: Ledger, machine: Owner) -> tuple[Delivery, dic
     return delivery, paths
 
 
-def batches(journal: Journal, *, always: bool = False) -> Iterator[list[Outgoing]]:
+def batches(journal: OwnerJournal, *, always: bool = False) -> Iterator[list[Outgoing]]:
     """What is to be sent, a message of each round at a time; once ``always``, even if nothing.
 
     A round's next message goes only after the one before was received.
@@ -277,7 +277,7 @@ def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> None:
                 missing.discard(sha256)
 
 
-def objection(home: Home, ledger: Ledger, machine: Owner) -> tuple[Reason, str] | None:
+def objection(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Reason, str] | None:
     """Whether the ledger is the one the aggregator saw last, and has enough left."""
     plan = machine.data.plan
     assert plan is not None
@@ -298,7 +298,7 @@ def objection(home: Home, ledger: Ledger, machine: Owner) -> tuple[Reason, str] 
     return None
 
 
-def repetition_objection(journal: Journal, machine: Owner) -> tuple[Reason, str] | None:
+def repetition_objection(journal: OwnerJournal, machine: Owner) -> tuple[Reason, str] | None:
     """Why a round does not repeat one of ours that ended without a release; None if it does."""
     plan = machine.data.plan
     assert plan is not None
@@ -324,7 +324,7 @@ def apply_lifetime(ledger: Ledger, account: Account, policy: Policy) -> Amount:
     return limit
 
 
-def read_witness(home: Home) -> str | None:
+def read_witness(home: OwnerHome) -> str | None:
     """The ledger head that is kept elsewhere, if one is."""
     place = home.settings.witness
     if place is None or not Path(place).exists():
@@ -332,69 +332,9 @@ def read_witness(home: Home) -> str | None:
     return Path(place).read_text(encoding="ascii").strip() or None
 
 
-def write_witness(home: Home, head: str) -> None:
+def write_witness(home: OwnerHome, head: str) -> None:
     """Keep the ledger head elsewhere, if the owner wants to."""
     from sherd.tables.files import write_whole
 
     if home.settings.witness is not None:
         write_whole(Path(home.settings.witness), (head + "\n").encode())
-
-
-def fetch_release(home: Home, client: Client, round_id: str, manifest_sha256: str) -> Path:
-    """The joint release, fetched into the owner's folder and checked file by file.
-
-    An owner that keeps manifests alone has what proves the release, and can fetch the data
-    from the aggregator when it wants to.
-    """
-    import hashlib
-    import tempfile
-
-    from sherd.release.bundle import MANIFEST
-    from sherd.release.bundle import digest as file_digest
-    from sherd.tables.files import sync_file, sync_folder, write_whole
-
-    target = home.releases / round_id
-    raw = client.release_manifest(round_id)
-    if hashlib.sha256(raw).hexdigest() != manifest_sha256:
-        raise VerificationError("the release's manifest is not the one that was announced")
-    home.releases.mkdir(parents=True, exist_ok=True)
-    files = _listed_files(raw) if home.settings.keeps == "data" else {}
-    if sum(size for size, _ in files.values()) > shutil.disk_usage(home.releases).free // 2:
-        raise StorageError("the release is larger than half of what is free on the disk")
-    staged = Path(tempfile.mkdtemp(dir=home.releases, prefix=f".{round_id}."))
-    try:
-        write_whole(staged / MANIFEST, raw)
-        for name, (size, sha256) in files.items():
-            client.download(round_id, name, staged / name, size=size)
-            if file_digest(staged / name) != sha256:
-                raise VerificationError("a file of the release is not what its manifest says")
-            sync_file(staged / name)
-        reach("owner.fetched")
-        sync_folder(staged)
-        staged.rename(target)
-        sync_folder(home.releases)
-    except BaseException:
-        shutil.rmtree(staged, ignore_errors=True)
-        raise
-    return target
-
-
-def _listed_files(raw: bytes) -> dict[str, tuple[int, str]]:
-    """The files that a manifest lists, with their sizes and hashes; VerificationError if it lies.
-
-    The manifest is as the aggregator sent it.
-    """
-    from sherd.release.bundle import is_plain_name
-
-    try:
-        files = json.loads(raw)["files"]
-        found = {name: (entry["bytes"], entry["sha256"]) for name, entry in files.items()}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise VerificationError("the release's manifest does not list its files") from None
-    for name, (size, sha256) in found.items():
-        plain = isinstance(name, str) and is_plain_name(name) and name.isprintable()
-        if not plain or name.startswith(".") or type(size) is not int or size < 0:
-            raise VerificationError("the release's manifest lists a file that cannot be")
-        if not isinstance(sha256, str):
-            raise VerificationError("the release's manifest lists a file without a hash")
-    return found

@@ -8,20 +8,21 @@ import json
 import os
 import secrets
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from sherd.errors import StorageError, UsageError
+from sherd.errors import UsageError
 from sherd.federation.owner.policy import TEMPLATE, Policy
 from sherd.federation.protocol.joint_plan import check_name
 from sherd.federation.wire import certificates, enrolment
+from sherd.federation.wire.settings_file import make_folder, read_settings, write_settings
 from sherd.signing_keys import SigningKey, write_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sherd.federation.owner.owner_table import Loaded, Source
+    from sherd.federation.owner.owner_table import LoadedTable, OwnerTable
     from sherd.federation.wire.client import Client
     from sherd.tables.schema import Schema
 
@@ -29,10 +30,12 @@ SETTINGS = "owner.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class OwnerSettings:
     """What an owner was set up with; ``source`` is a file or an address of a database.
 
     ``keeps`` is what it fetches of a joint release: its data, too, or its manifest alone.
+    ``key_columns`` are those that link people, together; an earlier version knew one,
+    ``key_column``. ``normalise`` is how they are compared, the same at every owner.
     """
 
     name: str
@@ -40,12 +43,14 @@ class Settings:
     schema: str
     query: str | None = None
     key_column: str | None = None
+    key_columns: list[str] = field(default_factory=list)
+    normalise: str = "exact"
     population: str
     witness: str | None = None
     keeps: str = "data"
 
 
-class Home:
+class OwnerHome:
     """An owner's folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -60,24 +65,15 @@ class Home:
         self.certificate = folder / "certificate.pem"
         self.channel_key = folder / "channel-key.pem"
         self._policy: tuple[bytes, Policy] | None = None
-        self._loaded: tuple[str, Loaded] | None = None
+        self._loaded: tuple[str, LoadedTable] | None = None
         self._attempt = folder / "attempt.json"
 
     @classmethod
-    def make(cls, folder: Path, settings: Settings) -> Home:
+    def make(cls, folder: Path, settings: OwnerSettings) -> OwnerHome:
         """Set up a new folder: keys, seed, a policy that refuses everything, a request."""
         check_name(settings.name, "owner")
         home = cls(folder)
-        if (folder / SETTINGS).exists():
-            raise UsageError(
-                "this folder is an owner's already", got=str(folder), do="choose another"
-            )
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                "the owner's folder cannot be made", got=f"{folder}: {error.strerror}"
-            ) from None
+        make_folder(folder, SETTINGS, "an owner")
         key = SigningKey.generate()
         key.save(folder / "key.pem")
         write_secret(folder / "seed", secrets.token_bytes(32))
@@ -87,31 +83,13 @@ class Home:
         csr = certificates.request(settings.name, home.channel_key.read_bytes())
         request = enrolment.make_request(settings.name, key, csr)
         (folder / "request.json").write_bytes(request)
-        home.write_settings(settings)
+        write_settings(folder / SETTINGS, settings)
         return home
 
-    def write_settings(self, settings: Settings) -> None:
-        """Write the settings down, last, so that a folder with settings is complete."""
-        from sherd.tables.files import write_whole
-
-        write_whole(self.folder / SETTINGS, (json.dumps(vars(settings), indent=2) + "\n").encode())
-        (self.folder / SETTINGS).chmod(0o600)  # a source may hold a password
-
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> OwnerSettings:
         """The settings."""
-        path = self.folder / SETTINGS
-        try:
-            data: dict[str, Any] = json.loads(path.read_bytes())
-            return Settings(**data)
-        except OSError:
-            raise UsageError(
-                "this is not an owner's folder",
-                got=str(self.folder),
-                do="set it up with `sherd owner init`",
-            ) from None
-        except (ValueError, TypeError):
-            raise UsageError("the owner's settings cannot be read", got=str(path)) from None
+        return read_settings(self.folder / SETTINGS, OwnerSettings, "an owner", "owner")
 
     @property
     def key(self) -> SigningKey:
@@ -137,7 +115,7 @@ class Home:
             self._policy = (written, Policy.load(self.policy_file))
         return self._policy[1]
 
-    def join(self, answer: enrolment.Answer) -> None:
+    def join(self, answer: enrolment.EnrolmentAnswer) -> None:
         """Take in the answer of the aggregator's operator."""
         if answer.owner != self.settings.name or answer.owner_key != self.key.public:
             raise UsageError("the enrolment is somebody else's", got=repr(answer.owner))
@@ -176,21 +154,22 @@ class Home:
             context=None if plain else tls_context(self.authority, shown),
         )
 
-    def source(self) -> Source:
+    def source(self) -> OwnerTable:
         """The owner's table."""
-        from sherd.federation.owner.owner_table import Source
+        from sherd.federation.owner.owner_table import OwnerTable
         from sherd.tables.read import read
         from sherd.tables.schema import Schema
 
         given = self.settings
         schema = Schema.load(given.schema)
-        return Source(
+        return OwnerTable(
             read=lambda: read(given.source, schema=schema, query=given.query),
             schema=schema,
-            key=given.key_column,
+            key=tuple(given.key_columns or ([given.key_column] if given.key_column else [])),
+            normalise=given.normalise,
         )
 
-    def load(self, round_id: str, shared: Schema, *, linked: bool) -> Loaded:
+    def load(self, round_id: str, shared: Schema, *, linked: bool) -> LoadedTable:
         """The table as a round needs it: read at the first call, kept for those that follow."""
         if self._loaded is None or self._loaded[0] != round_id:
             self._loaded = None  # never two tables in memory

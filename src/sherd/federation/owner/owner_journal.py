@@ -63,7 +63,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class RoundChange:
     """What a round has become, what it sends, and lines for the audit log."""
 
     data: OwnerData
@@ -71,7 +71,7 @@ class Change:
     notes: tuple[tuple[str, str], ...] = ()
 
 
-class Journal:
+class OwnerJournal:
     """The journal of one owner's agent."""
 
     def __init__(self, path: Path) -> None:
@@ -145,9 +145,9 @@ class Journal:
     ) -> None:
         """Write a round down with what it sends."""
         notes = () if note is None else (note,)
-        self.write([Change(data=data, outgoing=outgoing, notes=notes)])
+        self.write([RoundChange(data=data, outgoing=outgoing, notes=notes)])
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write(self, changes: Sequence[RoundChange]) -> None:
         """Write rounds down with what they send, all of it or nothing."""
         texts = [canonical_text(change.data) for change in changes]
         with self._writing() as db:

@@ -20,9 +20,9 @@ from sherd.signing_keys import write_secret
 from sherd.tables.files import sync_folder
 
 if TYPE_CHECKING:
-    from sherd.federation.owner.owner_home import Home
-    from sherd.federation.owner.owner_journal import Journal
-    from sherd.federation.owner.owner_table import Loaded
+    from sherd.federation.owner.owner_home import OwnerHome
+    from sherd.federation.owner.owner_journal import OwnerJournal
+    from sherd.federation.owner.owner_table import LoadedTable
     from sherd.federation.protocol.owner_machine import Owner
     from sherd.federation.wire.client import Client
 
@@ -36,7 +36,7 @@ class Made:
     count: int
 
 
-def _write(home: Home, data: bytes, count: int) -> Made:
+def _write(home: OwnerHome, data: bytes, count: int) -> Made:
     attachment = describe(data)
     path = home.bulk / attachment.sha256
     if not path.exists():
@@ -49,7 +49,7 @@ def _write(home: Home, data: bytes, count: int) -> Made:
     return Made(path=path, attachment=attachment, count=count)
 
 
-def load(home: Home, machine: Owner) -> Loaded:
+def load(home: OwnerHome, machine: Owner) -> LoadedTable:
     """The owner's table for a linked round; refuses one that changed since the offer."""
     data = machine.data
     assert data.plan is not None
@@ -74,7 +74,7 @@ def fetch(client: Client, round_id: str, attachment: Attachment) -> bytes:
     return gather(attachment, chunk)
 
 
-def blind(home: Home, machine: Owner) -> Made:
+def blind(home: OwnerHome, machine: Owner) -> Made:
     """Our own batch, blinded."""
     assert machine.data.plan is not None
     loaded = load(home, machine)
@@ -82,7 +82,7 @@ def blind(home: Home, machine: Owner) -> Made:
     return _write(home, batch, loaded.rows)
 
 
-def raise_batch(home: Home, machine: Owner, client: Client) -> Made:
+def raise_batch(home: OwnerHome, machine: Owner, client: Client) -> Made:
     """The first batch that waits, raised by our key, if the hop before really sent it."""
     hop, plan = machine.data.to_raise[0], machine.data.plan
     assert plan is not None
@@ -115,7 +115,7 @@ def check_proof(machine: Owner, hop: Hop) -> None:
         raise PeerError("a batch is not the one the hop before sent", reason=Reason.SIGNATURE)
 
 
-def finish(home: Home, machine: Owner, client: Client) -> Made:
+def finish(home: OwnerHome, machine: Owner, client: Client) -> Made:
     """The pseudonyms of our people, sorted, to be sent; by row they stay in our folder."""
     data = machine.data
     assert data.plan is not None
@@ -141,7 +141,7 @@ def finish(home: Home, machine: Owner, client: Client) -> Made:
     return _write(home, b"".join(sorted(names)), len(names))
 
 
-def tidy(home: Home, journal: Journal) -> None:
+def tidy(home: OwnerHome, journal: OwnerJournal) -> None:
     """Throw away which pseudonym was whose, and the batches, once their round has ended."""
     for names in home.bulk.glob("*.pseudonyms"):
         data = journal.round(names.name.removesuffix(".pseudonyms"))
@@ -153,11 +153,11 @@ def tidy(home: Home, journal: Journal) -> None:
         names.unlink(missing_ok=True)
 
 
-def _names_file(home: Home, machine: Owner) -> Path:
+def _names_file(home: OwnerHome, machine: Owner) -> Path:
     return home.bulk / f"{machine.data.round}.pseudonyms"
 
 
-def pseudonyms(home: Home, machine: Owner, loaded: Loaded) -> bytes:
+def pseudonyms(home: OwnerHome, machine: Owner, loaded: LoadedTable) -> bytes:
     """The pseudonyms by row, if the table is still the one they were made of."""
     found = _names_file(home, machine).read_bytes()
     if found[:32].hex() != loaded.identity:

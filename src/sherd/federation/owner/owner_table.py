@@ -27,20 +27,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """Where an owner's table comes from, what it means, and which column links people."""
+class OwnerTable:
+    """Where an owner's table comes from, what it means, and which columns link people."""
 
     read: Callable[[], pa.Table]
     schema: Schema
-    key: str | None = None
+    key: tuple[str, ...] = ()
+    normalise: str = "exact"
 
     def __post_init__(self) -> None:
-        if self.key is not None and self.key not in self.schema.attributes:
-            raise SchemaError(
-                "the linkage key is not an attribute of the schema",
-                got=repr(self.key),
-                do="list it with the role identifier",
-            )
+        for name in self.key:
+            if name not in self.schema.attributes:
+                raise SchemaError(
+                    "the linkage key is not an attribute of the schema",
+                    got=repr(name),
+                    do="list it with the role identifier",
+                )
         if self.schema.rows_per_unit != 1:
             raise SchemaError(
                 "a joint release needs one row for each person",
@@ -55,7 +57,7 @@ class Source:
             raise SchemaError("the policy shares no attribute", do="list some in the policy")
         return replace(self.schema, attributes=kept, unit=None, population=None)
 
-    def load(self, shared: Schema, *, linked: bool) -> Loaded:
+    def load(self, shared: Schema, *, linked: bool) -> LoadedTable:
         """Read the table once, and check and prepare it once for everything a round does."""
         from sherd.tables.coding import arrow_array
         from sherd.tables.prepare import check_unit, prepare
@@ -69,7 +71,9 @@ class Source:
             places, identifiers = self._identifiers(raw, kept)
             if len(places) < table.num_rows:
                 table = table.take(arrow_array(places))
-        return Loaded(table=table, identifiers=identifiers, identity=_identity(table, identifiers))
+        return LoadedTable(
+            table=table, identifiers=identifiers, identity=_identity(table, identifiers)
+        )
 
     def _identifiers(
         self, raw: pa.Table, kept: Sequence[int]
@@ -77,11 +81,11 @@ class Source:
         """Which of the kept rows have an identifier, and the identifiers."""
         import numpy as np
 
-        if self.key is None:
+        if not self.key:
             raise TableError("there is no linkage key", do="name one when the owner is set up")
-        cells = raw.column(self.key).to_pylist()
-        places = [place for place, row in enumerate(kept) if cells[row] is not None]
-        found = [canonical_identifier(cells[kept[place]]) for place in places]
+        cells = list(zip(*(raw.column(name).to_pylist() for name in self.key), strict=True))
+        places = [place for place, row in enumerate(kept) if None not in cells[row]]
+        found = [canonical_identifier(*cells[kept[place]], how=self.normalise) for place in places]
         if len(set(found)) != len(found):
             raise TableError(
                 "the linkage key is not unique",
@@ -92,7 +96,7 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loaded:
+class LoadedTable:
     """A table that was read and prepared, and its people's identifiers if they are linked.
 
     ``identity`` is the hash of both: the same table, seen again.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sherd.federation.owner import outbox
 from sherd.federation.owner import owner_linking as linking
-from sherd.federation.owner.owner_journal import Change, Outgoing
+from sherd.federation.owner.owner_journal import Outgoing, RoundChange
 from sherd.federation.protocol.joint_plan import Kind, Linkage, Offer, write_schema
 from sherd.federation.protocol.messages import MOST_TEXT
 from sherd.federation.protocol.owner_machine import OwnerTask
@@ -25,9 +25,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sherd.federation.owner.agent import Agent
+    from sherd.federation.protocol.joint_plan import JointPlan
     from sherd.federation.protocol.messages import Message
     from sherd.federation.protocol.owner_machine import Owner
     from sherd.signing_keys import SigningKey
+
+
+YEAR = 365 * 24 * 3600
+
+FEW_MATCH = 0.9
+"""The share of the smallest table below which owners are warned that few people matched."""
 
 
 @dataclass(kw_only=True)
@@ -45,9 +52,9 @@ class RoundBook:
         return bool(self.notes)
 
     @property
-    def change(self) -> Change:
+    def change(self) -> RoundChange:
         """What is to be written down."""
-        return Change(
+        return RoundChange(
             data=self.machine.data, outgoing=tuple(self.outgoing), notes=tuple(self.notes)
         )
 
@@ -126,7 +133,7 @@ def _offer(agent: Agent, book: RoundBook) -> bool:
     linked = terms.linkage is not Linkage.NONE
     loaded = home.load(terms.round, shared, linked=linked)
     machine.data.table = loaded.identity
-    offer = Offer(schema=text, rows=loaded.rows, key=source.key is not None)
+    offer = Offer(schema=text, rows=loaded.rows, key=bool(source.key))
     book.note("offered", machine.offer(offer))
     return True
 
@@ -136,6 +143,7 @@ def _check_plan(agent: Agent, book: RoundBook) -> bool:
     plan = machine.data.plan
     assert plan is not None
     wrong = machine.recompute() or agent.home.policy.objection_to_plan(plan, agent.name)
+    wrong = wrong or _guessing_objection(agent, book)
     wrong = wrong or outbox.repetition_objection(agent.journal, machine)
     wrong = wrong or outbox.objection(agent.home, agent.ledger, machine)
     if wrong is not None:
@@ -146,17 +154,43 @@ def _check_plan(agent: Agent, book: RoundBook) -> bool:
     return True
 
 
+def _guessing_objection(agent: Agent, book: RoundBook) -> tuple[Reason, str] | None:
+    """Linkage tells others which of their people we have: it is metered, by the journal.
+
+    What a round may ask counts from when its plan was signed, whether it asked or not.
+    """
+    plan = book.machine.data.plan
+    assert plan is not None
+    if plan.terms.linkage is Linkage.NONE or plan.terms.repeats is not None:
+        return None
+    since = agent.now() - YEAR
+    made = sum(
+        _others(data.plan, agent.name)
+        for data in agent.journal.rounds(all=True)
+        if data.plan is not None
+        and data.signed
+        and data.plan.terms.linkage is not Linkage.NONE
+        and data.plan.terms.deadline >= since
+    )
+    return agent.home.policy.objection_to_guesses(made, _others(plan, agent.name))
+
+
+def _others(plan: JointPlan, owner: str) -> int:
+    return sum(share.rows for share in plan.shares if share.owner != owner)
+
+
 def _approve(agent: Agent, book: RoundBook) -> bool:
     machine = book.machine
     decision = agent.journal.decision(machine.data.round)
-    if decision is None and not agent.home.policy.automatic:
+    plan = machine.data.plan
+    assert plan is not None
+    policy = agent.home.policy
+    if decision is None and (not policy.automatic or policy.strangers(plan, agent.name)):
         agent.home.forget_table()  # a person may take days
         return False
     if decision == "refuse":
         book.refuse(Reason.NOT_INTERESTED, "a person refused")
         return True
-    plan = machine.data.plan
-    assert plan is not None
     how = "by policy" if decision is None else "by a person"
     message = machine.approve(agent.key.sign_plan(plan.hash))
     book.note(f"approved {how}", message)
@@ -194,6 +228,10 @@ def _protect(agent: Agent, book: RoundBook) -> bool:
     if plan.terms.kind is Kind.VERTICAL:
         assert machine.data.common is not None
         people = machine.data.common.size // 32
+        most = min(share.rows for share in plan.shares)
+        if people < FEW_MATCH * most:
+            what = f"{people} of at most {most}: compare how each owner writes its keys"
+            book.notes.append(("few people matched", what))
         wrong = home.policy.objection_to_rows(people)
         if wrong is not None:
             book.refuse(Reason.TOO_FEW_COMMON, wrong[1])

@@ -11,12 +11,15 @@ A policy is a YAML file. Every key left out allows nothing:
     least_rows: 100
     largest_epsilon: 1                        in one round
     lifetime_epsilon: 5                       in all rounds of this population
+    peers: {south: 1234-5678-…}               owners whose keys were compared; or: all
+    largest_batch: 100000                     most identifiers of another owner in one round
+    yearly_guesses: 500000                    most identifiers of all others in a year
     approve: ask                              or: automatic
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +44,9 @@ least_k: 10                # smallest clusters
 least_rows: 100            # do not take part with fewer rows
 largest_epsilon: 0         # most in one round
 lifetime_epsilon: 0        # most in all rounds together, for the people in the table
+peers: {}                  # NAME: FINGERPRINT of owners that `approve: automatic` is for; or: all
+largest_batch: 0           # most identifiers of another owner to match in one round
+yearly_guesses: 0          # most identifiers of all other owners to match in a year
 approve: ask               # ask a person (`sherd owner approve`), or: automatic
 """
 
@@ -48,7 +54,7 @@ Objection = tuple[Reason, str]
 
 _KEYS = (
     "aggregators", "kinds", "methods", "attributes", "linkage", "least_k", "least_rows",
-    "largest_epsilon", "lifetime_epsilon", "approve",
+    "largest_epsilon", "lifetime_epsilon", "peers", "largest_batch", "yearly_guesses", "approve",
 )  # fmt: skip
 
 
@@ -65,6 +71,9 @@ class Policy:
     least_rows: int = 1
     largest_epsilon: Fraction = Fraction(0)
     lifetime_epsilon: Fraction = Fraction(0)
+    peers: dict[str, str] | None = field(default_factory=dict)
+    largest_batch: int = 0
+    yearly_guesses: int = 0
     automatic: bool = False
 
     @classmethod
@@ -87,9 +96,10 @@ class Policy:
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> Policy:
-        aggregators = data.get("aggregators") or {}
-        if not isinstance(aggregators, dict):
-            raise _wrong("'aggregators'", "a mapping of names to fingerprints")
+        aggregators, peers = data.get("aggregators") or {}, data.get("peers") or {}
+        for what, given in (("aggregators", aggregators), ("peers", peers)):
+            if not isinstance(given, dict) and (what, given) != ("peers", "all"):
+                raise _wrong(f"'{what}'", "a mapping of names to fingerprints")
         attributes = data.get("attributes")
         approve = data.get("approve", "ask")
         if approve not in ("ask", "automatic"):
@@ -104,6 +114,9 @@ class Policy:
             least_rows=_whole(data, "least_rows", 1),
             largest_epsilon=_amount(data, "largest_epsilon"),
             lifetime_epsilon=_amount(data, "lifetime_epsilon"),
+            peers=None if peers == "all" else {str(k): str(v) for k, v in peers.items()},
+            largest_batch=_whole(data, "largest_batch", 0),
+            yearly_guesses=_whole(data, "yearly_guesses", 0),
             automatic=approve == "automatic",
         )
 
@@ -141,7 +154,32 @@ class Policy:
         for name in plan.schema(owner).attributes:
             if not self.allows(name):
                 return Reason.ATTRIBUTE_NOT_ALLOWED, f"the attribute '{name}'"
+        return self._about_peers(plan, owner)
+
+    def _about_peers(self, plan: JointPlan, owner: str) -> Objection | None:
+        """Peers have the keys that were compared, and do not ask for too many people at once."""
+        for share in plan.shares:
+            if share.owner == owner:
+                continue
+            known = (self.peers or {}).get(share.owner)
+            if known is not None and not same_fingerprint(known, share.key):
+                return Reason.UNKNOWN_PEER, f"'{share.owner}' has another key than the policy says"
+            if plan.terms.linkage is not Linkage.NONE and share.rows > self.largest_batch:
+                what = f"'{share.owner}' would match {share.rows}; at most {self.largest_batch}"
+                return Reason.TOO_MANY_GUESSES, what
         return None
+
+    def objection_to_guesses(self, made: int, more: int) -> Objection | None:
+        """Why no more identifiers of others are matched this year: each tells who is here."""
+        if made + more <= self.yearly_guesses:
+            return None
+        what = f"{made} identifiers of others matched this year; {more} more exceed the limit"
+        return Reason.TOO_MANY_GUESSES, f"{what} of {self.yearly_guesses}"
+
+    def strangers(self, plan: JointPlan, owner: str) -> tuple[str, ...]:
+        """The other owners of a plan whose keys the policy does not name."""
+        known = plan.owners if self.peers is None else (*self.peers, owner)
+        return tuple(name for name in plan.owners if name not in known)
 
     def objection_to_rows(self, rows: int) -> Objection | None:
         """Why so few people are not released: of the table, or of those all owners have."""

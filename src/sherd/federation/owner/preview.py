@@ -15,14 +15,14 @@ from sherd.federation.protocol.joint_plan import Linkage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sherd.federation.owner.owner_home import Home
+    from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.protocol.knowledge import OwnerData
     from sherd.tables.schema import Attribute
 
 LABEL = "internal: not for publication"
 
 
-def preview(home: Home, data: OwnerData) -> dict[str, Any]:
+def preview(home: OwnerHome, data: OwnerData) -> dict[str, Any]:
     """Each attribute's distance from the truth, and what the method found about the table.
 
     In a vertical round the common people are not known yet, so all of the owner's rows are

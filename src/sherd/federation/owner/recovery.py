@@ -27,8 +27,8 @@ from sherd.values import digest
 
 if TYPE_CHECKING:
     from sherd.budget.ledger import Ledger
-    from sherd.federation.owner.owner_home import Home
-    from sherd.federation.owner.owner_journal import Journal
+    from sherd.federation.owner.owner_home import OwnerHome
+    from sherd.federation.owner.owner_journal import OwnerJournal
     from sherd.federation.protocol.joint_plan import JointPlan
     from sherd.federation.wire.client import Client
 
@@ -52,7 +52,9 @@ class _Bound:
     delivery: Delivery | None = None
 
 
-def recover(home: Home, client: Client, ledger: Ledger, journal: Journal) -> list[Recovered]:
+def recover(
+    home: OwnerHome, client: Client, ledger: Ledger, journal: OwnerJournal
+) -> list[Recovered]:
     """Charge what a restored ledger lacks, end those rounds, and accept the ledger as it is."""
     head, raws = client.commitments()
     done = []
@@ -70,7 +72,7 @@ def recover(home: Home, client: Client, ledger: Ledger, journal: Journal) -> lis
     return done
 
 
-def _bound(home: Home, raws: list[bytes]) -> dict[str, _Bound]:
+def _bound(home: OwnerHome, raws: list[bytes]) -> dict[str, _Bound]:
     """The plans that were proposed to us, with what we ourselves signed of each."""
     name, own, enrolled = home.settings.name, home.key.public, home.enrolled
     keys = {name: own, enrolled["aggregator"]: enrolled["key"]}
@@ -97,7 +99,7 @@ def _bound(home: Home, raws: list[bytes]) -> dict[str, _Bound]:
     return found
 
 
-def _machine(home: Home, round_id: str, known: OwnerData | None) -> Owner:
+def _machine(home: OwnerHome, round_id: str, known: OwnerData | None) -> Owner:
     enrolled = home.enrolled
     data = known or OwnerData(
         round=round_id,
@@ -109,7 +111,7 @@ def _machine(home: Home, round_id: str, known: OwnerData | None) -> Owner:
     return Owner(data, verify=verify_plan)
 
 
-def _is_charged(home: Home, ledger: Ledger, journal: Journal, round_id: str) -> bool:
+def _is_charged(home: OwnerHome, ledger: Ledger, journal: OwnerJournal, round_id: str) -> bool:
     known = journal.round(round_id)
     if known is None or known.plan is None:
         return False
@@ -119,11 +121,11 @@ def _is_charged(home: Home, ledger: Ledger, journal: Journal, round_id: str) -> 
     )
 
 
-def _recovery_hash(plan: JointPlan, home: Home) -> str:
+def _recovery_hash(plan: JointPlan, home: OwnerHome) -> str:
     return digest(["sherd-recovered-1", plan.hash, home.settings.name])
 
 
-def _charge(home: Home, ledger: Ledger, round_id: str, bound: _Bound) -> Recovered | None:
+def _charge(home: OwnerHome, ledger: Ledger, round_id: str, bound: _Bound) -> Recovered | None:
     """Charge a plan that we signed; nothing where it is charged already or spends nothing."""
     share = bound.plan.share(home.settings.name)
     occasion = _recovery_hash(bound.plan, home)
@@ -144,7 +146,7 @@ def _charge(home: Home, ledger: Ledger, round_id: str, bound: _Bound) -> Recover
     return Recovered(round=round_id, epsilon=share.epsilon, delivered=delivered)
 
 
-def _end(home: Home, journal: Journal, round_id: str, plan: JointPlan) -> None:
+def _end(home: OwnerHome, journal: OwnerJournal, round_id: str, plan: JointPlan) -> None:
     """Take no further part in a round that was charged without an artefact."""
     machine = _machine(home, round_id, journal.round(round_id))
     data = machine.data

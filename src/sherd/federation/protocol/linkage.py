@@ -47,13 +47,25 @@ def _group() -> ModuleType:
     return module
 
 
-def canonical_identifier(value: object) -> bytes:
-    """An identifier as the bytes that are hashed: Unicode NFC, no space around it.
+def canonical_identifier(*values: object, how: str = "exact") -> bytes:
+    r"""An identifier as the bytes that are hashed: Unicode NFC, no space around it.
+
+    An identifier of several parts is all of them; ``letters`` keeps letters and digits only,
+    without case and accents.
 
     >>> canonical_identifier(" 007 ")
     b'007'
+    >>> canonical_identifier("Müller-Lüdenscheidt", "1970-01-31", how="letters")
+    b'mullerludenscheidt\x1f19700131'
     """
-    return unicodedata.normalize("NFC", str(value)).strip().encode()
+    parts = []
+    for value in values:
+        text = unicodedata.normalize("NFC", str(value)).strip()
+        if how == "letters":
+            plain = unicodedata.normalize("NFKD", text.casefold())
+            text = "".join(c for c in plain if c.isalnum())
+        parts.append(text)
+    return "\x1f".join(parts).encode()
 
 
 def chain(owners: Sequence[str], origin: str) -> tuple[str, ...]:

@@ -32,6 +32,11 @@ class Reason(StrEnum):
     METHOD_NOT_ALLOWED = "method-not-allowed", "the owner's policy does not allow the method"
     ATTRIBUTE_NOT_ALLOWED = "attribute-not-allowed", "the owner's policy keeps an attribute back"
     TOO_FEW_ROWS = "too-few-rows", "an owner has too few rows"
+    UNKNOWN_PEER = "unknown-peer", "the owner's policy names another key for an owner"
+    TOO_MANY_GUESSES = (
+        "too-many-guesses",
+        "more people would be matched than the owner's policy allows",
+    )
     LINKAGE_NOT_ALLOWED = "linkage-not-allowed", "the owner's policy does not allow the linkage"
     PLAN_UNSOUND = "plan-unsound", "the plan does not add up when recomputed"
     PLAN_CHANGED = "plan-changed", "the plan is not the one that was agreed"

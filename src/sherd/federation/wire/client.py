@@ -66,7 +66,7 @@ def proxy_for(url: str) -> str | None:
 
 
 class Client:
-    """A line to one aggregator, for one owner."""
+    """A line to one aggregator: for an owner with its key, for an analyst with a token."""
 
     def __init__(
         self,
@@ -74,14 +74,15 @@ class Client:
         url: str,
         name: str,
         aggregator: str,
-        key: SigningKey,
+        key: SigningKey | None = None,
+        token: str | None = None,
         context: ssl.SSLContext | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._name = name
         self._aggregator = aggregator
         self._key = key
-        self._token: str | None = None
+        self._token = token
         self.answered = 0
         """How many calls were answered and not refused."""
         self.head: str | None = None
@@ -143,6 +144,10 @@ class Client:
         return httpx.Response(answer.status_code, content=content, request=answer.request)
 
     def _log_in(self) -> str:
+        if self._key is None:
+            raise PeerError(
+                "the aggregator does not know the token", do="ask its operator for another"
+            )
         call = _checked(self._raw("POST", "/v1/challenge", json={"name": self._name}))
         nonce = _field(call, "nonce")
         signature = self._key.sign(session_text(self._aggregator, self._name, nonce))

@@ -24,7 +24,7 @@ _MOST = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class EnrolmentRequest:
     """What an owner asks to be enrolled with."""
 
     format: str = "sherd-enrolment-request-1"
@@ -35,7 +35,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class EnrolmentAnswer:
     """What an owner gets back."""
 
     format: str = "sherd-enrolment-1"
@@ -49,7 +49,7 @@ class Answer:
     signature: str = ""
 
 
-def _text(value: Request | Answer) -> bytes:
+def _text(value: EnrolmentRequest | EnrolmentAnswer) -> bytes:
     data = to_data(value)
     return b"sherd-enrolment-1\0" + canonical({**data, "signature": ""})
 
@@ -57,12 +57,12 @@ def _text(value: Request | Answer) -> bytes:
 def make_request(name: str, key: SigningKey, csr: bytes) -> bytes:
     """A request as the bytes of its file."""
     check_name(name, "owner")
-    blank = Request(name=name, key=key.public, csr=csr.decode())
+    blank = EnrolmentRequest(name=name, key=key.public, csr=csr.decode())
     return _file({**to_data(blank), "signature": key.sign(_text(blank))})
 
 
 def make_answer(
-    request: Request,
+    request: EnrolmentRequest,
     key: SigningKey,
     *,
     aggregator: str,
@@ -71,7 +71,7 @@ def make_answer(
     certificate: bytes,
 ) -> bytes:
     """An answer as the bytes of its file."""
-    blank = Answer(
+    blank = EnrolmentAnswer(
         owner=request.name,
         owner_key=request.key,
         aggregator=aggregator,
@@ -87,23 +87,25 @@ def _file(data: object) -> bytes:
     return (json.dumps(data, indent=2) + "\n").encode()
 
 
-def read_request(path: Path) -> Request:
+def read_request(path: Path) -> EnrolmentRequest:
     """The request in a file, its signature checked."""
-    found = _read(path, Request)
-    assert isinstance(found, Request)
+    found = _read(path, EnrolmentRequest)
+    assert isinstance(found, EnrolmentRequest)
     check_name(found.name, "owner")
     return found
 
 
-def read_answer(path: Path) -> Answer:
+def read_answer(path: Path) -> EnrolmentAnswer:
     """The answer in a file, its signature checked."""
-    found = _read(path, Answer)
-    assert isinstance(found, Answer)
+    found = _read(path, EnrolmentAnswer)
+    assert isinstance(found, EnrolmentAnswer)
     check_name(found.aggregator, "aggregator")
     return found
 
 
-def _read(path: Path, kind: type[Request] | type[Answer]) -> Request | Answer:
+def _read(
+    path: Path, kind: type[EnrolmentRequest] | type[EnrolmentAnswer]
+) -> EnrolmentRequest | EnrolmentAnswer:
     try:
         raw = path.read_bytes()
     except OSError as error:

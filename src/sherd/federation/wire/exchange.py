@@ -58,7 +58,7 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ParcelAnswer:
     """What became of a message that was sent: why it was refused, or what it still lacks."""
 
     reason: Reason | None = None
@@ -73,7 +73,7 @@ class Answer:
 class Exchanged:
     """The answers to what was sent, in order, and the messages that came."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[ParcelAnswer, ...]
     messages: tuple[bytes, ...]
 
 
@@ -93,7 +93,7 @@ class _Request:
 
 @dataclass(frozen=True, kw_only=True)
 class _Response:
-    answers: tuple[Answer, ...]
+    answers: tuple[ParcelAnswer, ...]
     sizes: tuple[int, ...]
 
 

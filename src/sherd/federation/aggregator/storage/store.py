@@ -212,7 +212,7 @@ class Store:
                 db.rollback()
         if taken:
             raise UsageError(
-                "there is such a round already", got=repr(data.terms.round), do="name it otherwise"
+                "the round exists already", got=repr(data.terms.round), do="choose another name"
             )
 
     def rounds(self) -> list[RoundSummary]:
@@ -302,6 +302,11 @@ class Store:
         with database.reading(self._engine) as db:
             row = db.execute(select(CHUNKS.c.data).where(*where)).first()
         return None if row is None else bytes(row[0])
+
+    def latest(self) -> int:
+        """When the last message was written down; 0 where there is none."""
+        with database.reading(self._engine) as db:
+            return int(db.execute(select(func.max(MESSAGES.c.time))).scalar() or 0)
 
     def head(self, owner: str) -> str | None:
         """The last ledger head seen from an owner."""

@@ -1,0 +1,72 @@
+"""``sherd fetch``: an analyst takes a joint release from the aggregator, and verifies it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sherd.cli.options import emit_json, json_option
+
+
+@click.command()
+@click.argument("round_id", metavar="ROUND")
+@click.option("--url", required=True, envvar="SHERD_URL", help="The aggregator's address.")
+@click.option(
+    "--token-file",
+    required=True,
+    type=click.Path(path_type=Path),
+    envvar="SHERD_TOKEN_FILE",
+    help="A file that holds the token `sherd aggregator enrol --analyst` printed.",
+)
+@click.option(
+    "--authority",
+    type=click.Path(path_type=Path),
+    help="The aggregator's own authority (authority.pem). Default: the system's.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@json_option
+def fetch(
+    round_id: str,
+    url: str,
+    token_file: Path,
+    authority: Path | None,
+    output: Path,
+    as_json: bool,
+) -> int:
+    """Fetch the release of ROUND into a new folder and verify it.
+
+    Exit code 4 where a check failed; the folder is left for you to look at.
+    """
+    from sherd.errors import UsageError
+    from sherd.federation.protocol.joint_plan import check_name
+    from sherd.federation.wire.optional_parts import OWNER, require
+
+    require(OWNER)
+    from sherd.federation.wire.client import Client, tls_context
+    from sherd.federation.wire.fetching import fetch_release
+    from sherd.release.bundle import check_target
+    from sherd.verifying import verify
+
+    check_name(round_id, "round")
+    check_target(output, force=False)
+    try:
+        token = token_file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        raise UsageError("the token cannot be read", got=str(token_file)) from None
+    plain = url.startswith("http://")
+    context = None if plain else tls_context(authority, None)
+    client = Client(url=url, name="", aggregator="", token=token, context=context)
+    try:
+        fetch_release(client, round_id, output)
+    finally:
+        client.close()
+    result = verify(output)
+    if as_json:
+        emit_json({"release": str(output), **result.as_data()})
+    else:
+        failed = ", ".join(check.name for check in result.failed)
+        made = len(result.checks) - len(result.unknown)
+        click.echo(f"release of '{round_id}' is in {output}")
+        click.echo(f"failed: {failed}" if failed else f"{made} checks passed")
+    return 0 if result.passed else 4

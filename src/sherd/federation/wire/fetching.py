@@ -1,0 +1,76 @@
+"""Fetching a joint release from the aggregator: whole and as its manifest says, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sherd.errors import StorageError, VerificationError
+from sherd.federation.wire.failpoints import reach
+from sherd.release.bundle import MANIFEST, is_plain_name
+from sherd.release.bundle import digest as file_digest
+from sherd.tables.files import sync_file, sync_folder, write_whole
+
+if TYPE_CHECKING:
+    from sherd.federation.wire.client import Client
+
+
+def fetch_release(
+    client: Client,
+    round_id: str,
+    target: Path,
+    *,
+    manifest_sha256: str | None = None,
+    data: bool = True,
+) -> Path:
+    """The joint release, fetched into a new folder and checked file by file.
+
+    With ``manifest_sha256``, only the release with that manifest is taken. Without ``data``
+    the manifest alone is, which proves what was released; the data can be fetched later.
+    """
+    raw = client.release_manifest(round_id)
+    if manifest_sha256 not in (None, hashlib.sha256(raw).hexdigest()):
+        raise VerificationError("the release's manifest is not the one that was announced")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    files = _listed_files(raw) if data else {}
+    if sum(size for size, _ in files.values()) > shutil.disk_usage(target.parent).free // 2:
+        raise StorageError("the release is larger than half of what is free on the disk")
+    staged = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{round_id}."))
+    try:
+        write_whole(staged / MANIFEST, raw)
+        for name, (size, sha256) in files.items():
+            client.download(round_id, name, staged / name, size=size)
+            if file_digest(staged / name) != sha256:
+                raise VerificationError("a file of the release is not what its manifest says")
+            sync_file(staged / name)
+        reach("owner.fetched")
+        sync_folder(staged)
+        staged.rename(target)
+        sync_folder(target.parent)
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+    return target
+
+
+def _listed_files(raw: bytes) -> dict[str, tuple[int, str]]:
+    """The files that a manifest lists, with their sizes and hashes; VerificationError if it lies.
+
+    The manifest is as the aggregator sent it.
+    """
+    try:
+        files = json.loads(raw)["files"]
+        found = {name: (entry["bytes"], entry["sha256"]) for name, entry in files.items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise VerificationError("the release's manifest does not list its files") from None
+    for name, (size, sha256) in found.items():
+        plain = isinstance(name, str) and is_plain_name(name) and name.isprintable()
+        if not plain or name.startswith(".") or type(size) is not int or size < 0:
+            raise VerificationError("the release's manifest lists a file that cannot be")
+        if not isinstance(sha256, str):
+            raise VerificationError("the release's manifest lists a file without a hash")
+    return found

@@ -1,0 +1,74 @@
+"""What somebody who is not logged in can make the aggregator hold: little, and not for long."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from sherd.federation.aggregator import serving
+from sherd.federation.aggregator.service import MOST_LOGIN
+from sherd.federation.wire.exchange import MOST_REQUEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from consortium import Consortium
+
+
+@pytest.fixture
+def port(consortium: Consortium, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A real service that gives callers half a second for their headers."""
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.5)
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = serving.server(consortium.aggregator, host="127.0.0.1", port=0)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield listener.getsockname()[1]
+    server.should_exit = True
+    thread.join(10)
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /v1/health HTTP/1.1\r\nX-Slow: "])
+def test_callers_that_do_not_ask_are_hung_up_on(port: int, begun: bytes) -> None:
+    """Idle connections, and headers that never end, are closed in time; others are served."""
+    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(50)]
+    for each in idle:
+        each.sendall(begun)
+    assert httpx.get(f"http://127.0.0.1:{port}/v1/health").status_code == 200
+    for each in idle:
+        each.settimeout(20)
+        with contextlib.suppress(ConnectionResetError):
+            assert each.recv(1) == b""
+        each.close()
+    assert serving._Protocol.by_address["127.0.0.1"] <= 1
+
+
+def test_a_slow_but_honest_caller_is_served(port: int) -> None:
+    """A kept connection may pause between two requests as long as it asks for each in time."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        for _ in range(2):
+            assert client.get("/v1/health").status_code == 200
+            time.sleep(0.2)
+
+
+def test_bodies_are_bounded_before_login(consortium: Consortium) -> None:
+    """A body without end is refused by its announced length, or where it exceeds the limit."""
+    transport = consortium.transport
+    for path, most in (("/v1/challenge", MOST_LOGIN), ("/v1/exchange", MOST_REQUEST)):
+        for headers in ({}, {"content-length": str(10**12)}, {"content-length": "x"}):
+            request = httpx.Request(
+                "POST", f"https://registry.test{path}", content=b" " * (most + 1)
+            )
+            request.headers.update(headers)
+            assert transport.handle_request(request).status_code == 413
+        request = httpx.Request("POST", f"https://registry.test{path}", content=b" " * (most + 1))
+        del request.headers["content-length"]
+        assert transport.handle_request(request).status_code in (400, 401, 413)

@@ -1,0 +1,118 @@
+"""What operators and analysts do: watch the service, look over folders, stop it, fetch releases."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from click.testing import CliRunner
+from people import SCHEMA, people
+from processes import Village, add_owners, wait_until
+
+from sherd.cli import cli
+from sherd.errors import StorageError
+from sherd.federation.protocol.joint_plan import Kind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+    from consortium import Consortium
+
+
+def ready(consortium: Consortium) -> tuple[int, dict[str, str]]:
+    """What the service says of itself."""
+    request = httpx.Request("GET", "https://registry.test/readyz")
+    answer = consortium.transport.handle_request(request)
+    return answer.status_code, json.loads(answer.content)
+
+
+def test_readiness_looks_at_database_disk_clock_and_worker(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is looked at when asked, and named where it fails, without details."""
+    good = dict.fromkeys(("database", "disk", "clock", "worker"), "ok")
+    assert ready(consortium) == (200, good)
+
+    def broken() -> None:
+        raise StorageError("the address is postgresql://user:secret@host")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(consortium.store, "check", broken)
+        status, found = ready(consortium)
+        assert (status, found) == (503, {**good, "database": "failed"})
+    with monkeypatch.context() as patch:
+        patch.setattr("sherd.federation.aggregator.service.LEAST_FREE", 1 << 62)
+        assert ready(consortium) == (503, {**good, "disk": "failed"})
+    consortium.add_owner("north", people(12), SCHEMA)
+    consortium.aggregator.open_round(consortium.terms())
+    with monkeypatch.context() as patch:
+        patch.setattr(consortium, "time", consortium.time - 10_000)
+        assert ready(consortium) == (503, {**good, "clock": "failed"})
+    service: Any = consortium.transport._app.state.service
+
+    class Dead:
+        @staticmethod
+        def is_alive() -> bool:
+            return False
+
+    service.worker = Dead()
+    assert ready(consortium) == (503, {**good, "worker": "failed"})
+
+
+def test_owner_check(consortium: Consortium) -> None:
+    """A folder is looked over: the table against its schema and policy included."""
+    home = consortium.add_owner("north", people(12), SCHEMA, key_column="id")
+    found = CliRunner().invoke(cli, ["owner", "check", "--home", str(home.folder), "--json"])
+    told = {each["what"]: each["ok"] for each in json.loads(found.output)}
+    bad = {what for what, fine in told.items() if not fine}
+    assert bad == {"certificate"}  # these tests have none
+    schema = home.folder / "schema.yaml"
+    schema.write_text(schema.read_text().replace("colour:", "color:"))
+    found = CliRunner().invoke(
+        cli, ["owner", "check", "--home", str(home.folder), "--json"], standalone_mode=False
+    )
+    told = {each["what"]: each["ok"] for each in json.loads(found.output)}
+    assert told["table"] is False
+    assert found.return_value == 2
+
+
+def test_serving_stopping_and_fetching(village: Village, tmp_path: Path) -> None:
+    """A real service is checked, an analyst fetches and verifies, SIGTERM ends all well."""
+    add_owners(village, Kind.HORIZONTAL, 40)
+    village.start_all()
+    village.open_round()
+    village.check_released()
+    home = str(village.premises.folder)
+    run = CliRunner()
+    told = run.invoke(cli, ["aggregator", "check", "--home", home], standalone_mode=False)
+    assert told.return_value == 0, told.output
+    given = run.invoke(cli, ["aggregator", "enrol", "--home", home, "--analyst", "ann", "--json"])
+    token = tmp_path / "token"
+    token.write_text(json.loads(given.output)["token"])
+    command = [sys.executable, "-m", "sherd", "fetch", "r1", "--url", village.url]
+    command += ["--authority", str(village.premises.authority), "--token-file", str(token)]
+    done = subprocess.run(
+        [*command, "-o", str(tmp_path / "out")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "checks passed" in done.stdout
+    token.write_text("wrong")
+    done = subprocess.run(
+        [*command, "-o", str(tmp_path / "no")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 5
+    assert not (tmp_path / "no").exists()
+    for name in ("north", "aggregator"):
+        process = village.running[name]
+        began = time.monotonic()
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(30) == 0, name
+        assert time.monotonic() - began < 20
+    wait_until(lambda: village.running["aggregator"].poll() is not None, "all is over")

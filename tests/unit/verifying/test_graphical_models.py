@@ -1,0 +1,127 @@
+"""The verifier passes what the method made and finds every change of it."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sherd
+from sherd.verifying.graphical_models import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+N = 3000
+RNG = np.random.default_rng(4)
+X = RNG.integers(0, 30, N)
+TABLE = pa.table(
+    {"x": X, "y": (X // 3 + RNG.integers(0, 3, N)), "c": np.where(X > 20, "yes", "no")}
+)
+SCHEMA = sherd.Schema.from_data(
+    {
+        "missing": "refuse",
+        "attributes": {
+            "x": {"type": "integer", "domain": ["0", "29"]},
+            "y": {"type": "integer", "domain": ["0", "12"]},
+            "c": {"type": "category", "values": ["yes", "no"]},
+        },
+    }
+)
+RULES = [{"x": [0, 4], "c": ["yes"]}]
+
+
+@pytest.fixture(scope="module", params=[None, 1e-6], ids=["pure", "gaussian"])
+def release(request: pytest.FixtureRequest) -> sherd.Release:
+    """A release to take apart."""
+    plan = sherd.Plan(method="dp-graph", epsilon=3.0, delta=request.param, rules=RULES)
+    return sherd.protect(TABLE, SCHEMA, plan)
+
+
+def failed(
+    release: sherd.Release, change: Callable[[dict[str, Any]], Any] | None = None
+) -> set[str]:
+    """The checks that fail after a change of the document."""
+    documents = copy.deepcopy(dict(release.documents))
+    if change is not None:
+        change(documents["model"])  # type: ignore[arg-type]
+    checks = verify(release.tables, release.manifest, documents)
+    return {check.name for check in checks if check.passed is False}
+
+
+def test_a_release_passes(release: sherd.Release) -> None:
+    """Nothing fails, and what cannot be checked is said."""
+    assert failed(release) == set()
+    checks = verify(release.tables, release.manifest, release.documents)
+    assert [check.name for check in checks if check.passed is None] == ["counts behind the noise"]
+
+
+def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
+    *way, last, value = path
+
+    def change(document: dict[str, Any]) -> None:
+        at: Any = document
+        for step in way:
+            at = at[step]
+        at[last] = value(at[last]) if callable(value) else value
+
+    return change
+
+
+CHANGES: list[tuple[str, Callable[[dict[str, Any]], None], str]] = [
+    ("a count that is not whole", _set("marginals", 0, "counts", 0, 1.5), "measurements"),
+    ("a count left out", _set("fine", 0, "counts", lambda c: c[1:]), "measurements"),
+    ("noise off its lattice", _set("fine", 0, "scale", "1001/1000"), "measurements"),
+    ("another kind of noise", _set("noise", lambda k: {"laplace": "gaussian"}.get(k, "laplace")),
+     "measurements"),
+    ("a part more", _set("seed", 1), "measurements"),
+    ("a cell less", _set("attributes", 0, "edges", lambda e: e[:-1]), "cells and bins"),
+    ("a bin without cells", _set("attributes", 1, "bins", lambda b: [x + 1 for x in b]),
+     "cells and bins"),
+    ("half the noise", _set("marginals", 0, "scale", "1/16"), "noise"),
+    ("more budget than planned", _set("total", "1000"), "noise"),
+    ("another sum spent", _set("spent", "1/1000000"), "noise"),
+    ("counts of other records", _set("fine", 0, "counts", lambda c: [v * 2 for v in c]),
+     "sums of counts"),
+    ("other factors", _set("marginals", 0, "factor", lambda f: [v + 0.5 * (i % 2) for i, v in
+     enumerate(f)]), "model"),
+    ("other shares", _set("marginals", 0, "model", lambda m: m[::-1]), "model"),
+    ("a count after the fit", _set("marginals", 0, "counts",
+     lambda c: [c[0] + 300, c[1] - 300, *c[2:]]), "fit"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "change", "check"), CHANGES, ids=[c[0] for c in CHANGES])
+def test_a_change_is_found(
+    release: sherd.Release, what: str, change: Callable[[dict[str, Any]], None], check: str
+) -> None:
+    """The check that fails is the one that is about what was changed."""
+    assert check in failed(release, change)
+
+
+def test_another_table_is_found(release: sherd.Release) -> None:
+    """Rows that were not drawn from the model, though in the domain."""
+    data = release.tables["data"]
+    y = pa.array(np.random.default_rng(1).permutation(data.column("y").to_numpy()))
+    other = {"data": data.set_column(1, "y", y)}
+    checks = {c.name: c.passed for c in verify(other, release.manifest, release.documents)}
+    assert checks["records"] is False
+
+
+def test_a_record_that_breaks_a_rule_is_found(release: sherd.Release) -> None:
+    """One is enough."""
+    data = release.tables["data"].to_pylist()
+    data[0] |= {"x": 2, "c": "yes"}
+    other = {"data": pa.Table.from_pylist(data, schema=release.tables["data"].schema)}
+    checks = {c.name: c.passed for c in verify(other, release.manifest, release.documents)}
+    assert checks["records"] is False
+
+
+def test_other_marginals_than_stated_are_found(release: sherd.Release) -> None:
+    """The manifest names what was measured."""
+    manifest = {**release.manifest, "facts": {**release.manifest["facts"], "measured": []}}
+    checks = {c.name: c.passed for c in verify(release.tables, manifest, release.documents)}
+    assert checks["marginals measured"] is False
