@@ -43,6 +43,7 @@ CHOICES = ("tree", "all", "workload")
 PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         name="epsilon",
+        short="-e",
         kind=float,
         above=0,
         required=True,
