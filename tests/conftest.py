@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
 
+# Tests that book name a ledger of their own; none may find the user's.
+os.environ.setdefault("SHERD_LEDGER", "none")
+
 _R = TypeVar("_R", pytest.TestReport, pytest.CollectReport)
 
 

@@ -54,7 +54,7 @@ def _one(
     table: pa.Table, schema: Schema, chosen: dict[str, Any], output: Path
 ) -> tuple[Release, dict[str, Any]]:
     plan = sherd.Plan(**chosen)
-    release = sherd.protect(table, schema, plan)
+    release = sherd.protect(table, schema, plan, ledger=None)
     name = "-".join([plan.method, *([plan["guarantee"]] if len(chosen) > 3 else [])])
     folder = release.save(output / name, force=True)
     guarantee = plan.guarantee(schema)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sherd.release.tune import tune as tune
     from sherd.report.reporting import audit as audit
     from sherd.report.reporting import compare as compare
+    from sherd.tables.infer import schema as schema
     from sherd.tables.schema import Schema as Schema
     from sherd.verifying.verification import verify as verify
 
@@ -51,6 +52,7 @@ _PUBLIC = {
     "protect_to": "sherd.release.protect",
     "query": "sherd.release.query_release",
     "read": "sherd.datasets.sources",
+    "schema": "sherd.tables.infer",
     "tune": "sherd.release.tune",
     "verify": "sherd.verifying.verification",
 }
@@ -75,6 +77,7 @@ __all__ = [
     "protect_to",
     "query",
     "read",
+    "schema",
     "tune",
     "verify",
 ]

@@ -20,7 +20,7 @@ messages travel to logs and to other people. The tree:
     │   ├── StorageError                  disk or database
     │   ├── ConnectionFailedError         network or peer
     │   ├── PeerError                     a peer says what the protocol does not allow
-    │   └── MissingPartError              an optional part is not installed
+    │   └── MissingPartError          3   an optional part is not installed
     └── InternalError (RuntimeError)  1   our bug
 
 >>> str(PlanError("the 'k' parameter is too small", must="at least 3", got="2",
@@ -34,7 +34,7 @@ import difflib
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class SherdError(Exception):
@@ -197,6 +197,7 @@ class MissingPartError(OutsideError):
     """An optional part of Sherd, or a program it uses, is not installed."""
 
     code = "missing-part"
+    exit_code = 3
 
 
 class InternalError(SherdError, RuntimeError):
@@ -219,6 +220,21 @@ def catalogue() -> dict[str, type[SherdError]]:
         found[error.code] = error
         waiting.extend(error.__subclasses__())
     return found
+
+
+def together(errors: Sequence[SherdError], what: str) -> SherdError:
+    """One error for several of the same kind, so that all can be put right at once.
+
+    A single one is given back as it is; otherwise each is a note of the error.
+    """
+    if len(errors) == 1:
+        return errors[0]
+    whole = type(errors[0])(
+        f"{len(errors)} {what}", do="put each of them right; they are listed below"
+    )
+    for error in errors:
+        whole.add_note(str(error))
+    return whole
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

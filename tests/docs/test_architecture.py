@@ -92,6 +92,34 @@ def test_audit_goes_the_way_of_the_page(root: Path, tmp_path: Path) -> None:
     assert len(listed) >= 8
 
 
+def test_a_round_goes_the_way_of_the_page(root: Path, tmp_path: Path) -> None:
+    """Each hop once at each of two owners, and once at the aggregator; each in its order."""
+    from consortium import Consortium
+    from people import SCHEMA as SHARED
+    from people import people
+
+    owners = flow(root, "A round at the owner")
+    aggregator = flow(root, "A round at the aggregator")
+    consortium = Consortium(tmp_path)
+    try:
+        for number, name in enumerate(("north", "south")):
+            table = people(40, seed=number, first=number * 10_000)
+            consortium.add_owner(name, table, SHARED, key_column="id")
+
+        def go() -> None:
+            consortium.aggregator.open_round(consortium.terms())
+            consortium.settle()
+
+        seen = hops(go, [*owners, *aggregator])
+        assert consortium.ended()
+    finally:
+        consortium.close()
+    at_owners = [hop for hop in seen if hop in owners]
+    assert list(dict.fromkeys(at_owners)) == owners
+    assert {at_owners.count(hop) for hop in owners} == {2}
+    assert [hop for hop in seen if hop in aggregator] == aggregator
+
+
 def test_the_glossary_is_complete_and_in_order(root: Path) -> None:
     """Every word that names a party, a step or a part has its entry, in alphabetical order."""
     text = (root / "docs" / "explanation" / "glossary.md").read_text(encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import re
 import socket
@@ -14,19 +13,18 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from consortium import AppTransport
 from starlette.applications import Starlette
 from starlette.routing import Route
-from studio_process import StudioProcess, Visitor, start_studio
+from studio_process import StudioProcess, Visitor, entered, start_studio
 
 from sherd.errors import UsageError
 from sherd.studio import studio_server
-from sherd.studio.access_guard import MOST_FORM, Access, Guard
+from sherd.studio.access_guard import MOST_FORM
 from sherd.studio.page_rendering import handlers
 from sherd.studio.steward import Steward
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 EVIL = "http://evil.example"
 SECRET_CELL = "the-cell-nobody-may-log"
@@ -52,24 +50,6 @@ def _studio(tmp_path_factory: pytest.TempPathFactory, table: Path) -> Iterator[S
 @pytest.fixture(scope="module", name="visitor")
 def _visitor(studio: StudioProcess) -> Visitor:
     return studio.enter()
-
-
-@contextlib.contextmanager
-def inside(app: Starlette, most: Callable[[str], int]) -> Iterator[tuple[httpx.Client, str]]:
-    """A client that has entered an application in this process, and the code of its forms."""
-    access = Access(frozenset({"127.0.0.1:9"}), announce=lambda _secret: None)
-    session = access.enter(access.secret)
-    assert session is not None
-    guard = Guard(app, access, most)
-    guard.router = app.router  # type: ignore[attr-defined]
-    transport = AppTransport(guard)
-    with httpx.Client(
-        base_url=f"http://127.0.0.1:9{access.root(session)}",
-        transport=transport,
-        cookies={access.cookie: session},
-    ) as client:
-        yield client, access.form_code(session)
-    transport.stop()
 
 
 def raw(visitor: Visitor, text: str) -> str:
@@ -211,13 +191,8 @@ def test_oversized_bodies(visitor: Visitor) -> None:
 def test_oversized_upload(tmp_path: Path) -> None:
     """A file above the bound never reaches the disk."""
     steward = Steward(tmp_path / "w", ledger=None, most_upload=2_000_000)
-    with inside(steward.app(), steward.most) as (client, code):
-        answer = client.post(
-            "/upload",
-            data={"code": code},
-            files={"file": ("big.csv", b"a,b\n" + b"1,2\n" * 900_000)},
-            headers={"Origin": "http://127.0.0.1:9"},
-        )
+    with entered(steward.app(), steward.most) as visitor:
+        answer = upload(visitor, "big.csv", b"a,b\n" + b"1,2\n" * 900_000)
     assert answer.status_code == 413
     assert not (tmp_path / "w" / "uploads").exists()
 
@@ -326,11 +301,11 @@ def test_errors_of_ours_show_kind_and_place_only() -> None:
     async def broken(_request: object) -> None:
         raise ValueError(SECRET_CELL)
 
-    with inside(
+    with entered(
         Starlette(routes=[Route("/", broken)], exception_handlers=handlers(UsageError)),
         lambda _path: 0,
-    ) as (client, _):
-        answer = client.get("/")
+    ) as visitor:
+        answer = visitor.get("/")
     assert answer.status_code == 500
     assert "ValueError" in answer.text
     assert SECRET_CELL not in answer.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import subprocess
@@ -12,9 +13,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import httpx
+from consortium import AppTransport
+
+from sherd.studio.access_guard import Access, Guard
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from starlette.applications import Starlette
 
 
 @dataclass(kw_only=True)
@@ -118,3 +125,22 @@ def start_studio(workspace: Path, *arguments: str, ledger: str = "none") -> Stud
     threading.Thread(target=follow, daemon=True).start()
     made.wait_for(1)
     return made
+
+
+@contextlib.contextmanager
+def entered(app: Starlette, most: Callable[[str], int]) -> Iterator[Visitor]:
+    """Somebody who has entered an application of the studio in this process."""
+    access = Access(frozenset({"127.0.0.1:9"}), announce=lambda _secret: None)
+    session = access.enter(access.secret)
+    assert session is not None
+    guard = Guard(app, access, most)
+    guard.router = app.router  # type: ignore[attr-defined]
+    transport = AppTransport(guard)
+    with httpx.Client(transport=transport, cookies={access.cookie: session}) as client:
+        yield Visitor(
+            client=client,
+            base="http://127.0.0.1:9",
+            root=access.root(session),
+            code=access.form_code(session),
+        )
+    transport.stop()

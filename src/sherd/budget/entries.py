@@ -3,17 +3,23 @@
 Every row's hash covers all its columns and the hash of the row before. The hash has no
 key: who can write the file can write a new chain. The chain tells accident and careless
 editing from truth, and its head, kept by somebody else, pins everything before it.
+
+What is spent stands in columns that are never added to each other: ε of differential privacy,
+ε of individual differential privacy, releases without an ε, and beside them what was really
+spent where that is more than was claimed, ρ of zero-concentrated differential privacy, and
+looks (runs that read data and refused).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from sherd.budget.amount import Amount
@@ -22,17 +28,35 @@ if TYPE_CHECKING:
 GENESIS = "0" * 64
 """What the first row names as the row before it."""
 
-Kind = Literal["charge", "limit"]
+Kind = Literal["charge", "limit", "look"]
+
+FORM = 2
+"""The form of the rows written now; those of form 1 know one amount only."""
+
+DP, IDP, NONE, COST, RHO, LOOKS = COLUMNS = ("dp", "idp", "none", "cost", "rho", "looks")
+"""What an account counts, each by itself."""
+
+EPSILON = "epsilon"
+"""As what a limit is on: the columns ``dp`` and ``idp``, each for itself."""
+
+COLUMN_WORDS = {
+    DP: "ε of differential privacy",
+    IDP: "ε of individual differential privacy",
+    NONE: "releases without an ε",
+    COST: "ε really spent",
+    RHO: "ρ of zero-concentrated differential privacy",
+    LOOKS: "runs that read data and refused",
+}
 
 
-def digest(columns: Sequence[str | int | None]) -> str:
+def digest(columns: Sequence[str | int | None], form: int = 1) -> str:
     """The sha256 of a row's columns in a form that is the same everywhere.
 
     >>> digest([1, "a"]) == digest(["1", "a"])
     False
     """
     # A column of a type we never write (bytes) must give a wrong hash, not an exception.
-    row = ["sherd-ledger-1", *columns]
+    row = [f"sherd-ledger-{form}", *columns]
     text = json.dumps(row, separators=(",", ":"), ensure_ascii=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -50,10 +74,18 @@ class Reservation:
     note: str
     time: str
     process: Process
+    measure: str = DP
+    rho: Fraction | None = None
+    delta: Fraction | None = None
 
     def as_data(self) -> dict[str, object]:
         """The reservation as plain data."""
-        return {**asdict(self), "amount": float(self.amount)}
+        exact = {"rho": _text(self.rho), "delta": _text(self.delta)}
+        return {**asdict(self), "amount": float(self.amount), **exact}
+
+    def wants(self) -> dict[str, Fraction]:
+        """What the charge will add to each column, as far as it is known beforehand."""
+        return increments(self.measure, self.amount, self.rho)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +93,8 @@ class Entry:
     """One row of the ledger, chained to the row before.
 
     ``amount`` is what was charged or the new limit; None means that a limit was removed.
+    ``measure`` says what a charge's amount is of, or which column a limit is on. ``cost`` is
+    what a release really spent where that is known, ``rho`` and ``delta`` are exact.
     The fields about a release are empty in a row of kind ``limit``.
     """
 
@@ -77,6 +111,11 @@ class Entry:
     reservation: str | None = None
     previous: str
     hash: str = ""
+    form: int = FORM
+    measure: str = ""
+    cost: Amount | None = None
+    rho: Fraction | None = None
+    delta: Fraction | None = None
 
     def columns(self) -> tuple[str | int | None, ...]:
         """Everything the hash covers, in the order of the table's columns."""
@@ -93,21 +132,99 @@ class Entry:
             self.note,
             self.reservation,
             self.previous,
+            *self.added(),
         )
+
+    def added(self) -> tuple[str | int | None, ...]:
+        """The columns that rows of form 1 do not have."""
+        if self.form == 1:
+            return ()
+        cost = None if self.cost is None else self.cost.micro
+        return (self.measure, cost, _text(self.rho), _text(self.delta))
+
+    def adds(self) -> dict[str, Fraction]:
+        """What the entry adds to each column of its account."""
+        if self.kind == "look":
+            return {LOOKS: Fraction(1)}
+        if self.kind == "limit" or self.amount is None:
+            return {}
+        found = increments(self.measure, self.amount, self.rho)
+        if self.cost is not None:
+            found[COST] = self.cost.epsilon
+        return found
 
     def as_data(self) -> dict[str, object]:
         """The entry as plain data."""
-        return {**asdict(self), "amount": None if self.amount is None else float(self.amount)}
+        return {
+            **asdict(self),
+            "amount": None if self.amount is None else float(self.amount),
+            "cost": None if self.cost is None else float(self.cost),
+            "rho": _text(self.rho),
+            "delta": _text(self.delta),
+        }
+
+
+def _text(exact: Fraction | None) -> str | None:
+    return None if exact is None else str(exact)
+
+
+def increments(measure: str, amount: Amount, rho: Fraction | None) -> dict[str, Fraction]:
+    """What a charge adds to each column.
+
+    >>> from sherd.budget.amount import Amount
+    >>> {name: str(more) for name, more in increments("idp", Amount("0.5"), None).items()}
+    {'idp': '1/2', 'cost': '1/2'}
+    """
+    if measure == NONE:
+        return {NONE: Fraction(1)}
+    found = {measure: amount.epsilon, COST: amount.epsilon}
+    if rho is not None:
+        found[RHO] = rho
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """What of one kind an account may spend, has spent and has set aside, exact."""
+
+    limit: Fraction | None = None
+    spent: Fraction = Fraction(0)
+    reserved: Fraction = Fraction(0)
+
+    @property
+    def left(self) -> Fraction | None:
+        """What can still be reserved; None where there is no limit."""
+        return None if self.limit is None else max(Fraction(0), self.limit - self.taken)
+
+    @property
+    def taken(self) -> Fraction:
+        """What is spent or set aside."""
+        return self.spent + self.reserved
+
+    def as_data(self) -> dict[str, object]:
+        """The column as plain data, exact amounts as text."""
+        return {
+            "limit": _text(self.limit),
+            "spent": str(self.spent),
+            "reserved": str(self.reserved),
+            "left": _text(self.left),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What one population's budget is: its limit, what is spent and what is set aside."""
+    """What one population's budget is: its limit, what is spent and what is set aside.
+
+    ``limit``, ``spent`` and ``reserved`` are those of the column of ε that is nearer to its limit;
+    ``columns`` has all of them. ``delta`` is the sum of the charges' δ.
+    """
 
     population: str
     limit: Amount | None
     spent: Amount
     reserved: Amount
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    delta: Fraction = Fraction(0)
 
     @property
     def left(self) -> Amount | None:
@@ -122,7 +239,15 @@ class Account:
             "spent": float(self.spent),
             "reserved": float(self.reserved),
             "left": None if self.left is None else float(self.left),
+            "columns": {name: column.as_data() for name, column in self.columns.items()},
+            "delta": str(self.delta),
         }
+
+    def epsilon_of_rho(self, delta: Fraction) -> Fraction:
+        """The ε that the account's ρ amounts to at a δ (``sherd.guarantees.concentrated``)."""
+        from sherd.guarantees.concentrated import epsilon_of
+
+        return epsilon_of(self.columns[RHO].spent, delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,9 +259,10 @@ class Pending:
     staged: Path
     final: Path
     process: Process
+    key: str | None = field(default=None, repr=False)
 
     def as_data(self) -> dict[str, object]:
-        """The artefact as plain data."""
+        """The artefact as plain data, without its key."""
         return {
             "index": self.index,
             "artefact": self.artefact,

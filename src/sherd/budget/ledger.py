@@ -2,8 +2,9 @@
 
 A run reserves its budget before it reads data, and one transaction turns the reservation
 into a charge together with the hash of what was made. A run that fails before that frees
-its reservation; a charge is never refunded. Accounts are per population (the people in
-the data), so that a copy or a new version of a table does not start afresh.
+its reservation; a charge is never refunded. A run that read data and refused is booked as a
+look. Accounts are per population (the people in the data), so that a copy or a new version of
+a table does not start afresh; case, width and spaces of a name do not make another account.
 
     with ledger.reserving(population="patients", amount=Amount(1), …) as reservation:
         …  # make the artefact, write it into a staging folder, sync it
@@ -19,12 +20,26 @@ import contextlib
 import os
 import re
 import secrets
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sherd.budget import publishing, rows, storage, verification
-from sherd.budget.amount import LARGEST, Amount
-from sherd.budget.entries import GENESIS, Account, Entry, Pending, Reservation
+from sherd.budget import accounts, population_name, publishing, rows, storage, verification
+from sherd.budget.amount import Amount
+from sherd.budget.entries import (
+    COLUMNS,
+    COST,
+    DP,
+    EPSILON,
+    GENESIS,
+    IDP,
+    NONE,
+    RHO,
+    Account,
+    Entry,
+    Pending,
+    Reservation,
+)
 from sherd.budget.process import current
 from sherd.errors import BudgetError, StorageError, UsageError, VerificationError
 
@@ -63,11 +78,18 @@ class Ledger:
         schema_hash: str,
         method: str,
         note: str = "",
+        measure: str = DP,
+        rho: Fraction | None = None,
+        delta: Fraction | None = None,
     ) -> Reservation:
         """Set budget aside for a run, or raise BudgetError where the limit does not allow it.
 
-        Reservations of processes that are gone are freed first.
+        ``measure`` says what the amount is of: ``dp``, ``idp``, or ``none`` for a release without
+        an ε. Reservations of processes that are gone are freed first, and what they staged is
+        deleted. A name that looks like a slip for another asks.
         """
+        if measure not in (DP, IDP, NONE):
+            raise UsageError("the measure is not valid", must="dp, idp or none", got=repr(measure))
         reservation = Reservation(
             id=secrets.token_hex(16),
             population=_text("population", population),
@@ -78,11 +100,14 @@ class Ledger:
             note=_text("note", note, least=0, most=1000),
             time=rows.now(),
             process=current(),
+            measure=measure,
+            rho=rho,
+            delta=delta,
         )
         with self._writing() as db:
             _free_abandoned(db)
-            account = rows.account(db, population)
-            _check_left(account, amount)
+            _check_name(db, population)
+            accounts.check_left(accounts.account(db, population), reservation.wants())
             rows.insert_reservation(db, reservation)
         return reservation
 
@@ -96,6 +121,9 @@ class Ledger:
         schema_hash: str,
         method: str,
         note: str = "",
+        measure: str = DP,
+        rho: Fraction | None = None,
+        delta: Fraction | None = None,
     ) -> Iterator[Reservation]:
         """Reserve for the length of a block, and free what the block did not charge."""
         reservation = self.reserve(
@@ -105,6 +133,9 @@ class Ledger:
             schema_hash=schema_hash,
             method=method,
             note=note,
+            measure=measure,
+            rho=rho,
+            delta=delta,
         )
         try:
             yield reservation
@@ -128,6 +159,8 @@ class Ledger:
         final: Path | None = None,
         finish: Callable[[], object] | None = None,
         once: bool = False,
+        cost: Amount | None = None,
+        key: str | None = None,
     ) -> Entry:
         """Turn a reservation into a charge, then publish what was paid for.
 
@@ -137,6 +170,9 @@ class Ledger:
         to ``final`` itself. An error in publishing leaves the charge and the staged artefact.
 
         ``artefact_sha256`` is None for what is paid for before anything of it exists.
+
+        ``cost`` is what the release really spends, where that is more than its claim; ``key``
+        opens what is staged, and is held until the artefact is in its place.
 
         The limit in force now counts: one that was lowered since the reservation refuses.
         With ``once``, a plan hash that was charged before refuses, too, in the same
@@ -156,7 +192,7 @@ class Ledger:
                         "this plan was charged already",
                         do="nothing was charged now; use the artefact that was made for it",
                     )
-                entry = _charge(db, reservation.id, artefact)
+                entry = _charge(db, reservation.id, artefact, cost)
                 pending = None
                 if staged is not None and final is not None:
                     pending = Pending(
@@ -165,6 +201,7 @@ class Ledger:
                         staged=staged.absolute(),
                         final=final.absolute(),
                         process=current(),
+                        key=key,
                     )
                     rows.insert_artefact(db, pending)
                 # Before the commit, so that no other thread takes it for left behind.
@@ -173,7 +210,7 @@ class Ledger:
             if finish is not None:
                 finish()
             elif pending is not None:
-                publishing.publish(pending.staged, pending.final)
+                publishing.publish(pending.staged, pending.final, pending.key)
             if pending is not None:
                 with contextlib.suppress(StorageError):  # it is in place, recover() will see
                     self.mark_published(entry)
@@ -190,7 +227,30 @@ class Ledger:
         """Free a reservation unless it was charged; whether it is free now."""
         with self._writing() as db:
             rows.delete_reservation(db, id)
-            return not rows.was_charged(db, id)
+            if rows.was_charged(db, id):
+                return False
+            publishing.clear(rows.stagings(db, id))
+            rows.forget_stagings(db, id)
+            return True
+
+    def note_staging(self, reservation: Reservation, path: Path) -> None:
+        """Note where a run writes what it has not paid for: freeing it deletes that."""
+        with self._writing() as db:
+            rows.note_staging(db, path.absolute(), reservation.id)
+
+    def look(self, reservation: Reservation, *, note: str = "") -> Entry:
+        """Book that a run read data and gave back nothing but a refusal."""
+        with self._writing() as db:
+            return rows.append(
+                db,
+                kind="look",
+                population=reservation.population,
+                amount=None,
+                method=reservation.method,
+                plan_hash=reservation.plan_hash,
+                schema_hash=reservation.schema_hash,
+                note=_text("note", note, least=0, most=1000),
+            )
 
     def is_charged(self, reservation: Reservation) -> bool:
         """Whether a reservation has become a charge."""
@@ -211,16 +271,33 @@ class Ledger:
         with self._reading() as db:
             return rows.reservations(db)
 
-    def set_limit(self, population: str, amount: Amount | None) -> None:
+    def set_limit(
+        self, population: str, amount: Amount | Fraction | int | None, *, of: str = EPSILON
+    ) -> None:
         """Set the most a population may ever spend; None removes the limit.
 
-        A limit below what is spent already is allowed: nothing more can be spent then.
+        ``of`` says of what: ``epsilon`` (differential and individual differential privacy, each
+        for itself), ``dp``, ``idp``, ``cost`` (what is really spent), ``rho``, ``none`` (how many
+        releases without an ε) or ``looks``. A limit below what is spent already is allowed:
+        nothing more can be spent then. Naming a population here opens its account.
         """
         _text("population", population)
+        if of not in (EPSILON, *COLUMNS):
+            raise UsageError(
+                "the ledger has no such column",
+                must="one of " + ", ".join((EPSILON, *COLUMNS)),
+                got=repr(of),
+            )
+        rho = None
+        if amount is not None and of == RHO:
+            rho = amount if isinstance(amount, Fraction) else Amount(amount).epsilon
+            amount = None
+        elif amount is not None and of in accounts.COUNTED:
+            amount = Amount.of_micro(_count(amount))
+        elif amount is not None:
+            amount = Amount(amount)
         with self._writing() as db:
-            spent = rows.account(db, population).spent
-            rows.append(db, kind="limit", population=population, amount=amount)
-            rows.write_account(db, population, amount, spent)
+            rows.append(db, kind="limit", population=population, amount=amount, measure=of, rho=rho)
 
     def account(self, population: str) -> Account:
         """One population's limit, what it spent and what is set aside."""
@@ -233,7 +310,7 @@ class Ledger:
         """
         for _ in range(2):
             with self._reading() as db:
-                account = rows.account(db, population)
+                account = accounts.account(db, population)
                 held = all(_holds(db, head) for head in heads)
                 abandoned = any(rows.abandoned(each) for each in rows.reservations(db))
             if not abandoned:
@@ -245,20 +322,17 @@ class Ledger:
         """Every population that has a limit, a charge or a reservation, by name."""
         self.free_abandoned()
         with self._reading() as db:
-            known = db.execute(
-                "SELECT population FROM accounts UNION SELECT population FROM reservations"
-                " ORDER BY population"
-            )
-            return [rows.account(db, population) for (population,) in known.fetchall()]
+            return accounts.accounts(db)
 
     def entries(self, population: str | None = None) -> list[Entry]:
-        """Every charge and every change of a limit, oldest first, each hash checked."""
+        """Every charge, look and change of a limit, oldest first, each hash checked."""
         with self._reading() as db:
-            found = db.execute(
-                "SELECT * FROM entries WHERE ? IS NULL OR population = ? ORDER BY number",
-                (population, population),
-            )
-            return [rows.entry_of(row) for row in found]
+            found = [rows.entry_of(row) for row in db.execute("SELECT * FROM entries")]
+        return [
+            entry
+            for entry in sorted(found, key=lambda entry: entry.index)
+            if population is None or population_name.same(entry.population, population)
+        ]
 
     def charge_of(self, plan_hash: str) -> Entry | None:
         """The first charge for a plan hash, None where there is none."""
@@ -302,7 +376,12 @@ class Ledger:
         return publishing.recover(self.path, digest)
 
 
-def _charge(db: sqlite3.Connection, id: str, artefact: str) -> Entry:  # noqa: A002
+def _charge(
+    db: sqlite3.Connection,
+    id: str,  # noqa: A002
+    artefact: str,
+    cost: Amount | None,
+) -> Entry:
     """Replace a held reservation by a charge."""
     found = rows.reservations(db, id)
     if not found:
@@ -313,17 +392,24 @@ def _charge(db: sqlite3.Connection, id: str, artefact: str) -> Entry:  # noqa: A
             do="nothing was charged now; reserve again",
         )
     (held,) = found
-    account = rows.account(db, held.population)
-    spent = account.spent + held.amount
-    if account.limit is not None and spent > account.limit:
-        raise BudgetError(
-            f"the limit of population '{held.population}' was lowered meanwhile",
-            must=f"at most {account.limit}",
-            got=f"{spent} with this release",
-            do="nothing was charged; raise the limit with `sherd ledger set-limit`",
-        )
+    account = accounts.account(db, held.population)
+    wants = held.wants()
+    if cost is not None:
+        wants[COST] = cost.epsilon
+    for name, more in wants.items():
+        column = account.columns[name]
+        if column.limit is not None and column.spent + more > column.limit:
+            raise BudgetError(
+                f"the limit of population '{held.population}' was lowered meanwhile"
+                if name != COST
+                else f"the release really spends more than population '{held.population}' may",
+                must=f"at most {accounts.shown(column.limit)}",
+                got=f"{accounts.shown(column.spent + more)} with this release",
+                do="nothing was charged; raise the limit with `sherd ledger set-limit`",
+            )
     rows.delete_reservation(db, id)
-    entry = rows.append(
+    rows.forget_stagings(db, id)
+    return rows.append(
         db,
         kind="charge",
         population=held.population,
@@ -334,9 +420,33 @@ def _charge(db: sqlite3.Connection, id: str, artefact: str) -> Entry:  # noqa: A
         artefact=artefact,
         note=held.note,
         reservation=id,
+        measure=held.measure,
+        cost=cost,
+        rho=held.rho,
+        delta=held.delta,
     )
-    rows.write_account(db, held.population, account.limit, spent)
-    return entry
+
+
+def _check_name(db: sqlite3.Connection, population: str) -> None:
+    """Ask where a new name looks like a slip for one that is there."""
+    known = {one.population for one in accounts.accounts(db)}
+    if any(population_name.same(population, name) for name in known):
+        return
+    near = population_name.near_miss(population, sorted(known))
+    if near is not None:
+        raise UsageError(
+            f"the ledger knows no population '{population}', but one called '{near}'",
+            must="the same name for the same people",
+            do=f"name '{near}'; if these are other people, open their account with "
+            f"`sherd ledger set-limit '{population}' none`",
+        )
+
+
+def _count(given: Amount | Fraction | int) -> int:
+    exact = given.epsilon if isinstance(given, Amount) else Fraction(given)
+    if exact.denominator != 1 or exact < 0:
+        raise UsageError("the limit is not valid", must="a whole number of runs", got=str(exact))
+    return int(exact)
 
 
 def _holds(db: sqlite3.Connection, hash: str) -> bool:  # noqa: A002
@@ -348,22 +458,9 @@ def _free_abandoned(db: sqlite3.Connection) -> list[Reservation]:
     found = [held for held in rows.reservations(db) if rows.abandoned(held)]
     for held in found:
         rows.delete_reservation(db, held.id)
+        publishing.clear(rows.stagings(db, held.id))
+        rows.forget_stagings(db, held.id)
     return found
-
-
-def _check_left(account: Account, amount: Amount) -> None:
-    wanted = account.spent.micro + account.reserved.micro + amount.micro
-    most = LARGEST if account.limit is None else account.limit.micro
-    if wanted <= most:
-        return
-    left = Amount.of_micro(most).less(account.spent + account.reserved)
-    raise BudgetError(
-        f"the budget of population '{account.population}' does not allow this",
-        must=f"at most {left}, which is left of the limit {Amount.of_micro(most)}"
-        f" after {account.spent} spent and {account.reserved} reserved by running releases",
-        got=str(amount),
-        do="ask for less, or raise the limit with `sherd ledger set-limit`",
-    )
 
 
 def _text(name: str, value: str, *, least: int = 1, most: int = 200) -> str:
@@ -372,11 +469,6 @@ def _text(name: str, value: str, *, least: int = 1, most: int = 200) -> str:
             f"the ledger cannot note this {name}",
             must=f"{least} to {most} printable characters",
             got=f"{len(value)} characters" if isinstance(value, str) else type(value).__name__,
-        )
-    if name == "population" and value != value.strip():
-        # It would be another account, with a limit of its own.
-        raise UsageError(
-            "the ledger cannot note this population", must="a name without blanks at its ends"
         )
     return value
 

@@ -1,24 +1,28 @@
-"""Bringing a paid artefact to its place: by rename, once, durably.
+"""Bringing a paid artefact to its place: opened, then by rename, once, durably.
 
-The caller writes and syncs the artefact into a hidden folder beside its place; the charge
-commits; the rename publishes. A process that dies between the last two has spent the
-budget and left the artefact staged, and ``Ledger.recover`` does the rename for it.
+The caller writes and syncs the artefact into a hidden folder beside its place, sealed under a key
+(see ``sealed_folder``); the charge commits and keeps the key; opening and the rename publish. A
+process that dies between has spent the budget and left the artefact staged, and
+``Ledger.recover`` does the rest for it. One that dies before the charge has left noise, which is
+deleted with its reservation.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sherd.budget import rows, storage
 from sherd.budget.process import Life, current, life
+from sherd.budget.sealed_folder import unseal
 from sherd.errors import OutputExistsError, SherdError, StorageError, VerificationError
 from sherd.tables.files import sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from sherd.budget.entries import Pending
@@ -27,8 +31,8 @@ _finishing: set[tuple[str, int]] = set()
 _lock = threading.Lock()
 
 
-def publish(staged: Path, final: Path) -> None:
-    """Rename a staged file or folder to its place, which must be free, and sync the folders."""
+def publish(staged: Path, final: Path, key: str | None = None) -> None:
+    """Move what is staged to its place, which must be free, opened by its key; sync the folders."""
     if os.path.lexists(final):
         raise OutputExistsError(
             "the output is there already",
@@ -36,7 +40,16 @@ def publish(staged: Path, final: Path) -> None:
             do=f"move it away and recover the ledger; the paid artefact waits in {staged}",
         )
     try:
-        staged.rename(final)
+        if key is None:
+            staged.rename(final)
+        else:
+            opened = unseal(staged, key)
+            try:
+                opened.rename(final)
+            except BaseException:
+                shutil.rmtree(opened, ignore_errors=True)
+                raise
+            shutil.rmtree(staged, ignore_errors=True)
         for folder in {staged.parent, final.parent}:
             sync_folder(folder)
     except OSError as error:
@@ -45,6 +58,13 @@ def publish(staged: Path, final: Path) -> None:
             got=f"{staged} to {final}: {error.strerror}",
             do="check the disk and recover the ledger; it will not be charged again",
         ) from None
+
+
+def clear(stagings: Iterable[Path]) -> None:
+    """Delete what was staged and never paid for, also what was half opened."""
+    for path in stagings:
+        for left in (path, *path.parent.glob(path.name.replace(".staged-", ".opened-") + ".*")):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 @contextmanager
@@ -97,16 +117,18 @@ def recover(ledger: Path, digest: Callable[[Path], str]) -> list[Path]:
 def _recover(ledger: Path, pending: Pending, digest: Callable[[Path], str]) -> bool:
     """Whether the artefact was put in its place now."""
     staged = os.path.lexists(pending.staged)
+    in_place = os.path.lexists(pending.final) and digest(pending.final) == pending.artefact
+    if staged and pending.key is not None and in_place:
+        shutil.rmtree(pending.staged, ignore_errors=True)  # opened, moved, and then interrupted
+        staged = False
     # Outside the transaction: reading a large artefact must not hold up other processes.
-    if staged and digest(pending.staged) != pending.artefact:
+    if staged and _digest(pending, digest) != pending.artefact:
         raise VerificationError(
             "the staged artefact is not the one that was paid for",
             got=str(pending.staged),
             do="it was changed after the charge; do not publish it",
         )
-    if not staged and (
-        not os.path.lexists(pending.final) or digest(pending.final) != pending.artefact
-    ):
+    if not staged and not in_place:
         raise VerificationError(
             "the paid artefact is neither staged nor in its place",
             got=f"{pending.staged}, {pending.final}",
@@ -116,6 +138,17 @@ def _recover(ledger: Path, pending: Pending, digest: Callable[[Path], str]) -> b
         if pending not in rows.unpublished(db):
             return False  # another process was faster
         if staged:
-            publish(pending.staged, pending.final)
+            publish(pending.staged, pending.final, pending.key)
         rows.mark_published(db, pending.index)  # if not staged, only this note was missing
     return staged
+
+
+def _digest(pending: Pending, digest: Callable[[Path], str]) -> str:
+    """The hash of what is staged, opened for the moment where it is sealed."""
+    if pending.key is None:
+        return digest(pending.staged)
+    opened = unseal(pending.staged, pending.key)
+    try:
+        return digest(opened)
+    finally:
+        shutil.rmtree(opened, ignore_errors=True)

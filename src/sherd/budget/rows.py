@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sherd.budget.amount import Amount
-from sherd.budget.entries import GENESIS, Account, Entry, Pending, Reservation, digest
+from sherd.budget.entries import (
+    DP,
+    EPSILON,
+    GENESIS,
+    IDP,
+    Entry,
+    Pending,
+    Reservation,
+    digest,
+)
 from sherd.budget.process import Life, Process, life
 from sherd.errors import VerificationError
 
@@ -39,17 +49,36 @@ def damaged(what: str, where: str) -> VerificationError:
 
 def entry_of(row: Sequence[Any]) -> Entry:
     """The entry of a row of the table, its hash recomputed."""
-    if row[-1] != digest(row[:-1]):
+    form = row[13]
+    hashed = (*row[:12], *(row[14:18] if form != 1 else ()))
+    if row[12] != digest(hashed, form):
         raise damaged("the row does not match its hash", f"row {row[0]!r}")
-    amount = None if row[4] is None else Amount.of_micro(row[4])
     names = ("index", "time", "kind", "population")
     rest = ("method", "plan_hash", "schema_hash", "artefact", "note", "reservation", "previous")
     return Entry(
         **dict(zip(names, row[:4], strict=True)),
-        amount=amount,
+        amount=None if row[4] is None else Amount.of_micro(row[4]),
         **dict(zip(rest, row[5:12], strict=True)),
         hash=row[12],
+        form=form,
+        measure=_measure_of(row),
+        cost=None if row[15] is None else Amount.of_micro(row[15]),
+        rho=_exact(row[16]),
+        delta=_exact(row[17]),
     )
+
+
+def _measure_of(row: Sequence[Any]) -> str:
+    """What a row's amount is of; rows of form 1 do not say, but their method does."""
+    if row[13] != 1:
+        return str(row[14])
+    if row[2] == "limit":
+        return EPSILON
+    return IDP if str(row[5]).startswith("idp") else DP
+
+
+def _exact(text: str | None) -> Fraction | None:
+    return None if text is None else Fraction(text)
 
 
 def head(db: sqlite3.Connection) -> tuple[int, str]:
@@ -66,47 +95,11 @@ def append(db: sqlite3.Connection, **fields: Any) -> Entry:
     """Add a row to the chain and move the head."""
     number, previous = head(db)
     entry = Entry(index=number + 1, time=now(), previous=previous, **fields)
-    entry = replace(entry, hash=digest(entry.columns()))
-    row = (*entry.columns(), entry.hash)
-    db.execute("INSERT INTO entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
+    entry = replace(entry, hash=digest(entry.columns(), entry.form))
+    row = (*entry.columns()[:12], entry.hash, entry.form, *entry.added())
+    db.execute("INSERT INTO entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
     db.execute("UPDATE head SET number = ?, hash = ?", (entry.index, entry.hash))
     return entry
-
-
-def _amount(value: object, population: str) -> Amount:
-    if not isinstance(value, int) or value < 0:
-        raise damaged("a sum is not a number", f"population {population!r}")
-    return Amount.of_micro(value)
-
-
-def account(db: sqlite3.Connection, population: str) -> Account:
-    """The account of a population; an empty one where nothing was ever spent or limited."""
-    row = db.execute("SELECT ceiling, spent FROM accounts WHERE population = ?", (population,))
-    ceiling, spent = row.fetchone() or (None, 0)
-    paid = db.execute(
-        "SELECT COALESCE(SUM(amount), 0) FROM entries WHERE population = ? AND kind = 'charge'",
-        (population,),
-    ).fetchone()[0]
-    if _amount(spent, population).micro != paid:
-        raise damaged("a sum is not that of its rows", f"population {population!r}")
-    held = db.execute("SELECT amount FROM reservations WHERE population = ?", (population,))
-    return Account(
-        population=population,
-        limit=None if ceiling is None else _amount(ceiling, population),
-        spent=_amount(spent, population),
-        reserved=sum((_amount(amount, population) for (amount,) in held), Amount.zero()),
-    )
-
-
-def write_account(
-    db: sqlite3.Connection, population: str, limit: Amount | None, spent: Amount
-) -> None:
-    """Set the sums of a population."""
-    db.execute(
-        "INSERT INTO accounts VALUES (?,?,?) ON CONFLICT (population)"
-        " DO UPDATE SET ceiling = excluded.ceiling, spent = excluded.spent",
-        (population, None if limit is None else limit.micro, spent.micro),
-    )
 
 
 def insert_reservation(db: sqlite3.Connection, reservation: Reservation) -> None:
@@ -125,8 +118,12 @@ def insert_reservation(db: sqlite3.Connection, reservation: Reservation) -> None
         process.started,
         process.boot,
         process.namespace,
+        reservation.measure,
+        None if reservation.rho is None else str(reservation.rho),
+        None if reservation.delta is None else str(reservation.delta),
     )
-    db.execute("INSERT INTO reservations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", (*row, digest(row)))
+    marks = ",".join("?" * (len(row) + 1))
+    db.execute(f"INSERT INTO reservations VALUES ({marks})", (*row, digest(row)))  # noqa: S608
 
 
 def reservations(db: sqlite3.Connection, id: str | None = None) -> list[Reservation]:  # noqa: A002
@@ -150,6 +147,9 @@ def _reservation_of(row: Sequence[Any]) -> Reservation:
         note=row[6],
         time=row[7],
         process=Process(pid=row[8], started=row[9], boot=row[10], namespace=row[11]),
+        measure=row[12],
+        rho=_exact(row[13]),
+        delta=_exact(row[14]),
     )
 
 
@@ -198,7 +198,8 @@ def insert_artefact(db: sqlite3.Connection, pending: Pending) -> None:
         process.boot,
         process.namespace,
     )
-    db.execute("INSERT INTO artefacts VALUES (?,?,?,?,?,?,?,?,0)", (*row, digest(row)))
+    seal = digest(row if pending.key is None else (*row, pending.key))
+    db.execute("INSERT INTO artefacts VALUES (?,?,?,?,?,?,?,?,0,?)", (*row, seal, pending.key))
 
 
 def unpublished(db: sqlite3.Connection, *, all: bool = False) -> list[Pending]:  # noqa: A002
@@ -212,11 +213,12 @@ def unpublished(db: sqlite3.Connection, *, all: bool = False) -> list[Pending]: 
 
 
 def _pending_of(row: Sequence[Any]) -> Pending:
-    if row[7] != digest(row[:7]):
+    if row[7] != digest(row[:7] if row[9] is None else (*row[:7], row[9])):
         raise damaged("a staged artefact does not match its seal", f"row {row[0]!r}")
     return Pending(
         index=row[0],
-        artefact=row[9],
+        artefact=row[10],
+        key=row[9],
         staged=Path(row[1]),
         final=Path(row[2]),
         process=Process(pid=row[3], started=row[4], boot=row[5], namespace=row[6]),
@@ -224,5 +226,25 @@ def _pending_of(row: Sequence[Any]) -> Pending:
 
 
 def mark_published(db: sqlite3.Connection, index: int) -> None:
-    """Note that an artefact is in its place."""
+    """Note that an artefact is in its place; its key is needed no more."""
+    found = [one for one in unpublished(db) if one.index == index]
+    db.execute("DELETE FROM artefacts WHERE number = ?", (index,))
+    for one in found:
+        insert_artefact(db, replace(one, key=None))
     db.execute("UPDATE artefacts SET published = 1 WHERE number = ?", (index,))
+
+
+def note_staging(db: sqlite3.Connection, path: Path, reservation: str) -> None:
+    """Note where a run writes what it has not paid for, so that somebody can clear it away."""
+    db.execute("INSERT OR REPLACE INTO stagings VALUES (?, ?)", (str(path), reservation))
+
+
+def stagings(db: sqlite3.Connection, reservation: str) -> list[Path]:
+    """Where a run writes."""
+    rows = db.execute("SELECT path FROM stagings WHERE reservation = ?", (reservation,))
+    return [Path(path) for (path,) in rows.fetchall()]
+
+
+def forget_stagings(db: sqlite3.Connection, reservation: str) -> None:
+    """Forget where a run wrote: it paid, or its folder is gone."""
+    db.execute("DELETE FROM stagings WHERE reservation = ?", (reservation,))

@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 APPLICATION = 0x53484C44
 """SQLite's application id of a ledger ("SHLD")."""
 
-VERSION = 1
+VERSION = 2
 """The version of the tables below."""
 
 BUSY_SECONDS = 30.0
 """How long an operation waits for another process's transaction."""
 
-TABLES = f"""
+ENTRIES = """
 CREATE TABLE entries (
     number INTEGER PRIMARY KEY CHECK (number >= 1),
     time TEXT NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('charge', 'limit')),
+    kind TEXT NOT NULL CHECK (kind IN ('charge', 'limit', 'look')),
     population TEXT NOT NULL,
     amount INTEGER CHECK (amount IS NULL OR (amount >= 0 AND typeof(amount) = 'integer')),
     method TEXT NOT NULL,
@@ -49,20 +49,17 @@ CREATE TABLE entries (
     reservation TEXT UNIQUE,
     previous TEXT NOT NULL UNIQUE,
     hash TEXT NOT NULL UNIQUE,
-    CHECK (kind = 'limit' OR (amount IS NOT NULL AND reservation IS NOT NULL))
+    form INTEGER NOT NULL CHECK (form IN (1, 2)),
+    measure TEXT,
+    cost INTEGER CHECK (cost IS NULL OR (cost >= 0 AND typeof(cost) = 'integer')),
+    rho TEXT,
+    delta TEXT,
+    CHECK (kind != 'charge' OR (amount IS NOT NULL AND reservation IS NOT NULL))
 );
 CREATE INDEX entries_by_population ON entries (population, number);
-CREATE TABLE head (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    number INTEGER NOT NULL,
-    hash TEXT NOT NULL
-);
-INSERT INTO head VALUES (1, 0, '{GENESIS}');
-CREATE TABLE accounts (
-    population TEXT PRIMARY KEY,
-    ceiling INTEGER CHECK (ceiling IS NULL OR (ceiling >= 0 AND typeof(ceiling) = 'integer')),
-    spent INTEGER NOT NULL CHECK (spent >= 0 AND typeof(spent) = 'integer')
-) WITHOUT ROWID;
+"""
+
+OTHERS = """
 CREATE TABLE reservations (
     id TEXT PRIMARY KEY,
     population TEXT NOT NULL,
@@ -76,6 +73,9 @@ CREATE TABLE reservations (
     started TEXT NOT NULL,
     boot TEXT NOT NULL,
     namespace TEXT NOT NULL,
+    measure TEXT NOT NULL,
+    rho TEXT,
+    delta TEXT,
     seal TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE artefacts (
@@ -87,11 +87,47 @@ CREATE TABLE artefacts (
     boot TEXT NOT NULL,
     namespace TEXT NOT NULL,
     seal TEXT NOT NULL,
-    published INTEGER NOT NULL DEFAULT 0 CHECK (published IN (0, 1))
+    published INTEGER NOT NULL DEFAULT 0 CHECK (published IN (0, 1)),
+    key TEXT
 );
+CREATE TABLE stagings (
+    path TEXT PRIMARY KEY,
+    reservation TEXT NOT NULL
+) WITHOUT ROWID;
+"""
+
+TABLES = f"""
+{ENTRIES}
+CREATE TABLE head (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    number INTEGER NOT NULL,
+    hash TEXT NOT NULL
+);
+INSERT INTO head VALUES (1, 0, '{GENESIS}');
+{OTHERS}
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 """  # noqa: S608 - our own constants
+
+FROM_VERSION_1 = f"""
+ALTER TABLE entries RENAME TO entries_1;
+DROP INDEX entries_by_population;
+ALTER TABLE artefacts RENAME TO artefacts_1;
+DROP TABLE accounts;
+DROP TABLE reservations;
+{ENTRIES}
+INSERT INTO entries SELECT *, 1, NULL, NULL, NULL, NULL FROM entries_1;
+{OTHERS}
+INSERT INTO artefacts SELECT *, NULL FROM artefacts_1;
+DROP TABLE artefacts_1;
+DROP TABLE entries_1;
+PRAGMA user_version = {VERSION};
+"""  # noqa: S608 - our own constants
+"""From version 1, which counted one sum for each population in a table of its own.
+
+Rows keep their hashes. Reservations go: a run of the older version that still lives cannot charge
+and publishes nothing.
+"""
 
 
 def create(path: Path) -> None:
@@ -170,10 +206,24 @@ def connect(path: Path) -> sqlite3.Connection:
                 do="update Sherd; nothing was changed",
             )
         _configure(connection)  # not before: it writes, and the file may be somebody else's
+        if version < VERSION:
+            _migrate(connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring the tables of an older version into today's form, in one transaction."""
+    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute("BEGIN IMMEDIATE")
+    # Another process may have done it while this one waited.
+    if connection.execute("PRAGMA user_version").fetchone()[0] < VERSION:
+        for statement in FROM_VERSION_1.split(";"):
+            connection.execute(statement)
+    connection.execute("COMMIT")
+    connection.execute("PRAGMA foreign_keys = ON")
 
 
 @contextlib.contextmanager

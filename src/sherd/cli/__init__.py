@@ -95,7 +95,8 @@ def cli() -> None:
     """Make one protected table out of data that lies in fragments.
 
     Exit codes: 0 done, 1 our bug, 2 wrong usage or input, 3 refused by policy or budget,
-    4 verification failed, 5 disk, network or peer, 130 interrupted.
+    4 verification failed, 5 disk, network or peer, 130 interrupted. A part that is not
+    installed counts as refused: the message says what to install.
     """
 
 
@@ -143,21 +144,29 @@ def run(args: list[str]) -> int:
         # `sherd methods | head`: nobody is left to tell, and that is no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+    except ImportError as error:
+        from sherd.extras import missing_part
+
+        part = missing_part(error)
+        return _report_bug(error, as_json) if part is None else _report(part, as_json)
     except OSError as error:
         wrapped = StorageError("the disk or the system refused", got=error.strerror or "no reason")
         return _report(wrapped, as_json)
     except MemoryError:
         return _report(StorageError("the memory is not enough for this table"), as_json)
     except Exception as error:
-        if os.environ.get("SHERD_DEBUG"):
-            raise
-        where = _where(error)
-        bug = InternalError(
-            "this is a bug in sherd",
-            got=f"{type(error).__name__} in {where}",
-            do="please report it with the command; SHERD_DEBUG=1 shows the whole traceback",
-        )
-        return _report(bug, as_json)
+        return _report_bug(error, as_json)
+
+
+def _report_bug(error: Exception, as_json: bool) -> int:
+    if os.environ.get("SHERD_DEBUG"):
+        raise error
+    bug = InternalError(
+        "this is a bug in sherd",
+        got=f"{type(error).__name__} in {_where(error)}",
+        do="please report it with the command; SHERD_DEBUG=1 shows the whole traceback",
+    )
+    return _report(bug, as_json)
 
 
 def _where(error: Exception) -> str:

@@ -84,18 +84,31 @@ def verify(file: Path | None, as_json: bool) -> None:
 @ledger.command("set-limit")
 @click.argument("population")
 @click.argument("amount")
+@click.option(
+    "--of",
+    type=click.Choice(["epsilon", "dp", "idp", "cost", "rho", "none", "looks"]),
+    default="epsilon",
+    show_default=True,
+    help="What the limit is on: epsilon of differential and of individual differential privacy "
+    "(each for itself), one of the two, what is really spent, rho, the number of releases without "
+    "an epsilon, or of runs that read data and refused.",
+)
 @_options
-def set_limit(population: str, amount: str, file: Path | None, as_json: bool) -> None:
-    """Set the most epsilon a POPULATION may ever spend; AMOUNT "none" removes the limit.
+def set_limit(population: str, amount: str, of: str, file: Path | None, as_json: bool) -> None:
+    """Set the most a POPULATION may ever spend; AMOUNT "none" removes the limit.
 
-    A limit below what is spent already is allowed: nothing more can be spent then.
+    A limit below what is spent already is allowed: nothing more can be spent then. Setting a
+    limit opens the account of a population that the ledger does not know.
     """
     from sherd.budget import Amount, Ledger, default_path
 
     limit = None if amount.strip().lower() == "none" else Amount(amount)
     book = Ledger(file or default_path())
-    book.set_limit(population, limit)
+    book.set_limit(population, limit, of=of)
     account = book.account(population)
+    if of not in ("epsilon", "dp", "idp"):
+        _print_limit(account, of, as_json)
+        return
     over = limit is not None and account.spent > limit
     if as_json:
         emit_json({**account.as_data(), "overspent": over})
@@ -107,6 +120,23 @@ def set_limit(population: str, amount: str, file: Path | None, as_json: bool) ->
         click.echo(
             f"{account.spent} is spent already, more than the limit: nothing more can be spent",
             err=True,
+        )
+
+
+def _print_limit(account: Account, of: str, as_json: bool) -> None:
+    """What is left of a limit that is not on epsilon."""
+    from sherd.budget.accounts import shown
+    from sherd.budget.entries import COLUMN_WORDS
+
+    column = account.columns[of]
+    if as_json:
+        emit_json({**account.as_data(), "overspent": column.left == 0})
+    elif column.left is None or column.limit is None:
+        click.echo(f"'{account.population}' has no limit on {COLUMN_WORDS[of]}")
+    else:
+        click.echo(
+            f"the limit of '{account.population}' on {COLUMN_WORDS[of]} is {shown(column.limit)}; "
+            f"{shown(column.left)} left"
         )
 
 
@@ -179,7 +209,9 @@ def _existing(file: Path | None) -> Ledger:
 def _chosen(accounts: list[Account], population: str | None) -> list[Account]:
     if population is None:
         return accounts
-    found = [account for account in accounts if account.population == population]
+    from sherd.budget.population_name import same
+
+    found = [account for account in accounts if same(account.population, population)]
     if not found:
         raise UsageError(
             "the ledger knows no such population",
@@ -206,6 +238,26 @@ def _print_accounts(accounts: list[Account]) -> None:
                 _or_none(account.left),
             )
             for account in accounts
+        ],
+    )
+    from sherd.budget.accounts import shown
+    from sherd.budget.entries import COLUMN_WORDS
+
+    _print_table(
+        "What was spent, never added up",
+        ("population", "of", "limit", "spent", "reserved", "left"),
+        [
+            (
+                account.population,
+                COLUMN_WORDS[name],
+                "none" if column.limit is None else shown(column.limit),
+                shown(column.spent),
+                shown(column.reserved),
+                "none" if column.left is None else shown(column.left),
+            )
+            for account in accounts
+            for name, column in account.columns.items()
+            if column.taken or column.limit is not None
         ],
     )
 

@@ -263,19 +263,13 @@ def requests(home: Path, preview: bool, as_json: bool) -> None:
 def page(home: Path, host: str, port: int) -> None:
     """Show the requests in a browser on this machine, to approve or refuse them there.
 
-    Prints the page's address. It holds a secret: whoever has it can decide.
+    The same as `sherd studio --owner HOME`. Prints an address that holds a secret and works once.
     """
-    from sherd.federation.wire.optional_parts import PAGE, require
+    from sherd.cli.studio import owner_home, serve
+    from sherd.studio.studio_server import require_parts
 
-    require(PAGE)
-    from sherd.federation.owner.approval_page import open_page
-
-    found, journal = _open(home)
-    journal.close()
-    address, server, listener = open_page(found, host=host, port=port)
-    click.echo(f"requests to '{found.settings.name}': {address}")
-    click.echo("open it in a browser on this machine; Ctrl-C ends it", err=True)
-    server.run(sockets=[listener])
+    require_parts()
+    serve(owner_home(home), host=host, port=port, browser=False)
 
 
 def _decide(home: Path, name: str, decision: str) -> None:

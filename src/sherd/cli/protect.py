@@ -176,7 +176,7 @@ def _make(given: dict[str, Any]) -> None:
     private.check(
         [folder for folder in (output, given["after"]) if folder is not None], force=given["force"]
     )
-    ledger = _ledger(given["ledger_file"]) if plan.parameters.get("epsilon") is not None else None
+    ledger = _ledger(given["ledger_file"])
     engine = _engine(given, plan).make(output.resolve().parent)
     with (
         progress(given["method"] or "protect") as bar,

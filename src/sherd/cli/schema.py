@@ -3,34 +3,106 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sherd.cli.options import emit_json, json_option, open_source
-from sherd.errors import OutputExistsError
+from sherd.errors import OutputExistsError, UsageError
+
+if TYPE_CHECKING:
+    from sherd.tables.infer import Draft
+
+ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
 
 
 @click.command()
 @click.argument("table")
 @click.option("--query", help="SQL to run, where TABLE is a database.")
+@click.option(
+    "--hierarchy",
+    multiple=True,
+    metavar="ATTRIBUTE=FILE",
+    help="Group its labels as a file says: one line a label, up to the root (ARX's CSV).",
+)
+@click.option(
+    "--values",
+    multiple=True,
+    metavar="ATTRIBUTE=FILE",
+    help="Take its labels from a file, one a line, in their order.",
+)
+@click.option("--ask", is_flag=True, help="Ask for every decision and write a finished schema.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
 @click.option("--force", is_flag=True, help="Overwrite a file that is there.")
 @json_option
-def schema(table: str, query: str | None, output: Path | None, force: bool, as_json: bool) -> None:
-    """Infer a schema of TABLE to edit: types, roles and values, never bounds."""
-    from sherd.tables.infer import draft_yaml, infer
+def schema(
+    table: str,
+    query: str | None,
+    hierarchy: tuple[str, ...],
+    values: tuple[str, ...],
+    ask: bool,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Draft a schema of TABLE to edit: types, roles and values, never bounds."""
+    import sherd
 
     if output is not None and output.exists() and not force:
         raise OutputExistsError("the file is there already", got=str(output), do="use --force")
-    data = open_source(table, None, query)()
-    if as_json:
-        emit_json(infer(data).as_data())
+    if ask and output is None:
+        raise click.UsageError("Missing option '-o' / '--output', which --ask needs.")
+    draft = sherd.schema(
+        open_source(table, None, query)(),
+        name=Path(table).name,
+        hierarchies=_files(hierarchy, "--hierarchy"),
+        values=_files(values, "--values"),
+    )
+    if ask:
+        assert output is not None, "checked above"
+        sherd.Schema.from_data(_asked(draft)).save(output)
+        click.echo(f"wrote {output}: the decisions are yours, read it once more", err=True)
         return
-    text = draft_yaml(data)
+    if as_json:
+        emit_json(draft.schema.as_data())
+        return
+    text = draft.yaml()
     if output is None:
         click.echo(text, nl=False)
         return
     from sherd.tables.files import write_whole
 
     write_whole(output, text.encode())
-    click.echo(f"wrote {output}: read it, and decide what its comments ask", err=True)
+    count = len(draft.decisions)
+    click.echo(f"wrote {output}: read it, and decide what its {count} comments ask", err=True)
+
+
+def _files(given: tuple[str, ...], option: str) -> dict[str, str]:
+    named = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise UsageError(f"{option} cannot be read", must="ATTRIBUTE=FILE", got=repr(text))
+        named[name] = path
+    return named
+
+
+def _asked(draft: Draft) -> dict[str, Any]:
+    """The draft as data, with the steward's answers in the place of guesses."""
+    data = draft.schema.as_data()
+    for name, attribute in data["attributes"].items():
+        click.echo(f"\n{name}: {attribute['type']}", err=True)
+        role = click.prompt("  role", type=click.Choice(ROLES), default=attribute["role"], err=True)
+        attribute["role"] = role
+        if role == "identifier":
+            for key in ("values", "values_from_data", "taxonomy", "domain"):
+                attribute.pop(key, None)
+        elif attribute["type"] in ("integer", "number", "date", "datetime"):
+            low = click.prompt("  lowest value that can occur", err=True)
+            high = click.prompt("  highest value that can occur", err=True)
+            attribute["domain"] = [low, high]
+        elif attribute.get("values_from_data"):
+            click.echo(f"  labels: {', '.join(attribute['values'])}", err=True)
+            if click.confirm("  is this list complete and public?", err=True):
+                del attribute["values_from_data"]
+    return data

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
+    StudioHome = tuple[Starlette, Callable[[str], int], Callable[[], list[str]]]
+
 
 @click.command()
 @click.argument("file", required=False)
@@ -45,15 +47,21 @@ def studio(**given: Any) -> int:
     sherd studio --owner north
     sherd studio --aggregator registry
     """
-    from sherd.studio.studio_server import StudioServer, require_parts
+    from sherd.studio.studio_server import require_parts
 
     require_parts()
     homes = [name for name in ("file", "owner", "aggregator") if given[name] is not None]
     if len(homes) > 1:
-        raise UsageError(
-            "the studio has one home at a time", must="a FILE, --owner or --aggregator"
-        )
-    app, most, close = _home(given)
+        raise UsageError("the studio has one home", must="a FILE, --owner or --aggregator")
+    serve(_home(given), host=given["host"], port=given["port"], browser=given["browser"])
+    return 0
+
+
+def serve(home: StudioHome, *, host: str, port: int, browser: bool) -> None:
+    """Run the studio of a home until Ctrl-C, and say where it can be opened."""
+    from sherd.studio.studio_server import StudioServer
+
+    app, most, close = home
     first = True
 
     def announce(address: str) -> None:
@@ -61,10 +69,10 @@ def studio(**given: Any) -> int:
         click.echo(f"studio: {address}" if first else f"for another browser: {address}")
         first = False
 
-    server = StudioServer(app, host=given["host"], port=given["port"], most=most, announce=announce)
+    server = StudioServer(app, host=host, port=port, most=most, announce=announce)
     click.echo("open the address in a browser on this machine; Ctrl-C ends the studio", err=True)
     try:
-        server.run(browser=given["browser"])
+        server.run(browser=browser)
     except KeyboardInterrupt:
         pass
     finally:
@@ -72,13 +80,12 @@ def studio(**given: Any) -> int:
     for title in stopped:
         click.echo(f"stopped, and can be started again: {title}", err=True)
     click.echo("the studio is closed", err=True)
-    return 0
 
 
-def _home(
-    given: dict[str, Any],
-) -> tuple[Starlette, Callable[[str], int], Callable[[], list[str]]]:
+def _home(given: dict[str, Any]) -> StudioHome:
     """The pages of the home that was asked for, their bounds, and how to close it."""
+    if given["owner"] is not None or given["aggregator"] is not None:
+        return _federation(given)
     from sherd.budget.place import chosen_path
     from sherd.studio.steward import Steward
     from sherd.studio.workspace import default_workspace
@@ -91,3 +98,29 @@ def _home(
 
         open_table(steward, given["file"], query=given["query"])
     return steward.app(), steward.most, steward.jobs.close
+
+
+def _federation(given: dict[str, Any]) -> StudioHome:
+    """The home of an owner, or of an aggregator's operator."""
+    from sherd.federation.wire.optional_parts import AGGREGATOR, require
+
+    if given["owner"] is not None:
+        return owner_home(given["owner"])
+    require(AGGREGATOR)
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
+    from sherd.studio.aggregator_pages import AggregatorPages
+
+    aggregator = AggregatorPages(AggregatorHome(given["aggregator"].absolute()))
+    return aggregator.app(), aggregator.most, aggregator.close
+
+
+def owner_home(folder: Path) -> StudioHome:
+    """The pages of one owner."""
+    from sherd.federation.wire.optional_parts import PAGE, require
+
+    require(PAGE)
+    from sherd.federation.owner.owner_home import OwnerHome
+    from sherd.studio.owner_pages import OwnerPages
+
+    owner = OwnerPages(OwnerHome(folder.absolute()))
+    return owner.app(), owner.most, list

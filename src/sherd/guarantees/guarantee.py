@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from html import escape
 
 from sherd.guarantees.assumptions import Adversary, Assumption, Unit
 from sherd.guarantees.notions import NoGuarantee, Notion
@@ -47,6 +48,12 @@ class Guarantee:
             notion=NoGuarantee(reason="the random numbers are reproducible (a seed was given)"),
             assumes=(*self.assumes, Assumption.SEEDED),
         )
+
+    def _repr_html_(self) -> str:
+        """The guarantee in words, for a notebook."""
+        lines = (line.partition(": ") for line in self.words().splitlines())
+        rows = (f"<dt>{escape(head)}</dt><dd>{escape(text)}</dd>" for head, _, text in lines)
+        return f"<dl>{''.join(rows)}</dl>"
 
     def words(self) -> str:
         """The guarantee in words a lawyer can read, as several lines."""

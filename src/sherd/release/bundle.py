@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import shutil
 import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
 from sherd.release.data_package import DOCUMENT, data_package
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sherd.budget.sealed_folder import SealedFile
     from sherd.release.method import Finding, PrivateRecord
     from sherd.tables.schema import Schema
 
@@ -35,7 +37,7 @@ ORDER_KEPT = "order of rows kept: not for publication"
 FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Release:
     """What ``protect`` gives back.
 
@@ -59,6 +61,21 @@ class Release:
 
         made = {name: released_form(table) for name, table in self.tables.items()}
         object.__setattr__(self, "tables", made)
+
+    def __repr__(self) -> str:
+        """Say what the release is, without findings and cells."""
+        guarantee = self.manifest.get("guarantee", {})
+        method = self.manifest.get("plan", {}).get("method")
+        notion = guarantee.get("notion")
+        return f"Release(method={method!r}, rows={self.rows}, promise={notion!r})"
+
+    def _repr_html_(self) -> str:
+        """The promise in words, for a notebook; nothing private."""
+        from html import escape
+
+        words = escape(str(self.manifest.get("guarantee", {}).get("words", "")))
+        stamps = "".join(f"<p><b>{escape(str(s))}</b></p>" for s in self.manifest.get("stamps", ()))
+        return f"<p>{escape(repr(self))}</p>{stamps}<pre>{words}</pre>"
 
     @cached_property
     def order(self) -> Any:
@@ -118,8 +135,14 @@ class Release:
         format: str = "parquet",  # noqa: A002 - what everybody calls it
         force: bool = False,
         spreadsheet_safe: bool = False,
+        key: str | None = None,
+        staging: Callable[[Path], object] = lambda _folder: None,
     ) -> Staged:
-        """Write and sync the bundle beside its target; ``publish`` then renames it."""
+        """Write and sync the bundle beside its target; ``publish`` then moves it there.
+
+        With a ``key`` what is staged is sealed under it (``sherd.budget.sealed_folder``);
+        ``staging`` is told the folder before anything is written into it.
+        """
         from sherd.tables.write import write
 
         check_format(format, spreadsheet_safe=spreadsheet_safe)
@@ -127,41 +150,39 @@ class Release:
         check_target(folder, force=force)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            hidden = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.staged-"))
+            # Told before it is made, so that it can be cleared away whenever the run dies.
+            hidden = folder.parent / f".{folder.name}.staged-{secrets.token_hex(8)}"
+            staging(hidden)
+            hidden.mkdir(mode=0o700)
         except OSError as error:
             raise StorageError(
                 "the output folder cannot be made", got=f"{folder}: {error.strerror}"
             ) from None
         try:
-            files = {}
+            desk = _Desk(key)
+            files: dict[str, dict[str, Any]] = {}
             for name, table in self.tables.items():
                 path = hidden / f"{name}.{format}"
-                write(table, path, spreadsheet_safe=spreadsheet_safe)
+                write(table, path, spreadsheet_safe=spreadsheet_safe, opened=desk.open)
                 files[path.name] = {
-                    "sha256": digest(path),
-                    "bytes": path.stat().st_size,
+                    **desk.facts(path),
                     "rows": table.num_rows,
                     "columns": table.num_columns,
                     **({"spreadsheet_safe": True} if spreadsheet_safe else {}),
                 }
             for name, document in self.documents.items():
                 path = hidden / f"{name}{DOCUMENT}"
-                _write(path, document)
-                files[path.name] = {"sha256": digest(path), "bytes": path.stat().st_size}
+                desk.write(path, document)
+                files[path.name] = desk.facts(path)
             package = data_package(self.tables, files, format, self.manifest, self.documents)
-            _write(hidden / PACKAGE, package)
-            files[PACKAGE] = {
-                "sha256": digest(hidden / PACKAGE),
-                "bytes": (hidden / PACKAGE).stat().st_size,
-            }
-            _write(hidden / MANIFEST, {**self.manifest, "files": files})
-            hidden.chmod(0o755)
+            desk.write(hidden / PACKAGE, package)
+            files[PACKAGE] = desk.facts(hidden / PACKAGE)
+            desk.write(hidden / MANIFEST, {**self.manifest, "files": files})
             for path in hidden.iterdir():
                 sync_file(path)
             sync_folder(hidden)
-            return Staged(
-                path=hidden, final=folder, artefact=digest(hidden / MANIFEST), force=force
-            )
+            artefact = str(desk.facts(hidden / MANIFEST)["sha256"])
+            return Staged(path=hidden, final=folder, artefact=artefact, force=force, key=key)
         except BaseException as error:
             shutil.rmtree(hidden, ignore_errors=True)
             if isinstance(error, OSError) and not isinstance(error, SherdError):
@@ -197,14 +218,21 @@ class Staged:
     final: Path
     artefact: str
     force: bool
+    key: str | None = field(default=None, repr=False)
 
     def publish(self) -> Path:
-        """Move the bundle into its place, in one step."""
+        """Move the bundle into its place, in one step, opened if it is sealed."""
+        from sherd.budget.sealed_folder import unseal
+
         try:
+            made = self.path if self.key is None else unseal(self.path, self.key)
+            made.chmod(0o755)
             if self.force and self.final.exists():
-                self._replace()
+                self._replace(made)
             else:
-                self.path.rename(self.final)
+                made.rename(self.final)
+            if self.key is not None:
+                shutil.rmtree(self.path, ignore_errors=True)
             sync_folder(self.final.parent)
         except OSError as error:
             raise StorageError(
@@ -214,12 +242,12 @@ class Staged:
             ) from None
         return self.final
 
-    def _replace(self) -> None:
+    def _replace(self, made: Path) -> None:
         """Put the bundle where an old one is; the old one comes back where that fails."""
         aside = Path(tempfile.mkdtemp(dir=self.final.parent, prefix=f".{self.final.name}.old-"))
         self.final.rename(aside / "old")
         try:
-            self.path.rename(self.final)
+            made.rename(self.final)
         except BaseException:
             (aside / "old").rename(self.final)
             aside.rmdir()
@@ -331,7 +359,29 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _write(path: Path, data: Mapping[str, Any]) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        json.dump(data, file, indent=2, ensure_ascii=False)
-        file.write("\n")
+class _Desk:
+    """Where the files of one bundle are written: plainly, or sealed under a key."""
+
+    def __init__(self, key: str | None) -> None:
+        self._key = key
+        self._sealed: dict[Path, SealedFile] = {}
+
+    def open(self, path: Path) -> IO[bytes]:
+        """A file to write from its beginning."""
+        if self._key is None:
+            return path.open("wb")
+        from sherd.budget.sealed_folder import SealedFile
+
+        self._sealed[path] = SealedFile(path, self._key)
+        return cast("IO[bytes]", self._sealed[path])
+
+    def write(self, path: Path, data: Mapping[str, Any]) -> None:
+        """Write plain data as JSON."""
+        with self.open(path) as file:
+            file.write((json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode())
+
+    def facts(self, path: Path) -> dict[str, Any]:
+        """The hash and the size of what was written."""
+        if path in self._sealed:
+            return {"sha256": self._sealed[path].sha256, "bytes": self._sealed[path].bytes}
+        return {"sha256": digest(path), "bytes": path.stat().st_size}

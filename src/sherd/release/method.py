@@ -70,6 +70,10 @@ OUTSIDE = "sherd.methods"
 """The group of entry points by which other packages ship methods."""
 
 
+REAL_SPEND = "epsilon with clusters recomputed"
+"""The finding that says what a release really spends; the ledger books it beside the claim."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """One number a run computed from raw data, for the owner's eyes only.

@@ -16,18 +16,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from sherd.budget.sealed_folder import new_key
 from sherd.engines import Engine, InMemory
-from sherd.errors import PlanError, UsageError
-from sherd.release.bundle import ORDER_KEPT, Release, Staged, check_format, check_target
-from sherd.release.method import Finding, FollowsReleases, PrivateRecord, Run
+from sherd.errors import PlanError, SherdError, UsageError
+from sherd.release.bundle import (
+    MANIFEST,
+    ORDER_KEPT,
+    Release,
+    Staged,
+    check_format,
+    check_target,
+    digest,
+)
+from sherd.release.method import REAL_SPEND, Finding, FollowsReleases, PrivateRecord, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from fractions import Fraction
 
     import pyarrow as pa
 
+    from sherd.budget.amount import Amount
     from sherd.budget.entries import Entry, Reservation
     from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
@@ -111,23 +122,91 @@ def protect(
     schema: Schema,
     plan: Plan,
     *,
-    ledger: Ledger | None = None,
+    ledger: Ledger | Literal["default"] | None = "default",
     population: str | None = None,
     settings: Settings | None = None,
 ) -> Release:
     """Protect a table (pandas, polars or pyarrow); the release's ``table`` is of the same kind.
 
-    With a ledger, the plan's epsilon is charged to the population once the release is made.
+    The release is charged to the population in the ledger that ``SHERD_LEDGER`` or the default
+    names, as on the command line, or in the one given. ``ledger=None`` keeps none.
     """
     from sherd.tables.frames import to_arrow
 
     settings = settings or Settings()
     promised = _promise(plan, schema, settings)
-    with reserved(ledger, plan, schema, population) as reservation:
-        release = _make(to_arrow(table), schema, plan, promised, settings, reservation)
-        if ledger is not None and reservation is not None:
-            ledger.charge(reservation, artefact_sha256=_fingerprint(release.tables))
+    book = chosen_ledger(ledger, population)
+    with reserved(book, plan, schema, population) as reservation:
+        with _looking(book, reservation):
+            release = _make(to_arrow(table), schema, plan, promised, settings, reservation)
+        release = _told(release, schema, population)
+        if book is not None and reservation is not None:
+            book.charge(
+                reservation,
+                artefact_sha256=_fingerprint(release.tables),
+                cost=_cost(release, schema, reservation),
+            )
     return replace(release, original=table)
+
+
+def chosen_ledger(
+    ledger: Ledger | Literal["default"] | None, population: str | None = None
+) -> Ledger | None:
+    """The ledger to book in; what a dead run paid for and did not publish is published first."""
+    if ledger == "default":
+        from sherd.budget.ledger import Ledger
+        from sherd.budget.place import chosen_path
+
+        place = chosen_path(None)
+        ledger = None if place is None else Ledger(place)
+        if ledger is not None:
+            ledger.recover(lambda folder: digest(folder / MANIFEST))
+    if ledger is None and population is not None:
+        raise UsageError(
+            "a population is named, but no ledger is kept to charge it in",
+            must="a ledger, or no population",
+            got=repr(population),
+            do="name a ledger (--ledger, SHERD_LEDGER), or leave out the population",
+        )
+    return ledger
+
+
+@contextlib.contextmanager
+def _looking(ledger: Ledger | None, reservation: Reservation | None) -> Iterator[None]:
+    """Book a look where a run that reads data ends in a refusal: that is an output, too."""
+    try:
+        yield
+    except Exception as error:
+        if ledger is not None and reservation is not None:
+            try:
+                ledger.look(reservation, note=type(error).__name__)
+            except SherdError as second:
+                error.add_note(f"the look could not be booked: {second}")
+        raise
+
+
+def _cost(release: Release, schema: Schema, reservation: Reservation) -> Amount | None:
+    """What a release really spends, where the run found out; at least what it claims."""
+    from sherd.budget.amount import Amount
+
+    spent = [float(one.value) for one in release.findings if one.name == REAL_SPEND]
+    if not spent:
+        return None
+    return max(reservation.amount, Amount(spent[0] * schema.rows_per_unit))
+
+
+def _told(release: Release, schema: Schema, population: str | None) -> Release:
+    """The release with a finding where the caller's population is not the schema's."""
+    from sherd.budget.population_name import same
+
+    if population is None or schema.population is None or same(population, schema.population):
+        return release
+    finding = Finding(
+        name="population",
+        value=population,
+        meaning=f"WARNING: charged in the place of '{schema.population}', which the schema names",
+    )
+    return replace(release, findings=(finding, *release.findings))
 
 
 def protect_to(
@@ -136,7 +215,7 @@ def protect_to(
     schema: Schema,
     plan: Plan,
     *,
-    ledger: Ledger | None = None,
+    ledger: Ledger | Literal["default"] | None = "default",
     population: str | None = None,
     settings: Settings | None = None,
     format: str = "parquet",  # noqa: A002 - what everybody calls it
@@ -155,24 +234,33 @@ def protect_to(
     check_format(format, spreadsheet_safe=spreadsheet_safe)
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
-    with reserved(ledger, plan, schema, population, occasion) as reservation:
-        table = settings.engine.take_in(read)
-        release = _make(table, schema, plan, promised, settings, reservation)
+    book = chosen_ledger(ledger, population)
+    with reserved(book, plan, schema, population, occasion) as reservation:
+        with _looking(book, reservation):
+            table = settings.engine.take_in(read)
+            release = _make(table, schema, plan, promised, settings, reservation)
+        release = _told(release, schema, population)
         if occasion is not None and occasion.time is not None:
             stated = {"created": occasion.time.isoformat(timespec="seconds")}
             release = replace(release, manifest={**release.manifest, **stated})
         staged = release.stage(
-            folder, format=format, force=force, spreadsheet_safe=spreadsheet_safe
+            folder,
+            format=format,
+            force=force,
+            spreadsheet_safe=spreadsheet_safe,
+            key=None if reservation is None else new_key(),
+            staging=lambda path: _note_staging(book, reservation, path),
         )
         if release.record is not None:
             release = replace(release, record=release.record.belonging_to(staged.artefact))
         try:
             before_publishing(release)
-            _publish(staged, ledger, reservation, once=occasion is not None)
+            cost = None if reservation is None else _cost(release, schema, reservation)
+            _publish(staged, book, reservation, once=occasion is not None, cost=cost)
         except BaseException as error:
             # After the charge the staged bundle is what was paid for: it stays, and the
             # ledger knows where it is.
-            if ledger is None or reservation is None or not ledger.is_charged(reservation):
+            if book is None or reservation is None or not book.is_charged(reservation):
                 staged.discard()
             else:
                 error.add_note(PAID)
@@ -189,8 +277,18 @@ def _check_engine(plan: Plan, settings: Settings) -> None:
         )
 
 
+def _note_staging(ledger: Ledger | None, reservation: Reservation | None, path: Path) -> None:
+    if ledger is not None and reservation is not None:
+        ledger.note_staging(reservation, path)
+
+
 def _publish(
-    staged: Staged, ledger: Ledger | None, reservation: Reservation | None, *, once: bool
+    staged: Staged,
+    ledger: Ledger | None,
+    reservation: Reservation | None,
+    *,
+    once: bool,
+    cost: Amount | None,
 ) -> None:
     if ledger is None or reservation is None:
         staged.publish()
@@ -202,6 +300,8 @@ def _publish(
         final=staged.final,
         finish=staged.publish,
         once=once,
+        cost=cost,
+        key=staged.key,
     )
 
 
@@ -223,10 +323,15 @@ def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
 
 
 def population_of(schema: Schema, population: str | None) -> str:
-    """The account a release is charged to: as named, as the schema says, or the schema's own."""
+    """The account a release is charged to: as named, as the schema says, or the schema's own.
+
+    A schema that names a unit but no population has the account of that unit's name: another
+    column or domain must not open a fresh one.
+    """
     if population is not None and not population.strip():
         raise UsageError("the population has no name", must="a name, or none given at all")
-    return population or schema.population or f"unnamed-{schema.hash[:12]}"
+    own = f"unnamed-{schema.hash[:12]}" if schema.unit is None else f"unit {schema.unit}"
+    return " ".join((population or schema.population or own).split())
 
 
 @contextlib.contextmanager
@@ -237,18 +342,24 @@ def reserved(
     population: str | None,
     occasion: Occasion | None = None,
 ) -> Iterator[Reservation | None]:
-    """Hold the plan's epsilon while the run lasts; nothing for a plan without one.
+    """Hold what the plan costs while the run lasts; a plan without an epsilon is counted.
 
     An occasion that is charged before its artefact exists, as a joint run is, uses it, too.
     """
-    if ledger is None or plan.parameters.get("epsilon") is None:
+    if ledger is None:
         yield None
         return
     from sherd.budget.amount import Amount
 
     # A person with several rows is charged for each of them.
-    amount = Amount(plan.exact("epsilon") * schema.rows_per_unit)
+    measure = measure_of(plan, schema)
+    free = measure == "none"
+    amount = Amount.zero() if free else Amount(plan.exact("epsilon") * schema.rows_per_unit)
+    rho, delta = _concentrated(plan, amount)
     with ledger.reserving(
+        measure=measure,
+        rho=rho,
+        delta=delta,
         population=population_of(schema, population),
         amount=amount,
         plan_hash=plan.hash if occasion is None else occasion.hash,
@@ -257,6 +368,26 @@ def reserved(
         note="" if occasion is None else occasion.note,
     ) as reservation:
         yield reservation
+
+
+def _concentrated(plan: Plan, amount: Amount) -> tuple[Fraction | None, Fraction | None]:
+    """The ρ and δ of a plan whose ε holds at a δ: what its noise is made by."""
+    from sherd.guarantees.concentrated import rho_of
+
+    if plan.parameters.get("epsilon") is None or plan.parameters.get("delta") is None:
+        return None, None
+    delta = plan.exact("delta")
+    return rho_of(amount.epsilon, delta), delta
+
+
+def measure_of(plan: Plan, schema: Schema) -> str:
+    """Which of the ledger's sums a plan adds to: ``dp``, ``idp``, or ``none``."""
+    from sherd.guarantees import IndividualDP
+
+    if plan.parameters.get("epsilon") is None:
+        return "none"
+    notion = plan.guarantee(schema).notion
+    return "idp" if isinstance(notion, IndividualDP) else "dp"
 
 
 def _make(
@@ -351,8 +482,10 @@ def manifest_of(
         stamps.append("reproducible: carries no guarantee")
     if settings.keep_order:
         stamps.append(ORDER_KEPT)
-    budget: dict[str, Any] = {"recorded": reservation is not None}
-    if reservation is not None:
+    # What costs no epsilon is counted in the ledger, but spends nothing there.
+    spends = reservation is not None and reservation.measure != "none"
+    budget: dict[str, Any] = {"recorded": spends}
+    if reservation is not None and spends:
         budget |= {"population": reservation.population, "spent": str(reservation.amount)}
     return {
         "format": 1,

@@ -53,7 +53,8 @@ _INSIDE = {
 }
 
 _ENTERED = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="refresh" content="0;url={0}"><title>Sherd studio</title></head>
+<meta http-equiv="refresh" content="0;url={0}"><link rel="icon" href="data:,">
+<title>Sherd studio</title></head>
 <body><p><a href="{0}">Open the studio</a></p></body></html>"""
 
 _USED = (

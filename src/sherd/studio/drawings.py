@@ -18,8 +18,10 @@ _WIDE, _HIGH = 240.0, 64.0
 
 
 def _svg(width: float, height: float, words: str, parts: Sequence[Any], kind: str) -> Markup:
-    head = Markup('<svg class="{}" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">')
-    return head.format(kind, width, height, words) + Markup("").join(parts) + Markup("</svg>")
+    head = Markup('<svg class="{}" viewBox="0 0 {:.0f} {:.0f}"{} role="img" aria-label="{}">')
+    more = {"bars": ' preserveAspectRatio="none"', "heat": f' width="{1.2 * width:.0f}"'}
+    fill = Markup(more.get(kind, ""))  # noqa: S704 - numbers of ours
+    return head.format(kind, width, height, fill, words) + Markup("").join(parts) + Markup("</svg>")
 
 
 def _rect(box: tuple[float, float, float, float], kind: str, words: str) -> Markup:

@@ -138,8 +138,8 @@ def candidate(folder: Path, project: Project, given: Mapping[str, Any], tell: Te
     release = protect(rows, schema, plan, settings=Settings(progress=tell))
     release.save(folder / "release", force=True)
     found = audit(rows, release, alternatives=False, progress=tell)
-    save_json(folder / "audit.json", found.as_data())
     found.save(folder / "audit.html")
+    save_json(folder / "audit.json", found.as_data())
 
 
 def compare_all(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell) -> None:
@@ -158,8 +158,8 @@ def compare_all(folder: Path, project: Project, given: Mapping[str, Any], tell: 
         audits[each["name"]] = audit(rows[each["table"]], path, alternatives=False)
     tell("auditing", len(audits), len(audits))
     found = compare(audits)
-    save_json(folder / "comparison.json", found.as_data())
     found.save(folder / "compare.html")
+    save_json(folder / "comparison.json", found.as_data())
 
 
 def open_ledger(path: str | None) -> Ledger | None:
@@ -213,8 +213,8 @@ def _audit(
     from sherd import audit
 
     found = audit(project.reader(schema)(), made, target=target, progress=tell)
-    save_json(folder / "audit.json", found.as_data())
     found.save(folder / "audit.html")
+    save_json(folder / "audit.json", found.as_data())
 
 
 def _write_row_map(release: Release, path: Path | None, undo: contextlib.ExitStack) -> None:

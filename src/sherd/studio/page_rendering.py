@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import (
@@ -21,6 +22,7 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
+from sherd.errors import SherdError
 from sherd.studio.access_guard import FRAMED
 from sherd.studio.job_worker import problem_of
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from sherd.errors import SherdError
     from sherd.studio.studio_jobs import Job, Jobs
 
 _HERE = Path(__file__).parent
@@ -59,8 +60,14 @@ def _environment() -> Any:
     )
     made.globals["draw"] = drawings
     made.filters["thousands"] = lambda number: f"{number:,}"
+    made.filters["sentence"] = _sentence
     made.filters["slider_log"] = lambda number: f"{math.log10(max(number, 0.001)):.2f}"
     return made
+
+
+def _sentence(text: str) -> str:
+    """A text as it begins a sentence; a Greek letter stays as it is."""
+    return text[:1].upper() + text[1:] if text[:1].isascii() else text
 
 
 def fragment(request: Request, template: str, **values: Any) -> str:
@@ -193,6 +200,15 @@ class JobPages:
                 yield "event: end\ndata: end\n\n"
                 return
             await asyncio.sleep(_POLL)
+
+
+def application(routes: list[Route]) -> Starlette:
+    """An application of these routes, with the files that pages load and what errors lead to."""
+    made = Starlette(
+        routes=[Route("/static/{name}", static), *routes], exception_handlers=handlers(SherdError)
+    )
+    made.router.redirect_slashes = False
+    return made
 
 
 def handlers(error: type[SherdError]) -> dict[Any, Callable[..., Awaitable[Response]]]:

@@ -155,7 +155,7 @@ def meaning(name: str, value: Any, rows: int | None) -> str:
     if name == "epsilon":
         factor = math.exp(min(value, 50))
         size = f"{factor:.3g}" if factor < 1e6 else "more than a million"
-        return f"e^ε is {size}; where the promise below bounds odds, it bounds them by this factor"
+        return f"e^ε is {size}; where the promise bounds odds, it is by this factor"
     if name in ("l", "looseness"):
         return f"a guess is right with a probability of at most {100 / value:.3g} %"
     return ""
@@ -228,7 +228,10 @@ def budget_of(plan: Plan, schema: Schema, ledger: Path | None) -> Budget | None:
     )
 
 
-def promise_lines(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """A guarantee's words as pairs of a heading and a sentence."""
-    pairs = [line.partition(": ") for line in guarantee.words().splitlines()]
-    return [(head, text) for head, _, text in pairs]
+def promise_lines(guarantee: Guarantee) -> dict[str, list[str]]:
+    """A guarantee's words by their headings, what is not covered before what is assumed."""
+    found: dict[str, list[str]] = {}
+    for line in guarantee.words().splitlines():
+        head, _, text = line.partition(": ")
+        found.setdefault(head, []).append(text)
+    return dict(sorted(found.items(), key=lambda pair: pair[0] in ("Only if", "Source")))

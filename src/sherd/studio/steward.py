@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from starlette.applications import Starlette
-from starlette.routing import Route
-
-from sherd.errors import SherdError
 from sherd.studio import same_again
 from sherd.studio.access_guard import MOST_FORM
-from sherd.studio.page_rendering import JobPages, fragment, handlers, static
+from sherd.studio.page_rendering import JobPages, application, fragment
 from sherd.studio.steward_plan import PlanPages, new_id
 from sherd.studio.steward_release import ReleasePages
 from sherd.studio.steward_table import TablePages
@@ -20,6 +16,7 @@ from sherd.studio.workspace import Workspace
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from starlette.applications import Starlette
     from starlette.requests import Request
 
     from sherd.studio.studio_jobs import Job
@@ -101,15 +98,12 @@ class Steward:
     def app(self) -> Starlette:
         """The application."""
         routes = [
-            Route("/static/{name}", static),
             *JobPages(self.jobs, self.panel).routes(),
             *TablePages(self).routes(),
             *PlanPages(self).routes(),
             *ReleasePages(self).routes(),
         ]
-        made = Starlette(routes=routes, exception_handlers=handlers(SherdError))
-        made.router.redirect_slashes = False
-        return made
+        return application(routes)
 
 
 def _attacks(audit: dict[str, Any] | None) -> list[dict[str, Any]]:

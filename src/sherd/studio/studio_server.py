@@ -48,6 +48,7 @@ def listen(host: str, port: int) -> tuple[socket.socket, str]:
     listener = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET)
     try:
         listener.bind((str(address), port))
+        listener.listen()  # whoever comes before the first page is ready waits
     except OSError as error:
         listener.close()
         raise ConnectionFailedError(

@@ -126,7 +126,7 @@ def _csv(path: Path, as_text: bool) -> Iterator[pa.RecordBatch]:
         stream,
         pacsv.open_csv(
             pa.PythonFile(stream, "r"),
-            read_options=pacsv.ReadOptions(block_size=1 << 22),
+            read_options=pacsv.ReadOptions(block_size=1 << 20),
             parse_options=parsing(seen),
             convert_options=convert,
         ) as reader,

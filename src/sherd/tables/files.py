@@ -1,4 +1,4 @@
-"""Small files: YAML in, bytes out whole or not at all."""
+"""Small files: text and YAML in, bytes out whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ from typing import Any
 from sherd.errors import FormatError, StorageError, UsageError
 
 
+def read_text(path: Path) -> str:
+    """The contents of a text file in UTF-8."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise UsageError("the file does not exist", got=str(path), do="check the path") from None
+    except UnicodeDecodeError:
+        raise FormatError("the file is not UTF-8 text", got=str(path)) from None
+    except OSError as error:
+        raise StorageError("the file cannot be read", got=f"{path}: {error.strerror}") from None
+
+
 def read_yaml(path: Path, *, typed: bool = True) -> Any:
     """The contents of a YAML (or JSON) file.
 
@@ -20,14 +32,7 @@ def read_yaml(path: Path, *, typed: bool = True) -> Any:
     """
     import yaml
 
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise UsageError("the file does not exist", got=str(path), do="check the path") from None
-    except UnicodeDecodeError:
-        raise FormatError("the file is not UTF-8 text", got=str(path)) from None
-    except OSError as error:
-        raise StorageError("the file cannot be read", got=f"{path}: {error.strerror}") from None
+    text = read_text(path)
     base = (
         getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         if typed

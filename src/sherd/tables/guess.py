@@ -27,7 +27,11 @@ _ID_NAME = re.compile(r"(?i)(^|[_\W])(id|uuid|guid|ssn|key|index|rowid|nr)$|^(id
 
 @dataclass(frozen=True, kw_only=True)
 class Guess:
-    """What a column seems to be, and why."""
+    """What a column seems to be, and why.
+
+    ``taxonomy`` is a file that groups its labels; ``public`` says that ``values`` are declared
+    and not taken from the data.
+    """
 
     name: str
     type: Type
@@ -35,6 +39,8 @@ class Guess:
     values: tuple[str, ...] | None = None
     marks: tuple[str, ...] = ()
     why: str = ""
+    taxonomy: str | None = None
+    public: bool = False
 
 
 def guess(name: str, column: pa.ChunkedArray) -> Guess:

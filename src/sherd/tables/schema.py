@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from sherd.errors import SchemaError, did_you_mean
+from sherd.errors import SchemaError, did_you_mean, together
 from sherd.tables.attribute import Attribute, Bound, Missing, Outside, Role, Type
 from sherd.tables.declared import attribute, choice, mapping, only
 
@@ -159,6 +159,25 @@ class Schema:
         path = Path(path)
         return cls.from_data(read_yaml(path, typed=False), folder=path.parent)
 
+    def save(self, path: str | Path) -> None:
+        """Write the schema to a YAML file that ``load`` reads back."""
+        import yaml
+
+        from sherd.tables.files import write_whole
+
+        text = yaml.safe_dump(self.as_data(), sort_keys=False, allow_unicode=True, width=100)
+        write_whole(Path(path), text.encode())
+
+    def _repr_html_(self) -> str:
+        """The attributes as a table, for a notebook."""
+        from html import escape
+
+        rows = "".join(
+            f"<tr><td>{escape(a.name)}</td><td>{a.type}</td><td>{a.role}</td></tr>" for a in self
+        )
+        head = "<tr><th>attribute</th><th>type</th><th>role</th></tr>"
+        return f"<table>{head}{rows}</table>"
+
     @staticmethod
     def infer(table: Any) -> Schema:
         """A draft of a table's schema: types, roles and values, never bounds."""
@@ -173,9 +192,14 @@ class Schema:
         data = mapping(data, "the schema")
         only(data, SCHEMA_KEYS, "the schema")
         listed = mapping(data.get("attributes"), "the schema's 'attributes'")
-        attributes = {
-            str(name): attribute(str(name), given, folder) for name, given in listed.items()
-        }
+        attributes, wrong = {}, []
+        for name, given in listed.items():
+            try:
+                attributes[str(name)] = attribute(str(name), given, folder)
+            except SchemaError as error:
+                wrong.append(error)
+        if wrong:
+            raise together(wrong, "attributes of the schema are not valid")
         rows = str(data.get("rows_per_unit", 1))
         if not rows.isdecimal():
             raise SchemaError("rows_per_unit is out of range", must="a whole number from 1")

@@ -19,18 +19,29 @@ from sherd.tables.conform import check_names, is_text, plain
 from sherd.tables.spreadsheet import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _ROWS = 1 << 16
 _GROUP = 1 << 20
 _QUOTED = r"[\",\r\n]|^\s|\s$|^$"
 
 
-def write(table: pa.Table, path: Path, *, spreadsheet_safe: bool = False) -> None:
+def _plainly(path: Path) -> IO[bytes]:
+    return path.open("wb")
+
+
+def write(
+    table: pa.Table,
+    path: Path,
+    *,
+    spreadsheet_safe: bool = False,
+    opened: Callable[[Path], IO[bytes]] = _plainly,
+) -> None:
     """Write a table to exactly this path, in the format its suffix names.
 
     ``spreadsheet_safe`` puts an apostrophe before text that a spreadsheet would run as a
-    formula; it concerns CSV only, since only there a cell's type is guessed.
+    formula; it concerns CSV only, since only there a cell's type is guessed. ``opened`` makes
+    the file, where it is not to be a plain one.
     """
     path = Path(path)
     name = path.name.lower()
@@ -40,14 +51,14 @@ def write(table: pa.Table, path: Path, *, spreadsheet_safe: bool = False) -> Non
     )  # which also leaves any metadata behind
     try:
         if name.endswith((".csv", ".csv.gz", ".csv.zst")):
-            with path.open("wb") as file:
+            with opened(path) as file:
                 _write_csv(table, file, name, spreadsheet_safe=spreadsheet_safe)
         elif name.endswith((".parquet", ".pq")):
             import pyarrow.parquet as pq
 
             # Without the schema of Arrow, in which types of the original could hide.
             with (
-                path.open("wb") as file,
+                opened(path) as file,
                 pq.ParquetWriter(
                     file, table.schema, compression="zstd", store_schema=False
                 ) as parquet,
@@ -58,7 +69,7 @@ def write(table: pa.Table, path: Path, *, spreadsheet_safe: bool = False) -> Non
             # A stream without compression, which a stranger can read without decompressing.
             stream = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
             with (
-                path.open("wb") as file,
+                opened(path) as file,
                 pa.ipc.new_stream(file, table.schema, options=stream) as writer,
             ):
                 for piece in _pieces(table.unify_dictionaries(), _ROWS):
@@ -66,7 +77,7 @@ def write(table: pa.Table, path: Path, *, spreadsheet_safe: bool = False) -> Non
         elif name.endswith((".feather", ".arrow", ".ipc")):
             options = pa.ipc.IpcWriteOptions(compression="zstd", unify_dictionaries=True)
             with (
-                path.open("wb") as file,
+                opened(path) as file,
                 pa.ipc.new_file(file, table.schema, options=options) as writer,
             ):
                 for piece in _pieces(table.unify_dictionaries(), _ROWS):

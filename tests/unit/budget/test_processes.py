@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,7 +170,7 @@ def _check_after(folder: Path, where: str, *, paid: bool) -> None:
     assert book.recover(_sha256) == []
     assert book.pending() == []
     # The next run: refused where this one was paid for, allowed where it was not.
-    wanted = {"population": "people", "plan_hash": "d" * 64, "schema_hash": "e" * 64}
+    wanted: Any = {"population": "people", "plan_hash": "d" * 64, "schema_hash": "e" * 64}
     if paid:
         assert (folder / "out").read_bytes() == b"release"
         with pytest.raises(BudgetError):

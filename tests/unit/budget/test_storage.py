@@ -60,7 +60,7 @@ def test_odd_names_are_no_options(tmp_path: Path) -> None:
 def test_refuses_a_newer_version(ledger: Ledger) -> None:
     """A ledger of a newer Sherd is left alone, and the message says what to do."""
     with sqlite3.connect(ledger.path) as db:
-        db.execute("PRAGMA user_version = 2")
+        db.execute("PRAGMA user_version = 3")
     db.close()
     with pytest.raises(StorageError, match=r"newer Sherd.*update Sherd"):
         Ledger(ledger.path)

@@ -382,7 +382,7 @@ def test_tune_needs_matplotlib_for_pictures_only(
         "find_spec",
         lambda name, *a: None if name == "matplotlib" else real(name, *a),
     )
-    assert cli.run([*TUNE, "-o", "map.png"]) == 5
+    assert cli.run([*TUNE, "-o", "map.png"]) == 3
     assert "sherd[report]" in capsys.readouterr().err
     assert cli.run([*TUNE, "-o", "map.csv"]) == 0
 
@@ -393,7 +393,7 @@ def test_schema_is_drafted_and_not_overwritten(capsys: pytest.CaptureFixture[str
     assert "attributes:" in capsys.readouterr().out
     assert cli.run(["schema", "people.csv", "-o", "people.yaml"]) == 2
     assert cli.run(["schema", "people.csv", "-o", "draft.yaml"]) == 0
-    assert "decide what its comments ask" in capsys.readouterr().err
+    assert "comments ask" in capsys.readouterr().err
     assert "x" in sherd.Schema.load("draft.yaml").attributes
     assert cli.run(["schema", "people.csv", "--json"]) == 0
     assert "attributes" in json.loads(capsys.readouterr().out)

@@ -13,10 +13,17 @@ import pytest
 import sherd
 from sherd.budget.amount import Amount
 from sherd.budget.ledger import Ledger
-from sherd.errors import BudgetError, OutputExistsError, StorageError, TableError, UsageError
+from sherd.errors import (
+    BudgetError,
+    FormatError,
+    OutputExistsError,
+    StorageError,
+    TableError,
+    UsageError,
+)
 from sherd.guarantees import Adversary, Guarantee, NoGuarantee, Proposition, Unit
 from sherd.randomness import Randomness
-from sherd.release.bundle import Release, Staged, read_manifest
+from sherd.release.bundle import Release, Staged, digest, read_manifest
 from sherd.release.method import DIRECTORY, Outcome
 from sherd.release.protect import PAID, Settings, cores, population_of, protect, protect_to
 
@@ -130,13 +137,15 @@ class Copying:
 def test_a_method_without_epsilon_spends_nothing(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is no account for it; without an order of rows it has none to tell."""
+    """It is counted in a column of its own; without an order of rows it has none to tell."""
     monkeypatch.setitem(sys.modules, "copying", SimpleNamespace(METHOD=Copying()))
     monkeypatch.setitem(DIRECTORY, "copying", "copying:METHOD")
     release = protect(TABLE, SCHEMA, sherd.Plan(method="copying"), ledger=ledger)
     assert release.manifest["budget"] == {"recorded": False}
     assert release.order is None
-    assert ledger.entries() == []
+    (entry,) = ledger.entries()
+    assert (entry.measure, entry.amount) == ("none", Amount(0))
+    assert ledger.account("people").columns["none"].spent == 1
 
 
 def test_a_person_with_several_rows_is_charged_for_each(ledger: Ledger) -> None:
@@ -175,7 +184,7 @@ def test_an_existing_output_is_refused_before_the_data_is_read(tmp_path: Path) -
 def test_a_failure_before_the_charge_leaves_nothing(
     tmp_path: Path, ledger: Ledger, step: str
 ) -> None:
-    """No folder, nothing staged, no reservation, no charge."""
+    """No folder, nothing staged, no reservation, no charge; that data was read is a look."""
 
     def fail(*_given: Any) -> Any:
         raise TableError("it does not fit")
@@ -185,7 +194,7 @@ def test_a_failure_before_the_charge_leaves_nothing(
     assert PAID not in getattr(caught.value, "__notes__", ())
     assert [p.name for p in tmp_path.iterdir()] == ["private"]
     assert ledger.reservations() == []
-    assert ledger.entries() == []
+    assert [entry.kind for entry in ledger.entries()] == (["look"] if step == "read" else [])
 
 
 @pytest.mark.parametrize("error", [StorageError("the disk failed"), KeyboardInterrupt()])
@@ -203,8 +212,12 @@ def test_what_was_paid_for_stays(
     assert PAID in caught.value.__notes__
     assert ledger.account("people").spent == Amount("0.5")
     (pending,) = ledger.pending()
-    assert pending.staged.exists()
-    assert read_manifest(pending.staged)["budget"]["spent"] == "0.5"
+    assert pending.staged.stat().st_mode & 0o077 == 0
+    with pytest.raises(FormatError):
+        read_manifest(pending.staged)
+    assert ledger.recover(lambda folder: digest(folder / "manifest.json")) == [tmp_path / "out"]
+    assert read_manifest(tmp_path / "out")["budget"]["spent"] == "0.5"
+    assert sherd.verify(tmp_path / "out").passed
 
 
 def test_nothing_of_the_raw_data_is_in_the_bundle(tmp_path: Path, ledger: Ledger) -> None:

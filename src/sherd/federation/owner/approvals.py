@@ -1,6 +1,6 @@
 """What waits for a person's approval at an owner, in words, and the person's decision.
 
-The command line and the approval page show and do the same by these functions.
+The command line and the studio show and do the same by these functions.
 """
 
 from __future__ import annotations

@@ -162,7 +162,8 @@ def check_past(
         return None
     if not isinstance(past, Kept) or past.release != plan["after"]["release"]:
         raise UsageError("the record is not that of the release which the plan follows")
-    if past.schema != schema.hash:
+    # Earlier records hold the hash of the whole schema; a release publishes part of it.
+    if past.schema not in (schema.published().hash, schema.hash):
         raise _other_schema()
     assert keys is not None, "checked above"
     if past.key != keys.attribute:
@@ -182,7 +183,8 @@ def check_past(
 
 def signed(kept: Kept, schema: Schema, run: Run, keys: Keys) -> Kept:
     """A record that knows what it belongs to, but for the hash of its release."""
-    return replace(kept, key=keys.attribute, schema=schema.hash, seeded=run.randomness.is_seeded)
+    told = schema.published().hash  # what whoever follows the release can know of its schema
+    return replace(kept, key=keys.attribute, schema=told, seeded=run.randomness.is_seeded)
 
 
 def next_groups(

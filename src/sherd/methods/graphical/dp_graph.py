@@ -47,6 +47,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         kind=float,
         above=0,
         required=True,
+        short="-e",
         help="the privacy budget of the whole release",
     ),
     Parameter(
@@ -73,11 +74,18 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         name="workload",
         kind=list,
+        items=list,
+        repeat=True,
+        option="--marginal",
+        metavar="A,B,…",
         help="marginals to measure, as lists of 2 to 4 attributes, where the choice is workload",
     ),
     Parameter(
         name="rules",
         kind=list,
+        items=dict,
+        in_file=True,
+        metavar="FILE",
         help="combinations that cannot occur, as mappings of attributes to excluded values; they "
         "must be known without looking at the data",
     ),

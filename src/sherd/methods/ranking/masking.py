@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.engines import ENGINES
-from sherd.errors import PlanError, SchemaError
+from sherd.errors import PlanError, SchemaError, SherdError, together
 from sherd.methods.ranking.allocation import cluster_sizes, epsilons
 from sherd.methods.ranking.column_masking import ColumnJob, mask_column
 from sherd.methods.ranking.noise_scales import Scales
 from sherd.methods.ranking.ranking_promise import Promise, promise
 from sherd.randomness.order import inverse
-from sherd.release.method import Described, Finding, Outcome, Parameter, Run
+from sherd.release.method import REAL_SPEND, Described, Finding, Outcome, Parameter, Run
 from sherd.release.traits import Traits
 from sherd.tables.axis import Axis
 from sherd.tables.coding import arrow_array
@@ -182,8 +182,14 @@ class Masking:
         shares = epsilons(plan, schema)
         if self.least_k:
             cluster_sizes(plan, schema, self.least_k)
+        wrong: list[SherdError] = []
         for name, share in shares.items():
-            self._check_attribute(plan, schema, name, share)
+            try:
+                self._check_attribute(plan, schema, name, share)
+            except SchemaError as error:
+                wrong.append(error)
+        if wrong:
+            raise together(wrong, "attributes do not fit the method")
         if plan["guarantee"] == "strict":
             _check_strict(plan, schema)
 
@@ -323,7 +329,7 @@ def _in_all(
         spent = sum(float(f.value) * share[str(f.attribute)] for f in losses)
         found.append(
             Finding(
-                name="epsilon with clusters recomputed",
+                name=REAL_SPEND,
                 value=spent,
                 meaning="what the ordered centroids really cost when one record changes and the "
                 "clusters are made again, under the noise of this table",

@@ -1,0 +1,183 @@
+"""What every population has spent and may spend, worked out from the chain of rows.
+
+No sum and no limit is stored beside the chain, so none can be changed in the file without
+breaking it: whoever asks for an account has the whole chain checked first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sherd.budget import population_name, rows
+from sherd.budget.amount import LARGEST, MICRO, Amount
+from sherd.budget.entries import (
+    COLUMN_WORDS,
+    COLUMNS,
+    DP,
+    EPSILON,
+    GENESIS,
+    IDP,
+    LOOKS,
+    RHO,
+    Account,
+    Column,
+)
+from sherd.errors import BudgetError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping, Sequence
+
+    from sherd.budget.entries import Entry, Reservation
+
+COUNTED = ("none", "looks")
+"""Columns whose limits are numbers of runs."""
+
+_MOST = Fraction(LARGEST, MICRO)
+
+
+@dataclass(kw_only=True)
+class _Sums:
+    name: str
+    limits: dict[str, Fraction] = field(default_factory=dict)
+    spent: dict[str, Fraction] = field(default_factory=dict)
+    delta: Fraction = Fraction(0)
+
+
+def limited(measure: str) -> tuple[str, ...]:
+    """The columns that a limit is on."""
+    return (DP, IDP) if measure == EPSILON else (measure,)
+
+
+def limit_of(entry: Entry) -> Fraction | None:
+    """The limit that an entry sets, None where it removes one."""
+    if entry.measure == RHO:
+        return entry.rho
+    if entry.amount is None:
+        return None
+    return Fraction(entry.amount.micro) if entry.measure in COUNTED else entry.amount.epsilon
+
+
+def walk(db: sqlite3.Connection, *, strict: bool = False) -> dict[str, _Sums]:
+    """Every account's sums by its name's key, after each row was found as it was written.
+
+    With ``strict`` a row that spends more than the limit of its time is damage as well.
+    """
+    found: dict[str, _Sums] = {}
+    last = GENESIS
+    for count, row in enumerate(db.execute("SELECT * FROM entries ORDER BY number"), 1):
+        if row[0] != count:
+            raise rows.damaged("a row is missing", f"row {count}")
+        entry = rows.entry_of(row)
+        if entry.previous != last:
+            raise rows.damaged("the row does not follow the one before it", f"row {count}")
+        last = entry.hash
+        sums = found.setdefault(population_name.key(entry.population), _Sums(name=entry.population))
+        _add(sums, entry, strict)
+    rows.head(db)  # rows cut off at the end leave a whole chain
+    return found
+
+
+def _add(sums: _Sums, entry: Entry, strict: bool) -> None:
+    if entry.kind == "limit":
+        limit = limit_of(entry)
+        for column in limited(entry.measure):
+            if limit is None:
+                sums.limits.pop(column, None)
+            else:
+                sums.limits[column] = limit
+        return
+    sums.delta += entry.delta or 0
+    for column, more in entry.adds().items():
+        sums.spent[column] = sums.spent.get(column, Fraction(0)) + more
+        limit = sums.limits.get(column)
+        if strict and column != LOOKS and limit is not None and sums.spent[column] > limit:
+            raise rows.damaged("the row spends more than the limit allowed", f"row {entry.index}")
+
+
+def accounts(db: sqlite3.Connection) -> list[Account]:
+    """Every population that has a limit, a charge or a reservation, by name."""
+    sums, held = walk(db), rows.reservations(db)
+    for one in held:
+        sums.setdefault(population_name.key(one.population), _Sums(name=one.population))
+    found = [_account(each, held) for each in sums.values()]
+    return sorted(found, key=lambda account: account.population)
+
+
+def account(db: sqlite3.Connection, population: str) -> Account:
+    """The account of a population; an empty one where nothing was ever spent or limited."""
+    found = walk(db).get(population_name.key(population))
+    return _account(found or _Sums(name=population), rows.reservations(db))
+
+
+def _account(sums: _Sums, reservations: Sequence[Reservation]) -> Account:
+    held: dict[str, Fraction] = {}
+    for one in reservations:
+        if population_name.same(one.population, sums.name):
+            for column, more in one.wants().items():
+                held[column] = held.get(column, Fraction(0)) + more
+    columns = {
+        name: Column(
+            limit=sums.limits.get(name),
+            spent=sums.spent.get(name, Fraction(0)),
+            reserved=held.get(name, Fraction(0)),
+        )
+        for name in COLUMNS
+    }
+    tight = _tightest(columns)
+    return Account(
+        population=sums.name,
+        limit=None if tight.limit is None else Amount(tight.limit),
+        spent=Amount(tight.spent),
+        reserved=Amount(tight.reserved),
+        columns=columns,
+        delta=sums.delta,
+    )
+
+
+def _tightest(columns: Mapping[str, Column]) -> Column:
+    """The column of ε that is nearer to its limit, or has more where there is none."""
+    one, other = columns[DP], columns[IDP]
+    if one.left is not None and other.left is not None and one.left != other.left:
+        return one if one.left < other.left else other
+    if (one.left is None) != (other.left is None):
+        return other if one.left is None else one
+    return one if one.taken >= other.taken else other
+
+
+def check_left(account: Account, wants: Mapping[str, Fraction]) -> None:
+    """Refuse what a limit does not allow; a look is allowed as long as one is left."""
+    looks = account.columns[LOOKS]
+    if looks.left == 0:
+        raise BudgetError(
+            f"the population '{account.population}' may not be looked at any more",
+            must=f"at most {looks.limit} runs that read data and refused",
+            got=f"{looks.spent} of them",
+            do="raise the limit with `sherd ledger set-limit --of looks`",
+        )
+    for name, amount in wants.items():
+        column = account.columns[name]
+        limit = column.limit if column.limit is not None or name in COUNTED else _MOST
+        if limit is None or column.taken + amount <= limit:
+            continue
+        left = max(Fraction(0), limit - column.taken)
+        raise BudgetError(
+            f"the budget of population '{account.population}' does not allow this",
+            must=f"at most {shown(left)}, which is left of the limit {shown(limit)}"
+            f" after {shown(column.spent)} spent and {shown(column.reserved)} reserved by running"
+            " releases" + ("" if name == DP else f" ({COLUMN_WORDS[name]})"),
+            got=shown(amount),
+            do="raise the limit with `sherd ledger set-limit` if that is meant, or spend less",
+        )
+
+
+def shown(amount: Fraction) -> str:
+    """An exact amount as a decimal where it ends, else as a fraction.
+
+    >>> shown(Fraction(1, 2)), shown(Fraction(1, 3)), shown(Fraction(2))
+    ('0.5', '1/3', '2')
+    """
+    micro = amount * MICRO
+    return str(Amount(amount)) if micro.denominator == 1 and micro <= LARGEST else str(amount)

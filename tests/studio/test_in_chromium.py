@@ -1,0 +1,203 @@
+"""The studio in a real browser: from a file to an audited release, by clicks and by keyboard."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browsing import axe_fixture, browser_fixture, violations, visited  # noqa: F401 - fixtures
+from studio_process import StudioProcess, start_studio
+from walking import MAKING, Walker, keep_picture
+
+import sherd
+from sherd.budget.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROWS = 600
+
+
+@pytest.fixture(scope="module", name="place")
+def _place() -> Iterator[Path]:
+    """Some of Adult as a file, in a folder whose name can be shown in a picture."""
+    import numpy as np
+    import pyarrow.csv as pacsv
+
+    folder = Path(tempfile.mkdtemp(prefix="census-"))
+    table = sherd.datasets.load("adult")
+    table = table.take(np.random.default_rng(0).permutation(table.num_rows)[:ROWS])
+    pacsv.write_csv(table, folder / "adult.csv")
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module", name="studio")
+def _studio(place: Path) -> Iterator[StudioProcess]:
+    ledger = place / "ledger.db"
+    Ledger(ledger).set_limit("people of the census", sherd.Amount("5"))
+    made = start_studio(place / "w", str(place / "adult.csv"), ledger=str(ledger))
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module", name="walker")
+def _walker(browser: Any, studio: StudioProcess) -> Walker:
+    count = sum("http://" in line for line in studio.lines)
+    browser.get(studio.address)
+    studio.wait_for(count + 1)
+    walker = Walker(browser)
+    walker.says("From a table to a release")
+    return walker
+
+
+def test_from_file_to_audited_release(walker: Walker, place: Path) -> None:
+    """Adult by clicks: open, schema, promise, explore, release; the files are there and pass."""
+    walker.click("adult.csv")
+    walker.says("Attributes as they were read")
+    keep_picture(walker.browser, "open")
+    walker.click("go through the schema")
+    walker.says("30 decisions still open")
+    walker.write("Lowest that can occur", "17")
+    walker.write("Highest that can occur", "90")
+    walker.browser.find_element("id", "a0-known").click()
+    walker.click("Confirm age")
+    walker.says("28 decisions still open")
+    keep_picture(walker.browser, "schema")
+    walker.write("Path of a schema", str(sherd.datasets.path("adult").with_suffix(".yaml")))
+    walker.click("Use the one that is there")
+    walker.says("Everything is decided")
+    walker.write("Whom is it about?", "people of the census")
+    walker.click("Keep")
+    walker.says("Everything is decided")
+    walker.click("choose what to promise")
+    walker.click("Choose dp-um")
+    walker.says("e^ε ≈ 2.718")
+    slider = walker.browser.find_element("id", "s-epsilon")
+    slider.send_keys("\ue014" * 6)  # the arrow to the right
+    walker.until("//dd[contains(., 'ε = 2')]")
+    walker.write("k", "25")
+    walker.until("//li[contains(., 'at most 24 groups among 600 rows')]")
+    keep_picture(walker.browser, "promise")
+    walker.click("Keep and explore")
+    walker.says("Choosing here uses the data")
+    walker.write("ε", "0.1, 0.5, 1, 2, 5" if MAKING else "0.5, 2")
+    walker.write("k", "5, 25, 100" if MAKING else "5")
+    walker.click("Draw the map")
+    found = "15 of 15" if MAKING else "2 of 2"
+    walker.until(f"//*[local-name()='svg' and contains(@aria-label, 'risk for {found} pairs')]")
+    walker.click("Try it out as a candidate")
+    walker.until("//h4[contains(., 'What attackers achieve')]")
+    keep_picture(walker.browser, "explore", top="#map")
+    walker.click("Next: release")
+    walker.write("Folder to write", str(place / "out"))
+    walker.click("Release and charge ε 2")
+    walker.says("Released.")
+    walker.until("//h2[contains(., 'Verified: ')]")
+    walker.until("//iframe[@title='The audit of this release']")
+    keep_picture(walker.browser, "release")
+    walker.browser.switch_to.frame(walker.browser.find_element("tag name", "iframe"))
+    walker.until("//dt[contains(., 'Promise')]")
+    walker.browser.switch_to.default_content()
+    assert walker.complaints() == []
+    assert sherd.verify(place / "out").passed
+    account = Ledger(place / "ledger.db").account("people of the census")
+    assert account.spent == sherd.Amount("2")
+
+
+@pytest.fixture(scope="module", name="pages")
+def _pages(walker: Walker, place: Path) -> list[str]:
+    """Every page of the walk."""
+    assert (place / "out").exists(), "the walk comes first"
+    here = walker.browser.current_url
+    project = here[: here.index("/release")]
+    home = here[: here.index("/p/") + 1]
+    steps = ["open", "schema", "promise?method=dp-um", "explore", "release"]
+    return [home, *(f"{project}/{step}" for step in steps), here]
+
+
+@pytest.mark.parametrize(
+    ("wide", "dark"),
+    [
+        pytest.param(1280, False, id="wide-light"),
+        pytest.param(390, True, id="narrow-dark"),
+        pytest.param(390, False, id="narrow-light", marks=pytest.mark.slow),
+        pytest.param(1280, True, id="wide-dark", marks=pytest.mark.slow),
+    ],
+)
+def test_nothing_to_object_to(
+    walker: Walker, pages: list[str], axe: str, wide: int, dark: bool
+) -> None:
+    """No violation by axe-core on any page, no scrolling sideways, no request elsewhere."""
+    browser = walker.browser
+    size = {"width": wide, "height": 900, "deviceScaleFactor": 1, "mobile": wide < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    wrong: dict[str, Any] = {}
+    try:
+        for page in pages:
+            asked = visited(browser, page, dark=dark)
+            outside = [a for a in asked if not a.startswith((pages[0], "data:"))]
+            across = browser.execute_script("return document.documentElement.scrollWidth")
+            found = violations(browser, axe)
+            if outside or across > wide or found:
+                wrong[page.split("/p/")[-1]] = (outside, across, found)
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert wrong == {}
+    assert walker.complaints() == []
+
+
+class Typist:
+    """A person with a keyboard and no mouse."""
+
+    def __init__(self, browser: Any) -> None:
+        self._browser = browser
+
+    def press(self, keys: str) -> None:
+        """Press keys where the focus is."""
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        ActionChains(self._browser).send_keys(keys).perform()
+
+    def focused(self) -> Any:
+        """What has the focus."""
+        return self._browser.switch_to.active_element
+
+    def reach(self, words: str, most: int = 150) -> None:
+        """Press the tabulator until the focus is on what says so."""
+        for _ in range(most):
+            self.press("\ue004")
+            there = self.focused()
+            name = there.accessible_name or there.text
+            if words in name:
+                shown = self._browser.execute_script(
+                    "return getComputedStyle(arguments[0]).outlineStyle", there
+                )
+                assert shown != "none", f"nobody can see that {words!r} has the focus"
+                return
+        raise AssertionError(f"{words!r} cannot be reached by the keyboard")
+
+
+def test_keyboard_alone_completes_a_release(walker: Walker, pages: list[str], place: Path) -> None:
+    """Choosing a promise, keeping it and releasing needs no mouse, and the focus can be seen."""
+    browser = walker.browser
+    typist = Typist(browser)
+    browser.get(pages[3].replace("dp-um", "idp"))
+    walker.says("Individual differential privacy")
+    typist.reach("epsilon")
+    typist.press("0.5")
+    walker.until("//dd[contains(., 'ε = 0.5')]")
+    typist.reach("Keep and go to the release")
+    typist.press("\ue007")
+    walker.says("Where to, and how")
+    typist.reach("Folder to write")
+    typist.press(str(place / "typed"))
+    typist.reach("Audit it afterwards")
+    typist.press(" ")
+    typist.reach("Release and charge")
+    typist.press("\ue007")
+    walker.until("//h2[contains(., 'Verified: ')]")
+    assert sherd.verify(place / "typed").passed
