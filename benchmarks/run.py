@@ -34,11 +34,13 @@ SCRIPTS = {
     "audit.py 300000": "An audit of a large table",
     "federation/load.py": "Joint releases: many owners, a large table, many rounds",
     "002-arbdistdp/cost.py --records 45222 500000": "Joint releases by secure computation",
+    "002-arbdistdp/histograms.py --engines cheetah aby3": "Secure histograms by columns",
 }
 WITHOUT_LIMITS = ("noise.py", "peers/compare.py", "audit.py 300000")
 NEEDS = {
     "004-fragments/placement.py": ("SHERD_DATA", "the folder of data that is not part of Sherd"),
     "002-arbdistdp/cost.py": ("SHERD_JOINT_PYTHON", "a Python with SPU (`make joint`)"),
+    "002-arbdistdp/histograms.py": ("SHERD_JOINT_PYTHON", "a Python with SPU (`make joint`)"),
 }
 """What a script cannot run without: a variable of the environment, and what it names."""
 

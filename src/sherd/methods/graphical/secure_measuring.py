@@ -52,6 +52,9 @@ NOISY = "noisy counts"
 
 EVERYBODY = -1
 
+RECORDS_AT_ONCE = 2**14
+"""Records that are counted in one product: what bounds the memory it takes."""
+
 LEAST_VARIANCE = 4
 """Each party's part of Gaussian noise has this variance at least: then the sum of parts is as good
 as one draw, to more digits than anybody counts."""
@@ -183,8 +186,7 @@ class SecureMeasurer:
             for some in _blocks(pairs):
                 lefts = list(dict.fromkeys(left for left, _ in some))
                 rights = list(dict.fromkeys(right for _, right in some))
-                product = engine.inner(self._columns(lefts), self._columns(rights))
-                product = engine.settle(product, "cross counts")
+                product = self._product(lefts, rights)
                 down, across = _starts(lefts), _starts(rights)
                 for left, right in some:
                     rows = slice(down[left], down[left] + left.cells)
@@ -193,22 +195,34 @@ class SecureMeasurer:
                     for i in crossing[left, right]:
                         found[i] = _ordered(engine, block, left, right, marginals[i].shape)
 
-    def _columns(self, sides: Sequence[_Side]) -> Any:
+    def _product(self, lefts: Sequence[_Side], rights: Sequence[_Side]) -> Any:
+        """How many records have each combination of both sides, some records after the other."""
+        engine, total = self._engine, None
+        pieces = -(-self._layout.rows // RECORDS_AT_ONCE)
+        size = -(-self._layout.rows // pieces)
+        for start in range(0, pieces * size, size):
+            some = slice(start, start + size)
+            part = engine.inner(self._columns(lefts, some, size), self._columns(rights, some, size))
+            total = part if total is None else engine.add(total, part)
+            total = engine.settle(total, "cross counts")
+        return total
+
+    def _columns(self, sides: Sequence[_Side], some: slice, size: int) -> Any:
         """The columns of all combinations of some of a party's own attributes, as a secret."""
         (party,) = {one.party for one in sides}
         assert party is not None
-        height, n = sum(one.cells for one in sides), self._layout.rows
+        height = sum(one.cells for one in sides)
 
         def own() -> Numbers:
-            found = np.zeros((height, n), np.int64)
+            found = np.zeros((height, size), np.int64)
             start = 0
             for one in sides:
-                columns = [self._cells[party][a] for a in one.attributes]
-                found[start + _index(columns, one.bins, one.shape), np.arange(n)] = 1
+                columns = [self._cells[party][a][some] for a in one.attributes]
+                found[start + _index(columns, one.bins, one.shape), np.arange(len(columns[0]))] = 1
                 start += one.cells
             return found
 
-        return self._engine.share(party, own, (height, n))
+        return self._engine.share(party, own, (height, size))
 
     def _product_of_all(self, marginal: Marginal) -> Any:
         """Columns of every attribute as secrets, multiplied; the last by a matrix product."""

@@ -26,6 +26,7 @@ import numpy as np
 
 from sherd.errors import ConnectionFailedError, MissingPartError, PolicyError
 from sherd.secure.engine.interface import WORD_BITS, Opened
+from sherd.secure.engine.pinned_tls import address_of, certificate_bytes, tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,7 +103,7 @@ class MpycEngine:
         from mpyc.asyncoro import MessageExchanger
 
         runtime, loop, lost = self._mpc, self._loop, self._lost
-        pinned = [_der(peer.certificate) for peer in self._peers]
+        pinned = [certificate_bytes(peer.certificate) for peer in self._peers]
 
         class Exchanger(MessageExchanger):  # type: ignore[misc]
             """MPyC's connection, which counts only with the agreed certificate."""
@@ -123,7 +124,7 @@ class MpycEngine:
 
         for party in runtime.parties:
             party.protocol = loop.create_future() if party.pid == self._rank else None
-        host, port = _address(self._peers[self._rank].address)
+        host, port = address_of(self._peers[self._rank].address)
         server = await loop.create_server(
             lambda: Exchanger(runtime), host, port,
             ssl=self._context(ssl.PROTOCOL_TLS_SERVER, self._peers[: self._rank]),
@@ -137,14 +138,7 @@ class MpycEngine:
         lost.clear()  # strangers that were turned away do not count
 
     def _context(self, protocol: int, trusted: Sequence[Peer]) -> ssl.SSLContext:
-        context = ssl.SSLContext(protocol)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.check_hostname = False  # the certificate itself is compared
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_cert_chain(self._peers[self._rank].certificate, self._key)
-        for peer in trusted:
-            context.load_verify_locations(peer.certificate)
-        return context
+        return tls_context(protocol, self._peers[self._rank].certificate, self._key, trusted)
 
     @property
     def parties(self) -> int:
@@ -301,7 +295,7 @@ def _runtime(module: Any, peers: Sequence[Peer], rank: int) -> Any:
     """MPyC's runtime for these parties, put into the places where it looks for its one."""
     import mpyc
 
-    parties = [module.Party(i, *_address(peer.address)) for i, peer in enumerate(peers)]
+    parties = [module.Party(i, *address_of(peer.address)) for i, peer in enumerate(peers)]
     options = argparse.Namespace(
         threshold=(len(peers) - 1) // 2, no_log=True, no_async=False, no_prss=True, ssl=False,
         no_barrier=True, mix32_64bit=False, sec_param=30, bit_length=64, M=len(peers), f=None,
@@ -317,7 +311,7 @@ def _runtime(module: Any, peers: Sequence[Peer], rank: int) -> Any:
 async def _dial(
     loop: asyncio.AbstractEventLoop, peer: Peer, make: Callable[[], Any], context: ssl.SSLContext
 ) -> None:
-    host, port = _address(peer.address)
+    host, port = address_of(peer.address)
     while True:
         try:
             await loop.create_connection(make, host, port, ssl=context, server_hostname="")
@@ -325,12 +319,3 @@ async def _dial(
             await asyncio.sleep(0.1)
         else:
             return
-
-
-def _der(certificate: Path) -> bytes:
-    return ssl.PEM_cert_to_DER_cert(certificate.read_text(encoding="ascii"))
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    return host.strip("[]"), int(port)

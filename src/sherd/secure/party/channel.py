@@ -18,6 +18,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import ConnectionFailedError, SherdError, UsageError
+from sherd.secure.engine.pinned_tls import address_of, certificate_bytes, tls_context
 from sherd.secure.party import frames
 from sherd.secure.party.connection import BROKEN, Connection, read_frame
 
@@ -52,7 +53,7 @@ class Channel:
                 raise UsageError("a key or certificate is not there", got=str(path))
         self._peers, self._rank, self._key, self._timeout = peers, rank, key, timeout
         try:
-            self._pinned = [_der(peer.certificate) for peer in peers]
+            self._pinned = [certificate_bytes(peer.certificate) for peer in peers]
             self._contexts = [
                 self._context(ssl.PROTOCOL_TLS_CLIENT, [peer]) for peer in peers[:rank]
             ]
@@ -74,14 +75,7 @@ class Channel:
         self._thread.start()
 
     def _context(self, protocol: int, trusted: Sequence[Peer]) -> ssl.SSLContext:
-        context = ssl.SSLContext(protocol)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.check_hostname = False  # the certificate itself is compared
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_cert_chain(self._peers[self._rank].certificate, self._key)
-        for peer in trusted:
-            context.load_verify_locations(peer.certificate)
-        return context
+        return tls_context(protocol, self._peers[self._rank].certificate, self._key, trusted)
 
     def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -271,19 +265,3 @@ class Channel:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-
-
-def _der(certificate: Path) -> bytes:
-    return ssl.PEM_cert_to_DER_cert(certificate.read_text(encoding="ascii"))
-
-
-def address_of(text: str) -> tuple[str, int]:
-    """Host and port.
-
-    >>> address_of("127.0.0.1:9530"), address_of("[::1]:9530")
-    (('127.0.0.1', 9530), ('::1', 9530))
-    """
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise UsageError("an address does not fit", must="host:port", got=text)
-    return host.strip("[]"), int(port)

@@ -263,7 +263,7 @@ class _Party:
 
     def _compute_address(self) -> str | None:
         """Where this party computes: as its file says, else at a free port."""
-        from sherd.secure.party.channel import address_of
+        from sherd.secure.engine.pinned_tls import address_of
 
         if not self._settings.computes:
             return None
@@ -354,7 +354,7 @@ class _Party:
 def _address(told: Any) -> str:
     """The address that a computing party told us."""
     from sherd.errors import UsageError
-    from sherd.secure.party.channel import address_of
+    from sherd.secure.engine.pinned_tls import address_of
 
     try:
         host, port = address_of(str(told))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 from sherd.errors import PlanError
+from sherd.methods.graphical import secure_measuring
 from sherd.methods.graphical.measuring import CodedTable, Marginal, Noise, NoisyCounts, Request
 from sherd.methods.graphical.secure_measuring import (
     EVERYBODY,
@@ -86,7 +87,9 @@ def test_counts_are_those_of_the_whole_table(given_: Any) -> None:
     """By columns and cell by cell, two to four parties, any marginals: exact but for noise."""
     codes, sizes, holder, parties, marginals = given_
     secure, engine = measurer(codes, sizes, holder, parties)
-    found = secure.measure([Request(marginal=one, noise=TINY) for one in marginals])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secure_measuring, "RECORDS_AT_ONCE", 7)
+        found = secure.measure([Request(marginal=one, noise=TINY) for one in marginals])
     table = CodedTable(codes, sizes)
     for one, answer in zip(marginals, found, strict=True):
         assert (answer.counts == table.histogram(one)).all()

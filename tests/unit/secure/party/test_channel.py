@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from sherd.errors import ConnectionFailedError, PeerError, SherdError, TableError, UsageError
 from sherd.secure.engine.link import make_key
+from sherd.secure.engine.pinned_tls import address_of
 from sherd.secure.party import frames
-from sherd.secure.party.channel import GREETING, address_of
+from sherd.secure.party.channel import GREETING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
