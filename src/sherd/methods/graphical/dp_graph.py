@@ -43,7 +43,6 @@ CHOICES = ("tree", "all", "workload")
 PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         name="epsilon",
-        short="-e",
         kind=float,
         above=0,
         required=True,
