@@ -13,7 +13,9 @@ export SHERD_JOINT_PYTHON ?= $(if $(wildcard $(JOINT_READY)),$(abspath $(JOINT)/
 COVER := --cov=sherd.guarantees --cov=sherd.budget --cov=sherd.methods
 
 .DEFAULT_GOAL := help
-.PHONY: help setup joint demo demo-joint test test-all reproduce lint bench docs lock clean
+CHAOS ?= 3600
+CHAOS_SEED ?= 1
+.PHONY: chaos help setup joint demo demo-joint test test-all reproduce lint bench docs lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /: /'
@@ -52,6 +54,10 @@ reproduce: $(READY) ## the papers' experiments in short; fails when a verdict ch
 
 test-all: $(READY) lint ## the slow and the exhaustive tests too
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+chaos: $(READY) ## an hour of faults in joint rounds (CHAOS=seconds, CHAOS_SEED=number)
+	SHERD_CHAOS_SECONDS=$(CHAOS) SHERD_CHAOS_SEED=$(CHAOS_SEED) \
+	  $(BIN)/python -m pytest -q -s tests/federation/test_chaos.py
 
 lint: $(READY) ## types, style and layers
 	$(BIN)/ruff check .

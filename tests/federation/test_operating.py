@@ -66,6 +66,22 @@ def test_readiness_looks_at_database_disk_clock_and_worker(
     assert ready(consortium) == (503, {**good, "worker": "failed"})
 
 
+def test_requests_have_numbers_in_both_logs(
+    consortium: Consortium, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The caller's number comes back and is in the log; what is no number is replaced."""
+    caplog.set_level("INFO", logger="sherd.aggregator")
+    consortium.add_owner("north", people(12), SCHEMA)
+    north = consortium.agents["north"]
+    north.turn()
+    records = [record for record in caplog.records if record.getMessage() == "request"]
+    assert records[-1].__dict__["request"] == north.client.request_id
+    request = httpx.Request("GET", "https://registry.test/healthz")
+    request.headers["X-Request-Id"] = "x\x1b[2J"
+    answer = consortium.transport.handle_request(request)
+    assert len(answer.headers["X-Request-Id"]) == 16
+
+
 def test_owner_check(consortium: Consortium) -> None:
     """A folder is looked over: the table against its schema and policy included."""
     home = consortium.add_owner("north", people(12), SCHEMA, key_column="id")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
+import secrets
 import shutil
 import tempfile
 import threading
@@ -252,8 +254,21 @@ class Bounded:
         await self.app(scope, bounded, send)
 
 
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9-]{8,64}")
+
+
+def _request_id(scope: Scope) -> str:
+    """The number a caller gave its request, where it is one, or one of ours."""
+    given = dict(scope["headers"]).get(b"x-request-id", b"")
+    return given.decode() if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+
+
 class Observed:
-    """Counts and logs requests by their route, and forbids keeping the answers."""
+    """Counts and logs requests by their route, and forbids keeping the answers.
+
+    A request has a number that the caller may give and always gets back, so that the logs of
+    both sides can be laid beside each other.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -263,7 +278,7 @@ class Observed:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 500
+        began, status, number = time.perf_counter(), 500, _request_id(scope)
 
         async def observed(message: MutableMapping[str, Any]) -> None:
             nonlocal status
@@ -272,11 +287,18 @@ class Observed:
                 headers = MutableHeaders(scope=message)
                 headers["X-Content-Type-Options"] = "nosniff"
                 headers["Cache-Control"] = "no-store"
+                headers["X-Request-Id"] = number
             await send(message)
 
         await self.app(scope, receive, observed)
         path = getattr(scope.get("route"), "path", "other")
         seconds = time.perf_counter() - began
         scope["app"].state.service.metrics.count(path, status, seconds)
-        shown = {"path": path, "status": status, "milliseconds": round(seconds * 1e3, 1)}
+        took = round(seconds * 1e3, 1)
+        shown = {"path": path, "status": status, "milliseconds": took, "request": number}
+        shown |= {key: scope["path_params"][key] for key in ("round_id",) if _has(scope, key)}
         log.info("request", extra=shown)
+
+
+def _has(scope: Scope, name: str) -> bool:
+    return name in (scope.get("path_params") or {})

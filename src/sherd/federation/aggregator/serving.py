@@ -101,7 +101,7 @@ def _peer_name(transport: asyncio.Transport) -> str | None:
     return None
 
 
-_FIELDS = ("path", "status", "milliseconds", "code")
+_FIELDS = ("request", "path", "round_id", "status", "milliseconds", "code")
 
 
 class JsonLines(logging.Formatter):

@@ -36,7 +36,7 @@ from sherd.federation.owner.owner_tasks import RoundBook, do_task
 from sherd.federation.protocol.knowledge import OwnerData
 from sherd.federation.protocol.messages import Abort
 from sherd.federation.protocol.owner_machine import Owner, OwnerTask
-from sherd.federation.protocol.reasons import Reason, reason_of
+from sherd.federation.protocol.reasons import FINAL, Reason, reason_of
 from sherd.federation.wire.envelope import open_envelope
 from sherd.federation.wire.failpoints import reach
 from sherd.federation.wire.fetching import fetch_release
@@ -58,18 +58,6 @@ PAUSE, MOST_PAUSE = 0.2, 60.0
 
 MOST_TRIES = 8
 """How often a task of a round is tried before the round is given up."""
-
-GONE = frozenset({Reason.LATE, Reason.ENDED})
-"""Answers that mean: the round is over for us."""
-
-SPOILT = frozenset(
-    {
-        Reason.SEQUENCE_REUSED, Reason.SEQUENCE_GAP, Reason.SIGNATURE, Reason.PLAN_CHANGED,
-        Reason.UNKNOWN_SENDER, Reason.UNKNOWN_CHUNK, Reason.UNEXPECTED, Reason.WRONG_ROUND,
-        Reason.MALFORMED, Reason.TOO_LARGE, Reason.STALE, Reason.WRONG_RECIPIENT,
-    }
-)  # fmt: skip
-"""Answers that repeating cannot mend."""
 
 
 class Agent:
@@ -128,7 +116,7 @@ class Agent:
                 pause = PAUSE
                 continue
             kind, what = trouble
-            self._say(kind, what)
+            self._say(kind, what, request=self.client.request_id)
             lost = kind == "network" and self.client.answered > heard
             pause = PAUSE if lost else min(pause * 2, MOST_PAUSE)
             heard = self.client.answered
@@ -156,12 +144,12 @@ class Agent:
             return "trouble", "the aggregator sends messages that cannot be taken"
         return None
 
-    def _say(self, kind: str, what: str, round_id: str = "") -> None:
+    def _say(self, kind: str, what: str, round_id: str = "", *, request: str = "") -> None:
         """Write trouble down once, not each time it comes again."""
         trouble = (round_id, kind, what)
         if trouble not in self._said:
             self._said = {*list(self._said)[-20:], trouble}
-            self.journal.note(*trouble)
+            self.journal.note(round_id, kind, f"{what} (request {request})" if request else what)
 
     def turn(self, wait: float = 0.0) -> bool:
         """Do what is left, exchange messages, do what they ask for; what that sends goes next.
@@ -217,7 +205,7 @@ class Agent:
 
     def _rejected(self, message: Outgoing, reason: Reason) -> None:
         self.journal.note(message.round, "the aggregator refused a message", reason.value)
-        if reason in GONE | SPOILT:
+        if reason in FINAL:
             book = self._book(message.round)
             if not book.machine.ended:
                 book.machine.expire(reason)

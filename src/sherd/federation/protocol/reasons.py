@@ -71,6 +71,16 @@ class Reason(StrEnum):
     TOO_LARGE = "too-large", "the message is larger than allowed"
 
 
+FINAL = frozenset(
+    {
+        Reason.LATE, Reason.ENDED, Reason.SEQUENCE_REUSED, Reason.SEQUENCE_GAP, Reason.SIGNATURE,
+        Reason.PLAN_CHANGED, Reason.UNKNOWN_SENDER, Reason.UNKNOWN_CHUNK, Reason.UNEXPECTED,
+        Reason.WRONG_ROUND, Reason.MALFORMED, Reason.TOO_LARGE, Reason.STALE,
+        Reason.WRONG_RECIPIENT,
+    }
+)  # fmt: skip
+"""Answers to a message that repeating it cannot mend: the round is over for whoever sent it."""
+
 _BY_CODE = {reason.value: reason for reason in Reason}
 
 

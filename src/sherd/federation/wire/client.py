@@ -9,6 +9,7 @@ bounded in size and in time.
 from __future__ import annotations
 
 import contextlib
+import secrets
 import ssl
 import time
 import urllib.parse
@@ -87,6 +88,8 @@ class Client:
         """How many calls were answered and not refused."""
         self.head: str | None = None
         """The last head of this owner's ledger that the aggregator has seen, told at login."""
+        self.request_id = ""
+        """The number of the last request, which is in the aggregator's log, too."""
         self._url = url.rstrip("/")
         # The transport itself: what a full client adds (cookies, redirects, authentication)
         # is of no use here and takes longer than the rest of the call.
@@ -103,7 +106,9 @@ class Client:
 
     def _request(self, method: str, path: str, timeout: float, **options: Any) -> httpx.Response:
         """One request whose answer has begun; the caller reads and closes it."""
-        given = {"Accept-Encoding": "identity", **options.pop("headers", {})}
+        self.request_id = secrets.token_hex(8)
+        given = {"Accept-Encoding": "identity", "X-Request-Id": self.request_id}
+        given |= options.pop("headers", {})
         request = httpx.Request(
             method,
             self._url + path,
