@@ -231,7 +231,11 @@ def _are_columns(given: Any, fields: list[str], untouched: set[str], manifest: M
 def bucketised(_tables: Tables, manifest: Manifest) -> Expected:
     """What the manifest of a bucketised table must state."""
     # Bucket and count are columns of the tables, as the check of these finds.
-    return {
+    after = manifest["plan"].get("after")
+    follows: Expected = {}
+    if after is not None:
+        follows["after"] = lambda given: is_hash(given) and given == after["release"]
+    return follows | {
         "sensitive": _is(slicing.sensitive_of(manifest)),
         "bucket": lambda given: isinstance(given, str),
         "count": lambda given: isinstance(given, str),

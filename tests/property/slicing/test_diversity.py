@@ -99,7 +99,9 @@ def test_no_tuple_exceeds_one_in_l(
     suppress: bool,
 ) -> None:
     """Every tuple that matches the release, also one that nobody has, stays within 1/l."""
-    outcome, manifest = released(table, l=l, groups=groups, regroup=regroup, suppress=suppress)
+    outcome, manifest = released(
+        table, l=l, groups=groups, regroup=regroup, suppress=suppress, most_suppressed=1
+    )
     counts = counted(outcome)
     for beta in (0.0, 1.0):
         worst, complete = counts.largest(sorted(counts.sizes), beta=beta, budget=100_000)  # type: ignore[type-var]

@@ -56,7 +56,7 @@ def test_classes_are_large_diverse_and_cover_their_values(
     names = ("age", "town", "s")
     table = pa.table({n: [row[i] for row in rows] for i, n in enumerate(names)})
     table = table.cast(pa.schema([("age", pa.int64()), ("town", pa.string()), ("s", pa.string())]))
-    plan = Plan(method="mondrian", k=k, l=l, boxes=boxes, suppress=suppress)
+    plan = Plan(method="mondrian", k=k, l=l, boxes=boxes, suppress=suppress, most_suppressed=1)
     plan.check(SCHEMA)
     try:
         outcome = plan.spec.run(table, SCHEMA, plan, Run(randomness=Randomness.seeded(2)))

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 Strategy = Literal["cells", "nearest"]
 STRATEGIES: tuple[Strategy, ...] = ("cells", "nearest")
 _EVERY = 1 << 40
+_MEAN_TRIES, _LEAST_TRIES = 50, 2_000_000
+_HOPELESS = 0.25
 _TRIES = ((50, 400), (200, 24), (2000, 6), (_EVERY, 1))
 
 
@@ -95,13 +97,15 @@ def associate(
     similar: Sequence[str] = (),
     search: Search | None = None,
     block: int | None = None,
+    allowed: float = 1.0,
     randomness: Randomness,
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
 ) -> Association:
     """Group the tuples of every fragment so that the association is loose.
 
     Tuples that cannot be placed are left out. Small tables, where chance decides, are
-    tried several times. With ``block`` the tuples are associated in random blocks of about
+    tried several times. Where far more than the share ``allowed`` find no group, the search ends
+    early with none placed. With ``block`` the tuples are associated in random blocks of about
     that size, each for itself.
     """
     search = search or Search()
@@ -120,6 +124,7 @@ def associate(
                     sizes,
                     similar=similar,
                     search=search,
+                    allowed=allowed,
                     randomness=randomness,
                 )
             )
@@ -139,7 +144,7 @@ def associate(
     best: Association | None = None
     for attempt in range(tries):
         progress("placing tuples", attempt, tries)
-        found = _place(shape, *homes.draw(randomness), search, randomness)
+        found = _place(shape, *homes.draw(randomness), search, randomness, allowed)
         if best is None or found.suppressed < best.suppressed:
             best = found
         if best.suppressed == 0:
@@ -259,6 +264,7 @@ def _place(
     order: npt.NDArray[np.int64],
     search: Search,
     randomness: Randomness,
+    allowed: float,
 ) -> Association:
     from sherd.methods.fragmenting.placement import place, settle
     from sherd.methods.fragmenting.soundness import sound
@@ -275,11 +281,19 @@ def _place(
     near = 16 if own else 0
     seed = np.asarray(randomness.words(1), np.uint64)
     steps = (search.nearest, search.probes, near, search.budget)
-    place(shape, state, order, homes, shape.sizes, False, seed, own, *steps)
-    unplaced = place(shape, state, order, homes, shape.capacity, False, seed, own, *steps)
+    total = _MEAN_TRIES * len(order) + _LEAST_TRIES if own and allowed < 1 else _EVERY
+    place(shape, state, order, homes, shape.sizes, False, seed, own, *steps, total)
+    unplaced = place(shape, state, order, homes, shape.capacity, False, seed, own, *steps, total)
+    if unplaced > max(_HOPELESS, 4 * allowed) * len(order):
+        return Association(
+            place=np.full((len(shape.groups), len(order)), -1, np.int32),
+            groups=tuple(int(g) for g in shape.groups),
+            unplaced=int(unplaced),
+            dissolved=0,
+        )
     dissolved = settle(shape, state, own, not own, 64, search.probes, seed)
     if own and (unplaced or dissolved):
-        place(shape, state, order, homes, shape.capacity, True, seed, own, *steps)
+        place(shape, state, order, homes, shape.capacity, True, seed, own, *steps, total)
     wrong = sound(shape, state)
     if wrong:
         raise InternalError(

@@ -59,10 +59,15 @@ def check_sizes(sizes: Sequence[int], looseness: int, fragments: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Excess:
-    """A part of a constraint whose most frequent values force tuples to be left out."""
+    """A part of a constraint whose most frequent values force tuples to be left out.
+
+    ``beside`` is the fragment that holds the rest of the constraint, None where several do.
+    """
 
     attributes: tuple[str, ...]
+    constraint: frozenset[str]
     fragment: int
+    beside: int | None
     limit: int
     largest: int
     forced: int
@@ -97,24 +102,28 @@ def excesses(
     """Every part of a constraint that forces tuples to be left out, the worst first."""
     from sherd.methods.fragmenting.tuple_codes import combined
 
-    limits: dict[tuple[int, tuple[str, ...]], int] = {}
+    limits: dict[tuple[int, tuple[str, ...]], tuple[int, frozenset[str], int | None]] = {}
     for constraint in relevant(constraints, fragments):
         held = [f for f, names in enumerate(fragments) if constraint.intersection(names)]
         for f in held:
             part = tuple(name for name in fragments[f] if name in constraint)
-            limit = sizes[f]
+            limit, beside = sizes[f], None
             if len(held) == 2:
-                limit *= sizes[held[0] if held[1] == f else held[1]]
-            limits[f, part] = max(limits.get((f, part), 1), limit)
+                beside = held[0] if held[1] == f else held[1]
+                limit *= sizes[beside]
+            if limit > limits.get((f, part), (1, None, None))[0]:
+                limits[f, part] = limit, constraint, beside
     found = []
-    for (f, part), limit in limits.items():
+    for (f, part), (limit, constraint, beside) in limits.items():
         counts = np.bincount(combined(table, part))
         forced = forced_suppression(counts, limit)
         if forced:
             found.append(
                 Excess(
                     attributes=part,
+                    constraint=constraint,
                     fragment=f,
+                    beside=beside,
                     limit=limit,
                     largest=int(counts.max()),
                     forced=forced,
@@ -123,13 +132,19 @@ def excesses(
     return tuple(sorted(found, key=lambda e: -e.forced))
 
 
-def check_feasible(found: Sequence[Excess], rows: int, allowed: float) -> None:
-    """Raise where more tuples would have to be left out than is allowed."""
+def check_feasible(found: Sequence[Excess], rows: int, allowed: float, *, all_tried: bool) -> None:
+    """Raise where more tuples would have to be left out than is allowed.
+
+    ``all_tried`` says that no other fragmentation with as many fragments does better.
+    """
     worst = max(found, key=lambda e: e.forced, default=None)
     if worst is not None and worst.forced > allowed * rows:
+        named = ", ".join(sorted(worst.constraint))
         raise InfeasibleError(
             "the looseness cannot be reached: some values of "
-            f"{', '.join(worst.attributes)} are too frequent",
+            f"{', '.join(worst.attributes)} are too frequent, and the constraint {{{named}}} hides "
+            "with what they go"
+            + (", as it does in every fragmentation with as many fragments" if all_tried else ""),
             must=f"at most 1/{worst.limit} of the tuples each",
             got="more than may be left out ('suppress')",
             do="lower the looseness, coarsen these attributes, withhold one, or raise 'suppress'",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import InfeasibleError, PlanError, SchemaError
@@ -31,6 +32,7 @@ from sherd.methods.fragmenting.fragmentation import (
     check_given,
     find_minimal,
 )
+from sherd.methods.fragmenting.loose_fragmentation import loose_ones
 from sherd.methods.fragmenting.next_release import first_release
 from sherd.methods.fragmenting.next_release_plan import (
     OF_NEXT,
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sherd.methods.fragmenting.association import Association
+    from sherd.methods.fragmenting.feasibility import Excess
     from sherd.methods.fragmenting.private_record import Kept
     from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
@@ -65,6 +69,9 @@ NOT_COVERED = (
     "how many tuples were left out",
 )
 """What fragments give away all the same."""
+
+ASKED = "how frequent values are, as far as that decides which of the smallest fragmentations fits"
+"""What the choice of a fragmentation gives away, where it is left to the method."""
 
 SEEN_TOGETHER = "which values are gone and which are new since the release it follows"
 """What a release that follows another gives away besides."""
@@ -103,7 +110,7 @@ class Fragment:
                 name=None,
                 promise=KLooseness.definition(),
                 covers="the associations between values that the given constraints name",
-                not_covered=NOT_COVERED,
+                not_covered=(*NOT_COVERED, ASKED),
                 source="decapitani2015, Def. 4.3, Theorem 4.7",
             ),
         )
@@ -167,7 +174,7 @@ class Fragment:
         covers = "no association: no constraint has all its attributes released"
         if covered:
             covers = f"the associations between values of the constraints {words}"
-        not_covered = NOT_COVERED
+        not_covered = NOT_COVERED if plan["fragments"] is not None else (*NOT_COVERED, ASKED)
         if plan["after"] is not None:
             covers += (
                 "; also for somebody who holds the release it follows "
@@ -257,28 +264,9 @@ def _run(
             findings=findings(change),
         )
         return outcome, signed(change.kept, schema, run, keys)
-    forced = excesses(table, constraints, found.fragments, sizes)
-    check_feasible(forced, table.num_rows, plan["suppress"])
-    made = associate(
-        table,
-        schema,
-        constraints,
-        found.fragments,
-        sizes,
-        similar=plan["similar"] or (),
-        search=search,
-        block=plan["block"],
-        randomness=run.randomness,
-        progress=run.progress,
-    )
+    found, forced, made = _first(table, schema, plan, run, constraints, found, sizes, search)
+    facts["fragments"] = [list(f) for f in found.fragments]
     left_out = made.suppressed
-    if left_out > plan["suppress"] * table.num_rows or left_out == table.num_rows:
-        raise InfeasibleError(
-            "too many tuples would have to be left out",
-            must=f"at most {100 * plan['suppress']:g} % ('suppress')",
-            got="more",
-            do="lower the looseness, raise 'suppress' or 'budget', or coarsen attributes",
-        )
     groups = first_groups(made, run.randomness)
     record = None
     if keys is not None:
@@ -297,6 +285,73 @@ def _run(
         findings=findings_of(made, forced, table.num_rows),
     )
     return outcome, record
+
+
+def _first(
+    table: pa.Table,
+    schema: Schema,
+    plan: Plan,
+    run: Run,
+    constraints: Constraints,
+    found: Fragmentation,
+    sizes: tuple[int, ...],
+    search: Search,
+) -> tuple[Fragmentation, tuple[Excess, ...], Association]:
+    """The fragmentation as it is or, where it cannot be made loose, one that can, and its groups.
+
+    A given fragmentation is kept. Else a few that frequencies do not rule out are tried, the best
+    by the objective first, and of equally good ones that which leaves out fewest tuples is taken.
+    """
+    if plan["fragments"] is None:
+        choices = loose_ones(
+            table,
+            constraints,
+            schema.released,
+            found,
+            sizes,
+            allowed=plan["suppress"],
+            objective=plan["objective"],
+            time_limit=plan["time_limit"],
+        )
+    else:
+        forced = excesses(table, constraints, found.fragments, sizes)
+        check_feasible(forced, table.num_rows, plan["suppress"], all_tried=False)
+        choices = iter([(found, forced)])
+    best: tuple[Fragmentation, tuple[Excess, ...], Association] | None = None
+    for chosen, forced in islice(choices, _TRIED if table.num_rows > _SMALL else 2):
+        if best is not None and chosen.value < best[0].value:
+            break
+        made = associate(
+            table,
+            schema,
+            constraints,
+            chosen.fragments,
+            sizes,
+            similar=plan["similar"] or (),
+            search=search,
+            block=plan["block"],
+            allowed=plan["suppress"],
+            randomness=run.randomness,
+            progress=run.progress,
+        )
+        few = made.suppressed <= plan["suppress"] * table.num_rows and made.suppressed < len(table)
+        if few and (best is None or made.suppressed < best[2].suppressed):
+            best = chosen, forced, made
+        if made.suppressed == 0:
+            break
+    if best is not None:
+        return best
+    raise InfeasibleError(
+        "too many tuples would have to be left out: the search found no groups for them",
+        must=f"at most {100 * plan['suppress']:g} % ('suppress')",
+        got="more",
+        do="lower the looseness, choose more even group sizes ('sizes'), raise 'suppress' or "
+        "'budget', or coarsen attributes",
+    )
+
+
+_TRIED, _SMALL = 8, 2000
+"""Fragmentations for which groups are looked for; fewer in a small table, tried many times each."""
 
 
 def layout(plan: Plan, schema: Schema) -> Fragmentation:

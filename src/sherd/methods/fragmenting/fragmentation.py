@@ -13,7 +13,7 @@ one fragment; for every constraint and fragment, not all of its attributes can b
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sherd.errors import InfeasibleError, PlanError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sherd.methods.fragmenting.constraints import Constraints
 
 Fragments = tuple[tuple[str, ...], ...]
+Clause = tuple[tuple[str, int, bool], ...]
+"""Placements (attribute, fragment, whether it lies there) of which at least one must hold."""
 Objective = Literal["fewest", "affinity", "workload"]
 OBJECTIVES: tuple[Objective, ...] = ("fewest", "affinity", "workload")
 
@@ -161,6 +163,24 @@ def find_minimal(
     )
 
 
+def find_another(
+    constraints: Constraints,
+    released: Sequence[str],
+    like: Fragmentation,
+    clauses: Sequence[Clause],
+    *,
+    objective: Objective = "fewest",
+    time_limit: float = 10.0,
+) -> Fragmentation | None:
+    """The best fragmentation with as many fragments that fulfils the clauses; None without one."""
+    # in the same order, or clauses would speak of fragments by other numbers
+    free = [name for name in released if name not in like.withheld]
+    found = _solve(constraints, free, len(like.fragments), objective, time_limit, clauses)
+    if found is None or len(found.fragments) < len(like.fragments):
+        return None
+    return replace(found, withheld=like.withheld)
+
+
 def _worth(constraints: Constraints, fragments: Sequence[Sequence[str]]) -> float:
     sets = [set(fragment) for fragment in fragments]
     asked = (*constraints.affinity, *constraints.workload)
@@ -189,12 +209,16 @@ def _solve(
     count: int,
     objective: Objective,
     time_limit: float,
+    clauses: Sequence[Clause] = (),
 ) -> Fragmentation | None:
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
     inside = _places(model, free, count)
     _forbid(model, constraints, free, count, inside)
+    for clause in clauses:
+        placed = [inside[name, f] if there else ~inside[name, f] for name, f, there in clause]
+        model.add_bool_or(placed)
     gains = _gains(model, constraints, objective, inside, free, count)
     if gains:
         model.maximize(sum(round(weight * 1000) * held for weight, held in gains))

@@ -116,6 +116,7 @@ def _search(p, s, t, home, most, up, down, seed, ahead, window, probes, near, bu
     f = 0
     right[0], left[0], step[0] = 0, 1, 0
     tries = 0
+    work[4, 0] = budget  # what is spent where nothing is found
     while f >= 0:
         g = -1
         while step[f] < window + probes and tries < budget:
@@ -140,10 +141,12 @@ def _search(p, s, t, home, most, up, down, seed, ahead, window, probes, near, bu
             join(p, s, t, e, chosen[e])
         if wide_fits(p, s, t):
             spread(p, s, t)
+            work[4, 0] = tries
             return True
         for e in range(fragments):
             leave(p, s, t, e)
         chosen[f] = -1
+    work[4, 0] = tries
     return False
 
 
@@ -156,17 +159,18 @@ def _close(p, s, f, g, most, up, down):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def place(p, s, order, home, most, live, seed, ahead, window, probes, near, budget):  # type: ignore[no-untyped-def]
+def place(p, s, order, home, most, live, seed, ahead, window, probes, near, budget, total):  # type: ignore[no-untyped-def]
     """Steps 2 and 3: place every tuple of ``order`` that has no group; say how many failed.
 
     ``most[f]`` is the largest size a group may reach; with ``live`` only groups that are
     not empty are tried. With ``ahead`` the search does not go round the end of the order
-    and refuses a group at once that already reaches the tuple's values elsewhere.
+    and refuses a group at once that already reaches the tuple's values elsewhere. After
+    ``total`` tries the rest are given up: a grouping that fits takes a small part of that.
     """
     fragments = p.sizes.size
-    total = p.group_from[fragments - 1] + p.groups[fragments - 1] + 2 * fragments
-    up = np.arange(total)
-    down = np.arange(total)
+    rows = p.group_from[fragments - 1] + p.groups[fragments - 1] + 2 * fragments
+    up = np.arange(rows)
+    down = np.arange(rows)
     for f in range(fragments):
         for g in range(p.groups[f]):
             _close(p, s, f, g, most, up, down)
@@ -174,12 +178,19 @@ def place(p, s, order, home, most, live, seed, ahead, window, probes, near, budg
                 at = p.group_from[f] + 2 * f + 1 + g
                 up[at] = at + 1
                 down[at] = at - 1
-    work = np.empty((4, fragments), np.int64)
+    work = np.empty((5, fragments), np.int64)
     failed = 0
     for t in order:
         if s.place[t, 0] >= 0:
             continue
-        if _search(p, s, t, home, most, up, down, seed, ahead, window, probes, near, budget, work):
+        if total <= 0:
+            failed += 1
+            continue
+        found = _search(
+            p, s, t, home, most, up, down, seed, ahead, window, probes, near, budget, work
+        )
+        total -= work[4, 0]
+        if found:
             for f in range(fragments):
                 _close(p, s, f, s.place[t, f], most, up, down)
         else:

@@ -18,12 +18,14 @@ from sherd.methods.slicing.sensitive_values import quasi_identifiers, sensitive_
 from sherd.methods.slicing.slicing_promise import (
     ARRANGED,
     BINS,
+    MOST_SUPPRESSED,
     SENSITIVE,
     SUPPRESS,
     UNIT,
     assumptions,
     check_attributes,
     left_aside,
+    suppression,
 )
 from sherd.release.method import Described, Finding, Outcome, Parameter
 from sherd.release.traits import Traits
@@ -81,6 +83,7 @@ class Mondrian:
             help="ranges around the values in a class, or up to the next class",
         ),
         SUPPRESS,
+        MOST_SUPPRESSED,
         BINS,
     )
     traits: Traits = TRAITS
@@ -144,20 +147,15 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     from sherd.methods.slicing.attribute_codes import encode
     from sherd.methods.slicing.clamping import within
     from sherd.methods.slicing.generalise import described, into_cells
-    from sherd.methods.slicing.sensitive_values import Sensitive, feasible, sensitive_codes
+    from sherd.methods.slicing.sensitive_values import Sensitive, feasible_rows
 
-    table = within(table, schema)
     n, k, l = table.num_rows, plan["k"], plan["l"]
     kept: Any = np.arange(n)
     sensitive: Sensitive | None = None
     if l > 1:
-        sensitive = sensitive_codes(table, schema, plan)
-        nothing = np.zeros(n, dtype=np.int32)
-        kept = feasible(
-            sensitive, nothing, 1, l, suppress=plan["suppress"], randomness=run.randomness
-        )
-        sensitive = sensitive.kept(kept)
-        table = table.take(pa.array(kept)) if len(kept) < n else table
+        table, sensitive, kept = feasible_rows(table, schema, plan, run.randomness)
+    else:
+        table = within(table, schema)
     if k > table.num_rows:
         raise InfeasibleError(
             "there are fewer records than one class must hold",
@@ -195,12 +193,12 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
             "labels": books,
             "bins": stated_bins(plan, schema) if l > 1 else {},
         },
-        findings=_findings(n, m, cells.count),
+        findings=_findings(n, m, cells.count, l),
         order_of=lambda: kept[rows],
     )
 
 
-def _findings(n: int, kept: int, n_classes: int) -> tuple[Finding, ...]:
+def _findings(n: int, kept: int, n_classes: int, l: int) -> tuple[Finding, ...]:
     found = [
         Finding(name="classes", value=n_classes, meaning="groups of records with equal labels"),
         Finding(
@@ -209,12 +207,4 @@ def _findings(n: int, kept: int, n_classes: int) -> tuple[Finding, ...]:
             meaning="records in a class; the nearer to k, the finer the release",
         ),
     ]
-    if kept < n:
-        found.append(
-            Finding(
-                name="suppressed records",
-                value=n - kept,
-                meaning=f"left out of {n} so that l is feasible",
-            )
-        )
-    return tuple(found)
+    return (*found, *suppression(n, kept, l))

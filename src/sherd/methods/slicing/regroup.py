@@ -13,8 +13,9 @@ next group, too many rows of it would be left for the groups to come. At most l 
 critical while R ≥ l(l + 1), so the group takes those first; below that Anatomy's rule is
 followed to the end.
 
-``merged`` mends groups for further sensitive attributes: neighbours are joined until every
-attribute is diverse. It ends at the latest with all rows together.
+``joint_groups`` is for several sensitive attributes: the rows of a group differ in each of them.
+What finds no place is put together with as many groups as make it diverse, at the latest with
+all rows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ import numpy as np
 from sherd.methods.compiled import compiled
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sherd.methods.slicing.tuple_partitioning import Ints, Longs
+
+TRIES = 400
+"""Groups that are tried for a row where there are several sensitive attributes."""
 
 
 @compiled
@@ -181,58 +187,164 @@ def place_rest(values: Ints, group: Longs, n_groups: int) -> None:
 
 
 @compiled
-def merged(group: Longs, values: Ints, n_values: Longs, l: int) -> Longs:
-    """Join neighbouring groups until every column of ``values`` is diverse in each."""
-    n = len(group)
-    n_columns = values.shape[1]
-    n_groups = group.max() + 1
-    order = np.argsort(group, kind="mergesort")
-    heads = np.zeros(n_groups + 1, dtype=np.int64)
-    for i in range(n):
-        heads[group[i] + 1] += 1
-    for g in range(n_groups):
-        heads[g + 1] += heads[g]
-    widest = n_values.max()
-    counts = np.zeros((n_columns, widest), dtype=np.int64)
-    result = np.empty(n, dtype=np.int64)
-    begins = [0]
-    begins.pop()
-    first = 0
-    for g in range(n_groups):
-        for i in range(heads[g], heads[g + 1]):
-            for c in range(n_columns):
-                counts[c, values[order[i], c]] += 1
-        if fits(counts, heads[g + 1] - heads[first], l):
-            begins.append(first)
-            first = g + 1
-            counts[:] = 0
-    # What is left over joins the groups before it, one after the other, until it fits.
-    while first < n_groups and len(begins) > 0:
-        first = begins.pop()
-        counts[:] = 0
-        for i in range(heads[first], n):
-            for c in range(n_columns):
-                counts[c, values[order[i], c]] += 1
-        if fits(counts, n - heads[first], l):
-            begins.append(first)
-            break
-    if len(begins) == 0:
-        begins.append(0)
-    for b in range(len(begins)):
-        end = heads[begins[b + 1]] if b + 1 < len(begins) else n
-        for i in range(heads[begins[b]], end):
-            result[order[i]] = b
-    return result
+def lacks(values: Ints, members: Longs, size: int, row: int) -> bool:
+    """Whether no member of a group has a value of the row, in any attribute."""
+    for m in range(size):
+        for c in range(values.shape[1]):
+            if values[members[m], c] == values[row, c]:
+                return False
+    return True
 
 
 @compiled
-def fits(counts: Longs, size: int, l: int) -> bool:
-    """Whether no count is above 1/l of the size."""
+def joint_groups(values: Ints, n_values: Longs, l: int) -> Longs:
+    """The group of every row so that every column of ``values`` is diverse in each group.
+
+    Rows whose values are most frequent come first, while there is most room; each takes the
+    nearest group of fewer than l rows, then of fewer than 2l − 1, that lacks all its values.
+    """
+    n, n_columns = values.shape
+    n_groups = n // l
+    if n_groups < 2:
+        return np.zeros(n, dtype=np.int64)
+    counts = np.zeros((n_columns, n_values.max()), dtype=np.int64)
+    for i in range(n):
+        for c in range(n_columns):
+            counts[c, values[i, c]] += 1
+    share = np.zeros(n, dtype=np.int64)
+    for i in range(n):
+        for c in range(n_columns):
+            share[i] = max(share[i], counts[c, values[i, c]])
+    order = np.argsort(-share, kind="mergesort")
+    group = np.full(n, -1, dtype=np.int64)
+    size = np.zeros(n_groups, dtype=np.int64)
+    members = np.empty((n_groups, 2 * l), dtype=np.int64)
+    for most in (l, 2 * l - 1):
+        following = np.arange(n_groups)  # the next group with room, followed step by step
+        for i in order:
+            if group[i] >= 0:
+                continue
+            g = i * n_groups // n
+            for _ in range(TRIES if most == l else 5 * TRIES):
+                steps = 0
+                while size[g] >= most and steps <= n_groups:
+                    ahead = following[g] + 1 if following[g] + 1 < n_groups else 0
+                    following[g] = ahead if size[ahead] < most else following[ahead]
+                    g = ahead
+                    steps += 1
+                if steps > n_groups:
+                    break
+                if lacks(values, members[g], size[g], i):
+                    group[i] = g
+                    members[g, size[g]] = i
+                    size[g] += 1
+                    break
+                g = g + 1 if g + 1 < n_groups else 0
+    found = settled(values, counts, group.copy(), members, size, l, True)
+    if len(found) == 0:
+        found = settled(values, counts, group, members, size, l, False)
+    return found
+
+
+@compiled
+def worst_of(counts: Longs) -> tuple[int, int]:
+    """The attribute and value that occur most often."""
+    worst_c = 0
+    worst_v = 0
     for c in range(counts.shape[0]):
         for v in range(counts.shape[1]):
-            if counts[c, v] * l > size:
-                return False
-    return True
+            if counts[c, v] > counts[worst_c, worst_v]:
+                worst_c = c
+                worst_v = v
+    return worst_c, worst_v
+
+
+@compiled
+def without(values: Ints, members: Longs, size: Longs, taken: NDArray[np.bool_], c: int, v: int,
+            start: int) -> int:  # fmt: skip
+    """The next group, from ``start`` on and around, in which nobody has a value; −1 for none."""
+    n_groups = len(size)
+    for step in range(n_groups):
+        g = (start + step) % n_groups
+        if taken[g]:
+            continue
+        free = True
+        for m in range(size[g]):
+            if values[members[g, m], c] == v:
+                free = False
+                break
+        if free:
+            return g
+    return -1
+
+
+@compiled
+def settled(
+    values: Ints, counts: Longs, group: Longs, members: Longs, size: Longs, l: int, alone: bool
+) -> Longs:
+    """Give rows without a group, and those of groups that stayed too small, groups of their own.
+
+    Each takes in groups that lack the value it has too much of, until it is diverse: with
+    ``alone`` row by row, and nothing is returned where that leaves too little for the last ones;
+    else, and in the end, all of them together.
+    """
+    n, n_columns = values.shape
+    n_groups = len(size)
+    joined = n_groups  # numbers from here on are groups put together
+    taken = size < l
+    for i in range(n):
+        if group[i] >= 0 and taken[group[i]]:
+            group[i] = -1
+    waiting = np.flatnonzero(group < 0)
+    lot = np.empty(n_groups + 1, dtype=np.int64)
+    for last in range(0 if alone else 1, 2):
+        for place in range(len(waiting)):
+            i = waiting[place]
+            if group[i] >= 0:
+                continue
+            counts[:] = 0
+            total = 0
+            for other in range(place, len(waiting) if last == 1 else place + 1):
+                if group[waiting[other]] < 0:
+                    total += 1
+                    for c in range(n_columns):
+                        counts[c, values[waiting[other], c]] += 1
+            held = 0
+            good = False
+            while not good:
+                c, v = worst_of(counts)
+                if counts[c, v] * l <= total:
+                    good = True
+                    break
+                g = without(values, members, size, taken, c, v, i * n_groups // n)
+                if g < 0 and last == 1:
+                    g = without(values, members, size, taken, c, -1, 0)
+                if g < 0 and last == 1 and joined > n_groups:
+                    return np.empty(0, dtype=np.int64)  # they took what the rest needs
+                if g < 0 or (last == 0 and held > 4 * n_columns):
+                    break
+                taken[g] = True
+                lot[held] = g
+                held += 1
+                total += size[g]
+                for m in range(size[g]):
+                    for d in range(n_columns):
+                        counts[d, values[members[g, m], d]] += 1
+            if not good and last == 0:
+                for h in range(held):
+                    taken[lot[h]] = False
+                continue
+            for h in range(held):
+                for m in range(size[lot[h]]):
+                    group[members[lot[h], m]] = joined
+            for other in range(place, len(waiting) if last == 1 else place + 1):
+                if group[waiting[other]] < 0:
+                    group[waiting[other]] = joined
+            joined += 1
+    used = np.zeros(joined, dtype=np.int64)
+    used[group] = 1
+    number = np.cumsum(used) - 1
+    return number[group]
 
 
 @compiled
@@ -271,9 +383,10 @@ def regrouped(
                 for i in range(begin, end):
                     local[sensitive[lo + by_q[i], c]] = -1
                 sizes[c] = known
-            group = local_groups(inside[:, 0].copy(), sizes[0], l)
             if sensitive.shape[1] > 1:
-                group = merged(group, inside, sizes, l)
+                group = joint_groups(inside, sizes, l)
+            else:
+                group = local_groups(inside[:, 0].copy(), sizes[0], l)
             for i in range(begin, end):
                 result[lo + by_q[i]] = n_groups + group[i - begin]
             n_groups += group.max() + 1

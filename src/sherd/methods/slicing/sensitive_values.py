@@ -235,16 +235,18 @@ def surviving(
 
 
 def _quotas(q: NDArray[np.int64], count: NDArray[np.int64], l: int) -> NDArray[np.int64]:
-    """For each (q, s) how many rows may stay: none above 1/l of what stays at that q."""
+    """For each (q, s) how many rows may stay: none above 1/l of what stays at that q.
+
+    ``q`` rises. All q are capped at once, again and again, until nothing changes.
+    """
     quota = count.copy()
-    for value in np.unique(q):
-        mine = np.flatnonzero(q == value)
-        while True:
-            cap = int(quota[mine].sum()) // l
-            if (quota[mine] <= cap).all():
-                break
-            quota[mine] = np.minimum(quota[mine], cap)
-    return quota
+    starts = np.flatnonzero(np.r_[True, q[1:] != q[:-1]])
+    lengths = np.diff(np.r_[starts, len(q)])
+    while True:
+        cap = np.repeat(np.add.reduceat(quota, starts) // l, lengths)
+        if (quota <= cap).all():
+            return quota
+        quota = np.minimum(quota, cap)
 
 
 def _rank_within(groups: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -262,35 +264,61 @@ def feasible(
     sensitive: Sensitive,
     q: NDArray[np.int32],
     n_q: int,
-    l: int,
+    plan: Plan,
     *,
-    suppress: bool,
+    rows: int,
     randomness: Randomness,
     beside: tuple[str, ...] = (),
 ) -> NDArray[np.int64]:
     """The rows to work on: all of them, or those that suppression leaves.
 
-    Raises InfeasibleError with the number that limits l where l is not feasible.
+    ``rows`` is the size of the whole table, of which ``most_suppressed`` may be left out. Raises
+    InfeasibleError with the number that limits l, and what would help, where l is not feasible.
     """
+    l = plan["l"]
     bound = limit(sensitive, q, n_q)
     if l <= bound.l:
         return np.arange(len(q), dtype=np.int64)
     kept = surviving(sensitive, q, l, randomness.permutation(len(q)))
-    if suppress and len(kept):
+    lost = rows - len(kept)
+    share = plan["most_suppressed"]
+    if plan["suppress"] and len(kept) and lost <= share * rows:
         return kept
     where = (
         f" among records that agree in {', '.join(beside)}, which share its column"
         if beside
         else ""
     )
-    way = (
-        "suppress: records would be left out"
-        if len(kept)
-        else "suppression does not help: no record would be left"
-    )
+    way = "suppress: records would be left out"
+    if not len(kept):
+        way = "suppression does not help: no record would be left"
+    elif lost > share * rows:
+        way = f"suppress: more than the {share:.0%} that 'most_suppressed' allows would be left out"
+    ways = [f"lower l to {bound.l}"] if bound.l >= 2 else []
+    ways += [f"take {', '.join(beside)} out of the sensitive column"] if beside else []
+    ways += [f"coarsen '{bound.attribute}'" if bound.l < 2 else "", way]
     raise InfeasibleError(
-        f"no release with l = {l} exists for this table",
+        f"no release with l = {l} exists for this table"
+        + (" without leaving out too many records" if plan["suppress"] else ""),
         must=f"at most {bound.l}: one value of '{bound.attribute}' is too frequent{where}",
         got=str(l),
-        do=way if bound.l < 2 else f"lower l; {'or ' if len(kept) else ''}{way}",
+        do="; or ".join(filter(None, ways)),
     )
+
+
+def feasible_rows(
+    table: pa.Table, schema: Schema, plan: Plan, randomness: Randomness
+) -> tuple[pa.Table, Sensitive, NDArray[np.int64]]:
+    """The table with clamped values and without the rows that suppression leaves out."""
+    import pyarrow as pa
+
+    from sherd.methods.slicing.clamping import within
+
+    table = within(table, schema)
+    n = table.num_rows
+    sensitive = sensitive_codes(table, schema, plan)
+    nothing = np.zeros(n, dtype=np.int32)
+    kept = feasible(sensitive, nothing, 1, plan, rows=n, randomness=randomness)
+    if len(kept) < n:
+        sensitive, table = sensitive.kept(kept), table.take(pa.array(kept))
+    return table, sensitive, kept

@@ -28,6 +28,7 @@ from sherd.methods.slicing.sensitive_values import quasi_identifiers, sensitive_
 from sherd.methods.slicing.slicing_promise import (
     ARRANGED,
     BINS,
+    MOST_SUPPRESSED,
     SENSITIVE,
     SUPPRESS,
     UNIT,
@@ -101,10 +102,11 @@ class Slice:
         Parameter(
             name="regroup",
             kind=bool,
-            default=False,
-            help="regroup the records of a bucket into groups of about l",
+            help="regroup the records of a bucket into groups of about l (unless scope is "
+            "'records')",
         ),
         SUPPRESS,
+        MOST_SUPPRESSED,
         BINS,
         Parameter(
             name="scope",

@@ -23,6 +23,7 @@ from sherd.methods.slicing.sensitive_values import (
     sensitive_codes,
     stated_bins,
 )
+from sherd.methods.slicing.slicing_promise import suppression
 from sherd.release.method import Finding, Outcome
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ COLUMNS = 5
 """Columns made where the plan does not say how many, if there are attributes for them."""
 
 ROUNDS = 20
-"""How often records are suppressed and columns generalised anew before giving up."""
+"""How often records are suppressed and columns generalised again before giving up."""
 
 
 def settings(plan: Plan) -> Settings:
@@ -44,7 +45,7 @@ def settings(plan: Plan) -> Settings:
     return Settings(
         l=plan["l"],
         min_frequency=plan["min_frequency"],
-        regroup=plan["regroup"],
+        regroup=plan["scope"] == "any" if plan["regroup"] is None else plan["regroup"],
         scope=plan["scope"],
         beta=float(plan["beta"]),
         tries=plan["tries"],
@@ -57,12 +58,14 @@ def run_slicing(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcom
     run.progress("coding", 0, 4)
     sensitive = sensitive_codes(table, schema, plan)
     quasi = quasi_identifiers(plan, schema)
-    _require_feasible(sensitive, plan, run)
+    n = table.num_rows
+    # Where this l cannot be reached at all, nothing else is done.
+    nothing = np.zeros(n, dtype=np.int32)
+    feasible(sensitive, nothing, 1, plan, rows=n, randomness=run.randomness)
     coded = {name: encode(table[name], schema[name], schema.missing_values) for name in quasi}
     layout = _layout(coded, sensitive, plan, schema, run)
     run.progress("partitioning", 1, 4)
     how = settings(plan)
-    n = table.num_rows
     need = how.scope == "records"
     for _ in range(ROUNDS):
         parts = coarse(
@@ -71,14 +74,14 @@ def run_slicing(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcom
         kept = feasible(
             sensitive,
             *parts.q,
-            how.l,
-            suppress=plan["suppress"],
+            plan,
+            rows=n,
             randomness=run.randomness,
             beside=layout.beside,
         )
         if len(kept) == table.num_rows:
             break
-        # Fewer records are generalised differently: what q shares is counted anew.
+        # Fewer records are generalised differently: what q shares is counted again.
         table = table.take(pa.array(kept))
         coded, sensitive = subset(coded, kept), sensitive.kept(kept)
     else:
@@ -95,19 +98,6 @@ def run_slicing(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcom
     findings = _findings(n, table.num_rows, int(buckets.max()) + 1, membership, plan)
     run.progress("done", 4, 4)
     return Outcome(tables=outcome.tables, facts=outcome.facts, findings=findings)
-
-
-def _require_feasible(sensitive: Sensitive, plan: Plan, run: Run) -> None:
-    """Raise before anything else where this l cannot be reached at all."""
-    n = len(sensitive.codes)
-    feasible(
-        sensitive,
-        np.zeros(n, dtype=np.int32),
-        1,
-        plan["l"],
-        suppress=plan["suppress"],
-        randomness=run.randomness,
-    )
 
 
 def _layout(
@@ -184,14 +174,7 @@ def _findings(
             meaning="buckets per record; the higher, the finer the release",
         )
     ]
-    if kept < n:
-        found.append(
-            Finding(
-                name="suppressed records",
-                value=n - kept,
-                meaning=f"left out of {n} so that l = {plan['l']} is feasible",
-            )
-        )
+    found += suppression(n, kept, plan["l"])
     if membership is not None:
         meaning = (
             f"how much better than guessing one can tell {membership.members} records that were "

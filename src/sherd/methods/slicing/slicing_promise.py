@@ -13,7 +13,7 @@ from sherd.methods.slicing.sensitive_values import (
     quasi_identifiers,
     sensitive_names,
 )
-from sherd.release.method import Parameter
+from sherd.release.method import Finding, Parameter
 from sherd.tables.schema import Missing, Outside
 
 if TYPE_CHECKING:
@@ -40,6 +40,14 @@ SUPPRESS = Parameter(
     default=False,
     help="leave out the fewest records that make l feasible",
 )
+MOST_SUPPRESSED = Parameter(
+    name="most_suppressed",
+    kind=float,
+    default=0.05,
+    least=0,
+    help="the largest share of records that 'suppress' may leave out",
+)
+AFTER = Parameter(name="after", kind=dict, option=None, help="the release that this one follows")
 L = Parameter(
     name="l",
     kind=int,
@@ -70,6 +78,12 @@ def check_attributes(plan: Plan, schema: Schema, *, needs_sensitive: bool = True
             f"the method '{plan.method}' needs a quasi-identifier",
             must="a protected attribute that is not sensitive",
         )
+    if plan["most_suppressed"] > 1:
+        raise PlanError(
+            "the 'most_suppressed' parameter is not valid",
+            must="a share from 0 to 1",
+            got=repr(plan["most_suppressed"]),
+        )
     for name in sensitive if needs_sensitive else ():
         edges(plan, schema[name])
     for name in plan["bins"] or {}:
@@ -85,7 +99,8 @@ def check_attributes(plan: Plan, schema: Schema, *, needs_sensitive: bool = True
 def assumptions(plan: Plan, schema: Schema) -> tuple[Assumption, ...]:
     """What every guarantee of this family takes for granted."""
     found = [Assumption.NO_OTHER_SENSITIVE_VALUES, Assumption.NO_CORRELATED_KNOWLEDGE]
-    found.append(Assumption.NO_OTHER_RELEASE)
+    follows = plan.parameters.get("after") is not None
+    found.append(Assumption.ONLY_EARLIER_RELEASES if follows else Assumption.NO_OTHER_RELEASE)
     if schema.unit is None or schema.rows_per_unit > 1:
         found.append(Assumption.ONE_ROW_PER_PERSON)
     if schema.untouched:
@@ -95,6 +110,18 @@ def assumptions(plan: Plan, schema: Schema) -> tuple[Assumption, ...]:
     if Missing.DROP in policies or dropped or plan["suppress"]:
         found.append(Assumption.RECORDS_DROPPED)
     return tuple(found)
+
+
+def following_words(plan: Plan) -> str:
+    """What a promise covers beside its own release."""
+    if plan["after"] is None:
+        return ""
+    if set(plan["after"]) != {"release"} or not isinstance(plan["after"]["release"], str):
+        raise PlanError("the 'after' parameter is not valid", must="made from the old release")
+    return (
+        "; also for somebody who holds the release it follows "
+        f"(sha256 of its manifest: {plan['after']['release']}) and those before that one"
+    )
 
 
 def left_aside(plan: Plan, schema: Schema) -> tuple[str, ...]:
@@ -114,3 +141,11 @@ def left_aside(plan: Plan, schema: Schema) -> tuple[str, ...]:
 
 
 UNIT = Unit.RECORD
+
+
+def suppression(n: int, kept: int, l: int) -> tuple[Finding, ...]:  # noqa: E741 - the field's name
+    """What the owner is told of records that were left out; nothing where none were."""
+    if kept == n:
+        return ()
+    meaning = f"left out of {n} so that l = {l} is feasible"
+    return (Finding(name="suppressed records", value=n - kept, meaning=meaning),)

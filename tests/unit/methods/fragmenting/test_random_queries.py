@@ -105,6 +105,7 @@ def test_answers_over_larger_groups_are_the_weighted_ones() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(7200)
 def test_ten_thousand_queries() -> None:
     """None is silently wrong."""
     assert sum(compare_with_duckdb(7000, seed=10_000).values()) == 7000

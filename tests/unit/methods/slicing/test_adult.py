@@ -68,13 +68,73 @@ def test_membership_is_hidden_by_a_least_frequency_and_warned_about_without(
 def test_regrouping_makes_far_more_buckets(make: Any, adult: tuple[pa.Table, Schema]) -> None:
     """At l = 5 groups of about l rows instead of hundreds of large buckets."""
     plan = {"method": "slice", "sensitive": ["occupation"], "l": 5}
-    plain = make(*adult, **plan).outcome.findings[0].value * 45_222
-    regrouped = make(*adult, regroup=True, **plan)
+    plain = make(*adult, regroup=False, **plan).outcome.findings[0].value * 45_222
+    regrouped = make(*adult, **plan)  # by default
     assert plain < 1000
     assert regrouped.outcome.findings[0].value * 45_222 > 5991
     assert not [
         c for c in verify(regrouped.outcome.tables, regrouped.manifest) if c.passed is False
     ]
+
+
+def test_suppression_leaves_small_buckets(make: Any, adult: tuple[pa.Table, Schema]) -> None:
+    """At l = 8, where one value fills its limit everywhere, buckets are still of about l."""
+    made = make(*adult, method="slice", sensitive=["occupation"], l=8, suppress=True)
+    buckets = made.outcome.tables["data"].column("bucket").to_numpy()
+    assert np.bincount(buckets).max() < 100
+    left = made.outcome.tables["data"].num_rows
+    assert 0.95 * 45_222 <= left < 45_222
+    assert not [c for c in verify(made.outcome.tables, made.manifest) if c.passed is False]
+
+
+def test_too_much_suppression_is_refused_with_what_helps(make: Any) -> None:
+    """Of Nursery 8 records of 12,960 would be left at l = 4: refused, with the share allowed."""
+    table, schema = datasets.load("nursery"), datasets.schema("nursery")
+    sensitive = [table.column_names[-1]]
+    for method, more in (("slice", {}), ("anatomy", {}), ("mondrian", {"k": 2})):
+        with pytest.raises(InfeasibleError, match="most_suppressed") as caught:
+            make(table, schema, method=method, sensitive=sensitive, l=4, suppress=True, **more)
+        assert "lower l to" in str(caught.value)
+        assert "5%" in str(caught.value)
+
+
+def test_two_sensitive_attributes_have_small_buckets(
+    make: Any, adult: tuple[pa.Table, Schema]
+) -> None:
+    """Buckets of about l; of 3 where a third share an education, one of a twentieth at most."""
+    for second, l, most in (("marital_status", 2, 0.001), ("education", 3, 0.06)):  # noqa: E741
+        made = make(*adult, method="anatomy", sensitive=["occupation", second], l=l)
+        first = made.outcome.tables["quasi-identifiers"]
+        sizes = np.bincount(first.column("bucket").to_numpy())
+        assert sizes.max() < most * first.num_rows
+        assert np.median(sizes[1:]) < 2 * l
+        assert not [c for c in verify(made.outcome.tables, made.manifest) if c.passed is False]
+
+
+def test_an_infeasible_plan_is_refused_in_linear_time(make: Any) -> None:
+    """With a hundred thousand combinations beside the sensitive attribute, still at once."""
+    import time
+
+    import pyarrow as pa
+
+    import sherd
+
+    def refused(rows: int) -> float:
+        table = pa.table({"who": list(range(rows)), "other": [0, 1] * (rows // 2),
+                          "ill": ["a", "b"] * (rows // 2)})  # fmt: skip
+        kinds = {"who": "integer", "other": "integer", "ill": "category"}
+        schema = sherd.Schema.from_data(
+            {"attributes": {n: {"type": kind} for n, kind in kinds.items()}}
+        )
+        started = time.process_time()
+        with pytest.raises(InfeasibleError, match="agree in who"):
+            make(table, schema, method="slice", sensitive=["ill"], l=2, suppress=True,
+                 groups=[["other"], ["who", "ill"]])  # fmt: skip
+        return time.process_time() - started
+
+    refused(1000)
+    small, large = refused(10_000), refused(100_000)
+    assert large < 40 * small + 1
 
 
 @pytest.mark.slow

@@ -54,8 +54,8 @@ def test_more_records_in_a_class_than_there_are(
         make(people(30), people_schema, method="mondrian", k=31)
     table = people(30).set_column(3, "ill", pa.array(["flu"] * 28 + ["cold", "cut"]))
     with pytest.raises(InfeasibleError, match="k at most 4"):
-        make(table, people_schema, method="mondrian", k=5, l=2, suppress=True)
-    made = make(table, people_schema, method="mondrian", k=4, l=2, suppress=True)
+        make(table, people_schema, method="mondrian", k=5, l=2, suppress=True, most_suppressed=1)
+    made = make(table, people_schema, method="mondrian", k=4, l=2, suppress=True, most_suppressed=1)
     assert made.outcome.findings[-1].value == 26
 
 
@@ -112,7 +112,7 @@ def test_anatomy_with_suppression_and_names_that_collide(make: Any, schema_of: A
     table = pa.table({"a": list(range(20)), "s": ["x"] * 15 + list("abcde")})
     with pytest.raises(InfeasibleError, match="suppress: records would be left out"):
         make(table, schema, method="anatomy", l=2)
-    made = make(table, schema, method="anatomy", l=2, suppress=True)
+    made = make(table, schema, method="anatomy", l=2, suppress=True, most_suppressed=1)
     assert made.outcome.findings[-1].value == 10
     clash = schema_of({"a": {"type": "integer"}, "count": {"type": "text", "role": "sensitive"}})
     with pytest.raises(SchemaError, match="called 'count'"):

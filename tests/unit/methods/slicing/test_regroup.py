@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sherd.methods.slicing.regroup import grouped, local_groups, merged
+from sherd.methods.slicing.regroup import grouped, joint_groups, local_groups
 
 
 def largest_share(group: np.ndarray, values: np.ndarray) -> float:
@@ -46,16 +46,31 @@ def test_too_few_values_make_one_group() -> None:
     assert set(grouped(values, 2, 3)) == set(local_groups(values, 2, 3)) == {0}
 
 
-def test_a_second_attribute_joins_neighbouring_groups() -> None:
-    """Groups that are not diverse in a further attribute are joined, all rows if need be."""
-    first = np.array([0, 1, 0, 1, 0, 1, 0, 1], dtype=np.int32)
-    second = np.array([0, 0, 1, 1, 0, 0, 1, 1], dtype=np.int32)
-    group = np.arange(8) // 2
-    sizes = np.array([2, 2])
-    found = merged(group, np.column_stack([first, second]), sizes, 2)
-    assert found.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
-    odd = np.array([0, 1, 0, 1, 0, 0, 1, 1], dtype=np.int32)
-    left_over = merged(group, np.column_stack([first, odd]), sizes, 2)
-    assert left_over.tolist() == [0, 0, 1, 1, 2, 2, 2, 2]
-    apart = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.int32)
-    assert set(merged(group, np.column_stack([first, apart]), sizes, 2)) == {0}
+@pytest.mark.parametrize(("n", "l"), [(60, 2), (3000, 3), (5000, 5)])
+def test_groups_differ_in_several_attributes(n: int, l: int) -> None:  # noqa: E741
+    """Every attribute is diverse in every group, and nearly all groups have l to 2l − 1 rows."""
+    rng = np.random.default_rng(n)
+    first = rng.integers(0, 3 * l, n).astype(np.int32)
+    first[first == 0] = 1
+    first[: int(0.7 * n / l)] = 0  # more frequent than the others
+    second = ((first + rng.integers(0, 3, n)) % (3 * l)).astype(np.int32)  # and they depend
+    if np.bincount(second).max() * l > n:
+        second = rng.permutation(first)
+    values = np.column_stack([first, second])
+    group = joint_groups(values, np.array([3 * l, 3 * l]), l)
+    assert largest_share(group, first) <= 1 / l
+    assert largest_share(group, second) <= 1 / l
+    sizes = np.bincount(group)
+    assert sizes.sum() == n
+    assert sizes.max() < max(0.1 * n, 4 * l)
+
+
+def test_what_cannot_differ_ends_in_one_group() -> None:
+    """Attributes that go together so that only all rows at once are diverse."""
+    first = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.int32)
+    values = np.column_stack([first, np.array([0, 0, 1, 1, 0, 0, 1, 1], dtype=np.int32)])
+    group = joint_groups(values, np.array([2, 2]), 2)
+    assert largest_share(group, values[:, 0]) <= 0.5
+    assert largest_share(group, values[:, 1]) <= 0.5
+    few = joint_groups(np.zeros((1, 2), dtype=np.int32), np.array([1, 1]), 2)
+    assert few.tolist() == [0]

@@ -1,0 +1,303 @@
+# ruff: noqa: E741 - l is the field's own name for it
+"""Ten releases of one changing table tell nobody more than one does.
+
+The attacker here shares no code with the method: it is handed the released tables only, knows
+everybody's quasi-identifiers and who was in the table when, and takes values as constant.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sherd
+from sherd import datasets
+from sherd.errors import FormatError, InfeasibleError, PlanError, UsageError
+from sherd.methods.slicing.invariant_buckets import Signatures, follow
+from sherd.randomness import Randomness
+from sherd.release.method import Run
+from sherd.tables.row_keys import Keys
+from sherd.verifying import verify
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = sherd.Schema.from_data(
+    {
+        "attributes": {
+            "who": {"type": "integer", "role": "identifier"},
+            "age": {"type": "integer"},
+            "ill": {"type": "category", "role": "sensitive"},
+        }
+    }
+)
+Tables = dict[str, pa.Table]
+
+
+def plan(l: int, **more: Any) -> sherd.Plan:
+    """A plan of anatomy."""
+    return sherd.Plan(method="anatomy", l=l, **more)
+
+
+def candidates(release: Tables, name: str, person: str) -> dict[int, Counter[str]]:
+    """What the bucket of every person lists."""
+    listed: dict[int, Counter[str]] = {}
+    for row in release["sensitive"].to_pylist():
+        listed.setdefault(row["bucket"], Counter())[row[name]] += row["count"]
+    return {row[person]: listed[row["bucket"]] for row in release["quasi-identifiers"].to_pylist()}
+
+
+def history(
+    rng: np.random.Generator,
+    people: dict[int, str],
+    releases: int,
+    share: float,
+    method: Any,
+    *,
+    change: bool = False,
+) -> list[Tables]:
+    """Releases of a table of which a share is deleted, added and, if asked, changed each time."""
+    now, later = dict(list(people.items())[: len(people) // 2]), list(people.items())
+    later = later[len(people) // 2 :]
+    record: Signatures | None = None
+    found = []
+    for number in range(releases):
+        if number:
+            many = max(1, int(share * len(now)))
+            for who in rng.permutation(list(now))[:many].tolist():
+                del now[who]
+            for _ in range(min(many, len(later))):
+                who, ill = later.pop()
+                now[who] = ill
+            for who in rng.permutation(list(now))[: many if change else 0].tolist():
+                now[who] = rng.choice(list(now.values())).item()
+        table = pa.table({"person": list(now), "ill": list(now.values())})
+        tables, record = method(table, record, number)
+        found.append(tables)
+    return found
+
+
+SHOWN = sherd.Schema.from_data(
+    {
+        "attributes": {
+            "person": {"type": "integer"},
+            "ill": {"type": "category", "role": "sensitive"},
+        }
+    }
+)
+
+
+def kept(l: int, seed: int) -> Any:
+    """The method with its record."""
+
+    def made(table: pa.Table, record: Signatures | None, number: int) -> tuple[Tables, Signatures]:
+        after = {} if record is None else {"after": {"release": record.release}}
+        run = Run(randomness=Randomness.seeded(seed + number))
+        keys = Keys(attribute="person", values=tuple(map(str, table["person"].to_pylist())))
+        chosen = plan(l, most_suppressed=1, suppress=True, **after)
+        outcome, new = chosen.spec.run_keeping_record(  # type: ignore[attr-defined]
+            table, SHOWN, chosen, run, keys=keys, past=record
+        )
+        return dict(outcome.tables), new.belonging_to(f"{number}")
+
+    return made
+
+
+def apart(l: int, seed: int) -> Any:
+    """The same without a record: every release by itself."""
+
+    def made(table: pa.Table, _record: Any, number: int) -> tuple[Tables, None]:
+        run = Run(randomness=Randomness.seeded(seed + number))
+        chosen = plan(l, most_suppressed=1, suppress=True)
+        return dict(chosen.spec.run(table, SHOWN, chosen, run).tables), None
+
+    return made
+
+
+def posteriors(releases: list[Tables]) -> dict[int, float]:
+    """The largest share of one value for every person, over all worlds that fit all releases."""
+    lists = [candidates(release, "ill", "person") for release in releases]
+    people = sorted({who for release in lists for who in release})
+    buckets = [
+        {r["person"]: r["bucket"] for r in release["quasi-identifiers"].to_pylist()}
+        for release in releases
+    ]
+    counts: dict[int, Counter[str]] = {who: Counter() for who in people}
+    world: dict[int, str] = {}
+    used: list[Counter[tuple[int, str]]] = [Counter() for _ in releases]
+
+    def worlds(at: int) -> None:
+        if at == len(people):
+            for who, value in world.items():
+                counts[who][value] += 1
+            return
+        who = people[at]
+        seen = [t for t in range(len(releases)) if who in buckets[t]]
+        for value in set.intersection(*(set(lists[t][who]) for t in seen)):
+            if all(used[t][buckets[t][who], value] < lists[t][who][value] for t in seen):
+                for t in seen:
+                    used[t][buckets[t][who], value] += 1
+                world[who] = value
+                worlds(at + 1)
+                for t in seen:
+                    used[t][buckets[t][who], value] -= 1
+
+    worlds(0)
+    return {who: max(c.values()) / c.total() for who, c in counts.items()}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_over_all_worlds_nobody_is_told_more_than_one_in_l(seed: int) -> None:
+    """Every assignment of values that fits three releases is enumerated."""
+    rng = np.random.default_rng(seed)
+    people = {who: rng.choice(list("abcd")).item() for who in range(14)}
+    try:
+        releases = history(rng, people, 3, 0.3, kept(2, seed))
+    except InfeasibleError:
+        pytest.skip("no bucket could be made")
+    if not any(release["quasi-identifiers"].num_rows for release in releases):
+        pytest.skip("nobody was released")
+    assert max(posteriors(releases).values()) <= 0.5 + 1e-9
+
+
+def test_without_the_record_all_worlds_tell_more() -> None:
+    """The same enumeration finds people whose value is known where releases stand apart."""
+    found = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        people = {who: "abcd"[who % 4] for who in range(16)}
+        found.append(max(posteriors(history(rng, people, 3, 0.2, apart(2, seed))).values()))
+    assert max(found) == 1.0
+
+
+def _ten(people: dict[int, str], l: int) -> list[float]:
+    """The shares that one value can have for everybody, after ten releases."""
+    releases = history(np.random.default_rng(1), people, 10, 0.05, kept(l, 1), change=True)
+    left: dict[int, set[str]] = {}
+    for release in releases:
+        for row in release["sensitive"].to_pylist():
+            assert row["count"] == 1
+        for who, listed in candidates(release, "ill", "person").items():
+            left[who] = left.get(who, set(listed)) & set(listed)
+    # nearly everybody is in the last release
+    assert releases[-1]["quasi-identifiers"].num_rows > 0.9 * len(people) / 2
+    return [1 / len(values) if values else 1.0 for values in left.values()]
+
+
+def _people(values: list[str]) -> dict[int, str]:
+    order = np.random.default_rng(0).permutation(len(values)).tolist()
+    return {who: values[at] for who, at in enumerate(order)}
+
+
+def test_ten_releases_of_adult_leave_l_values_for_everybody() -> None:
+    """Inserting, deleting and changing 5 % each time: for nobody are fewer than l values left."""
+    values = datasets.load("adult", complete=True)["occupation"].to_pylist()[:8000]
+    assert max(_ten(_people([str(v) for v in values]), 5)) <= 1 / 5
+    rng = np.random.default_rng(1)
+    releases = history(rng, _people([str(v) for v in values]), 3, 0.05, apart(5, 1))
+    left: dict[int, set[str]] = {}
+    for release in releases:
+        for who, listed in candidates(release, "ill", "person").items():
+            left[who] = left.get(who, set(listed)) & set(listed)
+    assert sum(len(values) == 1 for values in left.values()) > 50
+
+
+@pytest.mark.slow
+def test_ten_releases_of_all_of_adult_and_of_acs(data_dir: Path) -> None:
+    """The same over whole tables."""
+    values = datasets.load("adult", complete=True)["occupation"].to_pylist()
+    assert max(_ten(_people([str(v) for v in values]), 5)) <= 1 / 5
+    import pandas as pd
+
+    frame = pd.read_csv(data_dir / "acs2018_gov.csv.gz", usecols=["occupation"])
+    counts = frame.occupation.value_counts()
+    l = min(5, int(len(frame) // counts.iloc[0]))
+    assert l >= 2
+    assert max(_ten(_people([str(v) for v in frame.occupation]), l)) <= 1 / l
+
+
+def test_a_changed_value_outside_the_signature_is_not_shown() -> None:
+    """The record keeps its bucket's list; inside the list, a change is taken over unseen."""
+    run = kept(2, 3)
+    table = pa.table({"person": list(range(8)), "ill": list("abcdabcd")})
+    first, record = run(table, None, 0)
+    lists = candidates(first, "ill", "person")
+    other = next(v for v in "abcd" if v not in lists[0])
+    changed = [other, *"bcdabcd"]
+    second, record = run(pa.table({"person": list(range(8)), "ill": changed}), record, 1)
+    again = candidates(second, "ill", "person")
+    assert {who: set(c) for who, c in again.items()} == {who: set(c) for who, c in lists.items()}
+    assert record.members["0"][1] == "+a"
+    gone = pa.table({"person": list(range(1, 8)), "ill": list("bcdabcd")})
+    third, record = run(gone, record, 2)
+    assert 0 not in candidates(third, "ill", "person")
+    back, _ = run(table, record, 3)
+    assert set(candidates(back, "ill", "person")[0]) == set(lists[0])
+
+
+def test_releases_in_a_row_are_written_followed_and_verified(tmp_path: Path) -> None:
+    """By the same door as any release; the promise names what it follows."""
+    rows = 60
+    table = pa.table(
+        {"who": list(range(rows)), "age": [20 + i % 40 for i in range(rows)],
+         "ill": [f"i{i % 6}" for i in range(rows)]}
+    )  # fmt: skip
+    first = sherd.protect(table, SCHEMA, plan(3), settings=sherd.Settings(key="who"))
+    first.save(tmp_path / "first")
+    assert all(c.passed is not False for c in verify(tmp_path / "first").checks)
+    from sherd.release.bundle import MANIFEST, digest
+
+    assert isinstance(first.record, Signatures)
+    record = first.record.belonging_to(digest(tmp_path / "first" / MANIFEST))
+    record.save(tmp_path / "first.json")
+    again = Signatures.load(tmp_path / "first.json")
+    assert again == record
+    next_plan = follow(tmp_path / "first", again, SCHEMA)
+    second = sherd.protect(
+        table.slice(5), SCHEMA, next_plan, settings=sherd.Settings(key="who", past=again)
+    )
+    second.save(tmp_path / "second")
+    assert all(c.passed is not False for c in verify(tmp_path / "second").checks)
+    told = second.manifest["guarantee"]
+    assert record.release in told["covers"]
+    assert "only-earlier-releases" in str(told["assumes"])
+    assert second.tables["quasi-identifiers"].num_rows == rows - 5
+    assert rows - 5 <= second.tables["sensitive"].num_rows <= rows
+    with pytest.raises(PlanError, match="record"):
+        sherd.protect(table, SCHEMA, next_plan)
+    other = Signatures.load(tmp_path / "first.json").belonging_to("0" * 64)
+    with pytest.raises(UsageError, match="another release"):
+        sherd.protect(table, SCHEMA, next_plan, settings=sherd.Settings(key="who", past=other))
+    with pytest.raises(UsageError, match="not that of the old release"):
+        follow(tmp_path / "first", other, SCHEMA)
+    (tmp_path / "bad.json").write_text("{}")
+    with pytest.raises(FormatError, match="not the record"):
+        Signatures.load(tmp_path / "bad.json")
+
+
+def test_what_a_record_is_not_kept_of() -> None:
+    """Several sensitive attributes, or measured ones, are refused."""
+    schema = sherd.Schema.from_data(
+        {"attributes": {"who": {"type": "integer", "role": "identifier"},
+                        "age": {"type": "integer"},
+                        "pay": {"type": "integer", "role": "sensitive", "domain": [0, 9]}}}
+    )  # fmt: skip
+    table = pa.table({"who": range(10), "age": range(10), "pay": range(10)})
+    with pytest.raises(PlanError, match="with labels only"):
+        sherd.protect(table, schema, plan(2, bins={"pay": 5}), settings=sherd.Settings(key="who"))
+
+
+def test_signatures_differ_only_by_their_values() -> None:
+    """Buckets of one list share a signature, so that they fill each other's empty places."""
+    table = pa.table({"person": list(range(8)), "ill": list("abababab")})
+    _, record = kept(2, 1)(table, None, 0)
+    assert record.signatures == (("+a", "+b"),)
+    left = pa.table({"person": [0, 3], "ill": ["a", "b"]})
+    tables, _ = kept(2, 1)(left, record, 1)
+    assert tables["sensitive"].num_rows == 2
+    assert len(list(itertools.chain(tables["quasi-identifiers"]["bucket"]))) == 2
