@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS.md"
 SCRIPTS = {
     "noise.py": "Exact noise",
+    "larger_than_memory.py": "Tables larger than memory",
     "ranking.py": "Masking by individual ranking, beside np.sort and the pandas way",
     "peers/compare.py": "Beside Anonymeter, SDMetrics, pycanon and sdcMicro",
     "003-slicing/speed.py": "Slicing beside plain Python, generalisation beside anjana",
