@@ -12,7 +12,7 @@ from sherd.auditing.attacks import ATTACKS
 from sherd.auditing.attacks.insider import attack_of
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.verdict.significance import NOTICEABLE, SERIOUS
-from sherd.auditing.verdict.verdict import FAIR, GOOD
+from sherd.auditing.verdict.verdict_points import FAIR, GOOD
 from sherd.report.words import SIDES
 
 _NEEDS = {

@@ -18,7 +18,7 @@ import sherd
 from sherd.auditing import run
 from sherd.auditing.case.case import Case, Limits
 from sherd.auditing.released_noise import check_noise
-from sherd.auditing.verdict.verdict import NOISE
+from sherd.auditing.verdict.verdict_points import NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

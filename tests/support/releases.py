@@ -11,7 +11,8 @@ from people import PARTS, SCHEMA, part, people, terms_of
 import sherd
 from sherd.budget.ledger import Ledger
 from sherd.federation.protocol.joint_plan import Kind
-from sherd.release.protect import Settings, manifest_of, protect_to
+from sherd.release.manifest import manifest_of
+from sherd.release.protect import Settings, protect_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,7 +28,7 @@ import numpy as np
 
 from sherd.auditing.epsilon.mechanism import SINGLE, Mechanism, scales, sizes, sums
 from sherd.auditing.verdict.confidence_intervals import ranks
-from sherd.auditing.verdict.verdict import NOISE
+from sherd.auditing.verdict.verdict_points import NOISE
 from sherd.verifying.check import Check
 
 if TYPE_CHECKING:

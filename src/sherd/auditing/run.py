@@ -13,6 +13,7 @@ from sherd.auditing.attacks import ATTACKS
 from sherd.auditing.case import joint_owners as joint
 from sherd.auditing.case import open_case as opening
 from sherd.auditing.case.case import Case, Limits
+from sherd.auditing.case.control_group import advantage_of
 from sherd.auditing.case.distributions import distributions
 from sherd.auditing.case.record_drawing import MaskedRelease
 from sherd.auditing.catalogue import CATALOGUE
@@ -135,7 +136,18 @@ def audit(
         skipped=tuple(skipped),
         checks=checks,
         artefact=artefact,
-        verdict=decide({m.code: m for m in measures}, checks, guarantee, stamps, skipped, artefact),
+        verdict=decide(
+            {m.code: m for m in measures},
+            checks,
+            guarantee,
+            stamps,
+            skipped,
+            artefact,
+            own=max(
+                advantage_of(getattr(release, "findings", ())),
+                0.0 if case.control is None else case.control.advantage,
+            ),
+        ),
         pictures=Pictures(
             distributions=distributions(case),
             names=case.names,

@@ -26,6 +26,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fragment": ("sherd.cli.protect:fragment", "Split a table by confidentiality constraints."),
     "query": ("sherd.cli.query:query", "Ask released fragments in SQL."),
     "verify": ("sherd.cli.verify:verify", "Re-check a release from what was released alone."),
+    "key": ("sherd.cli.sign:key", "Make a key to sign releases with."),
+    "sign": ("sherd.cli.sign:sign", "Sign a release by your key."),
     "audit": ("sherd.cli.audit:audit", "What a release is worth, and what it gives away."),
     "compare": ("sherd.cli.compare:compare", "Several releases of one table on one map."),
     "tune": ("sherd.cli.tune:tune", "The (epsilon, k) map of information loss, for the owner."),

@@ -19,8 +19,13 @@ SIGNS = {True: "ok  ", False: "FAIL", None: "?   "}
     metavar="OLD",
     help="An earlier release of the same fragments: what somebody who holds both can tell.",
 )
+@click.option(
+    "--key",
+    metavar="KEY",
+    help="Whose signature the release must have: a fingerprint, or a file that `sherd key` wrote.",
+)
 @json_option
-def verify(release: Path, beside: Path | None, as_json: bool) -> int:
+def verify(release: Path, beside: Path | None, key: str | None, as_json: bool) -> int:
     """Re-check the RELEASE folder: files, schema, bounds, cluster sizes, the promise.
 
     Says what it could not check. Exit code 4 where a check failed, also where the folder has
@@ -28,7 +33,7 @@ def verify(release: Path, beside: Path | None, as_json: bool) -> int:
     """
     from sherd.verifying import verify as verify_release
 
-    result = verify_release(release, beside=beside)
+    result = verify_release(release, key=key, beside=beside)
     if as_json:
         emit_json(result.as_data())
         return 0 if result.passed else 4

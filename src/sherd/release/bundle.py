@@ -327,12 +327,21 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """The mapping in a bundle's JSON file; ``what`` names the file in an error."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unrepeated)
     except OSError as error:
         raise StorageError(f"{what} cannot be read", got=f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError):
-        raise FormatError(f"{what} cannot be read", must="JSON", got=str(path)) from None
+        must = "JSON in which no key stands twice"
+        raise FormatError(f"{what} cannot be read", must=must, got=str(path)) from None
     return dict(data) if isinstance(data, dict) else {}
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping; refused where a key stands twice, which two readers would take differently."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice")
+    return found
 
 
 def is_document(name: str) -> bool:

@@ -8,38 +8,33 @@ publishes. A run that fails before the charge frees the reservation and leaves n
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sherd.budget.sealed_folder import new_key
 from sherd.engines import Engine, InMemory
-from sherd.errors import PlanError, SherdError, UsageError
+from sherd.errors import PlanError, UsageError
 from sherd.release.bundle import (
-    MANIFEST,
-    ORDER_KEPT,
     Release,
     Staged,
     check_format,
     check_target,
-    digest,
 )
-from sherd.release.method import REAL_SPEND, Finding, FollowsReleases, PrivateRecord, Run
+from sherd.release.charging import Occasion, chosen_ledger, cost_of, looking, reserved
+from sherd.release.manifest import manifest_of
+from sherd.release.method import Finding, FollowsReleases, PrivateRecord, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from fractions import Fraction
 
     import pyarrow as pa
 
     from sherd.budget.amount import Amount
-    from sherd.budget.entries import Entry, Reservation
+    from sherd.budget.entries import Reservation
     from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
     from sherd.randomness import Randomness
@@ -103,20 +98,6 @@ class Settings:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Occasion:
-    """What a release is made for when that is more than its plan: a joint plan, for instance.
-
-    The ledger notes ``hash`` in the place of the plan's and charges it once at most, so that
-    an occasion never has two artefacts. ``time`` is what the manifest states as its time, so
-    that a repetition is the same to the byte.
-    """
-
-    hash: str
-    note: str = ""
-    time: datetime | None = None
-
-
 def protect(
     table: Any,
     schema: Schema,
@@ -137,62 +118,16 @@ def protect(
     promised = _promise(plan, schema, settings)
     book = chosen_ledger(ledger, population)
     with reserved(book, plan, schema, population) as reservation:
-        with _looking(book, reservation):
+        with looking(book, reservation):
             release = _make(to_arrow(table), schema, plan, promised, settings, reservation)
         release = _told(release, schema, population)
         if book is not None and reservation is not None:
             book.charge(
                 reservation,
                 artefact_sha256=_fingerprint(release.tables),
-                cost=_cost(release, schema, reservation),
+                cost=cost_of(release, schema, reservation),
             )
     return replace(release, original=table)
-
-
-def chosen_ledger(
-    ledger: Ledger | Literal["default"] | None, population: str | None = None
-) -> Ledger | None:
-    """The ledger to book in; what a dead run paid for and did not publish is published first."""
-    if ledger == "default":
-        from sherd.budget.ledger import Ledger
-        from sherd.budget.place import chosen_path
-
-        place = chosen_path(None)
-        ledger = None if place is None else Ledger(place)
-        if ledger is not None:
-            ledger.recover(lambda folder: digest(folder / MANIFEST))
-    if ledger is None and population is not None:
-        raise UsageError(
-            "a population is named, but no ledger is kept to charge it in",
-            must="a ledger, or no population",
-            got=repr(population),
-            do="name a ledger (--ledger, SHERD_LEDGER), or leave out the population",
-        )
-    return ledger
-
-
-@contextlib.contextmanager
-def _looking(ledger: Ledger | None, reservation: Reservation | None) -> Iterator[None]:
-    """Book a look where a run that reads data ends in a refusal: that is an output, too."""
-    try:
-        yield
-    except Exception as error:
-        if ledger is not None and reservation is not None:
-            try:
-                ledger.look(reservation, note=type(error).__name__)
-            except SherdError as second:
-                error.add_note(f"the look could not be booked: {second}")
-        raise
-
-
-def _cost(release: Release, schema: Schema, reservation: Reservation) -> Amount | None:
-    """What a release really spends, where the run found out; at least what it claims."""
-    from sherd.budget.amount import Amount
-
-    spent = [float(one.value) for one in release.findings if one.name == REAL_SPEND]
-    if not spent:
-        return None
-    return max(reservation.amount, Amount(spent[0] * schema.rows_per_unit))
 
 
 def _told(release: Release, schema: Schema, population: str | None) -> Release:
@@ -236,7 +171,7 @@ def protect_to(
     promised = _promise(plan, schema, settings)
     book = chosen_ledger(ledger, population)
     with reserved(book, plan, schema, population, occasion) as reservation:
-        with _looking(book, reservation):
+        with looking(book, reservation):
             table = settings.engine.take_in(read)
             release = _make(table, schema, plan, promised, settings, reservation)
         release = _told(release, schema, population)
@@ -255,7 +190,7 @@ def protect_to(
             release = replace(release, record=release.record.belonging_to(staged.artefact))
         try:
             before_publishing(release)
-            cost = None if reservation is None else _cost(release, schema, reservation)
+            cost = None if reservation is None else cost_of(release, schema, reservation)
             _publish(staged, book, reservation, once=occasion is not None, cost=cost)
         except BaseException as error:
             # After the charge the staged bundle is what was paid for: it stays, and the
@@ -320,74 +255,6 @@ def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
             )
     guarantee = plan.guarantee(schema)
     return guarantee if settings.seed is None else guarantee.seeded()
-
-
-def population_of(schema: Schema, population: str | None) -> str:
-    """The account a release is charged to: as named, as the schema says, or the schema's own.
-
-    A schema that names a unit but no population has the account of that unit's name: another
-    column or domain must not open a fresh one.
-    """
-    if population is not None and not population.strip():
-        raise UsageError("the population has no name", must="a name, or none given at all")
-    own = f"unnamed-{schema.hash[:12]}" if schema.unit is None else f"unit {schema.unit}"
-    return " ".join((population or schema.population or own).split())
-
-
-@contextlib.contextmanager
-def reserved(
-    ledger: Ledger | None,
-    plan: Plan,
-    schema: Schema,
-    population: str | None,
-    occasion: Occasion | None = None,
-) -> Iterator[Reservation | None]:
-    """Hold what the plan costs while the run lasts; a plan without an epsilon is counted.
-
-    An occasion that is charged before its artefact exists, as a joint run is, uses it, too.
-    """
-    if ledger is None:
-        yield None
-        return
-    from sherd.budget.amount import Amount
-
-    # A person with several rows is charged for each of them.
-    measure = measure_of(plan, schema)
-    free = measure == "none"
-    amount = Amount.zero() if free else Amount(plan.exact("epsilon") * schema.rows_per_unit)
-    rho, delta = _concentrated(plan, amount)
-    with ledger.reserving(
-        measure=measure,
-        rho=rho,
-        delta=delta,
-        population=population_of(schema, population),
-        amount=amount,
-        plan_hash=plan.hash if occasion is None else occasion.hash,
-        schema_hash=schema.hash,
-        method=plan.method,
-        note="" if occasion is None else occasion.note,
-    ) as reservation:
-        yield reservation
-
-
-def _concentrated(plan: Plan, amount: Amount) -> tuple[Fraction | None, Fraction | None]:
-    """The ρ and δ of a plan whose ε holds at a δ: what its noise is made by."""
-    from sherd.guarantees.concentrated import rho_of
-
-    if plan.parameters.get("epsilon") is None or plan.parameters.get("delta") is None:
-        return None, None
-    delta = plan.exact("delta")
-    return rho_of(amount.epsilon, delta), delta
-
-
-def measure_of(plan: Plan, schema: Schema) -> str:
-    """Which of the ledger's sums a plan adds to: ``dp``, ``idp``, or ``none``."""
-    from sherd.guarantees import IndividualDP
-
-    if plan.parameters.get("epsilon") is None:
-        return "none"
-    notion = plan.guarantee(schema).notion
-    return "idp" if isinstance(notion, IndividualDP) else "dp"
 
 
 def _make(
@@ -456,54 +323,6 @@ def _treatments(treated: tuple[Treated, ...]) -> list[Finding]:
         )
         for one in sorted(treated, key=lambda one: -one.share)
     ]
-
-
-def manifest_of(
-    schema: Schema,
-    plan: Plan,
-    guarantee: Guarantee,
-    settings: Settings,
-    reservation: Reservation | Entry | None,
-) -> dict[str, Any]:
-    """What a release says of itself; nothing computed from raw data.
-
-    ``reservation`` is what is held for it or, where that came first, what was charged.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    from sherd import __version__
-    from sherd.guarantees import Assumption
-
-    # The hash is that of what is published: one over secret values could be guessed at.
-    told = schema.published(names_values=Assumption.ORDER_FROM_DATA in guarantee.assumes)
-    stamps = []
-    if settings.seed is not None:
-        stamps.append("reproducible: carries no guarantee")
-    if settings.keep_order:
-        stamps.append(ORDER_KEPT)
-    # What costs no epsilon is counted in the ledger, but spends nothing there.
-    spends = reservation is not None and reservation.measure != "none"
-    budget: dict[str, Any] = {"recorded": spends}
-    if reservation is not None and spends:
-        budget |= {"population": reservation.population, "spent": str(reservation.amount)}
-    return {
-        "format": 1,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "stamps": stamps,
-        "guarantee": guarantee.as_data(),
-        "plan": plan.as_data(),
-        "plan_hash": plan.hash,
-        "schema": told.as_data(),
-        "schema_hash": told.hash,
-        "budget": budget,
-        "versions": {
-            "sherd": __version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "pyarrow": pa.__version__,
-        },
-    }
 
 
 def _fingerprint(tables: Any) -> str:

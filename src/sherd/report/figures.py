@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.verdict.significance import NOTICEABLE, SERIOUS, SHARES, standing
-from sherd.auditing.verdict.verdict import percent
+from sherd.auditing.verdict.verdict_points import percent
 from sherd.report.label_layout import LETTER, Box, place_names
 from sherd.report.plots import Palette, Plot, new_figure
 

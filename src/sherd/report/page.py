@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.attacks import ATTACKS
-from sherd.auditing.verdict.verdict import Point
+from sherd.auditing.verdict.verdict_points import Point
 from sherd.report import words
 from sherd.report.figures import figures, risk_map
 

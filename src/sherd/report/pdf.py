@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from sherd.auditing.verdict.audit_result import Audit
     from sherd.auditing.verdict.comparison import Comparison
-    from sherd.auditing.verdict.verdict import Point, Verdict
+    from sherd.auditing.verdict.verdict import Verdict
+    from sherd.auditing.verdict.verdict_points import Point
     from sherd.report.plots import Plot
 
 _PAGE = (8.27, 11.69)  # A4, in inches

@@ -209,7 +209,7 @@ def budget_of(plan: Plan, schema: Schema, ledger: Path | None) -> Budget | None:
         return None
     from sherd.budget.amount import Amount
     from sherd.budget.ledger import Ledger
-    from sherd.release.protect import population_of
+    from sherd.release.charging import population_of
 
     cost = Amount(plan.exact("epsilon") * schema.rows_per_unit)
     population = population_of(schema, None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sherd.errors import UsageError
 from sherd.release.bundle import (
     FORMATS,
+    MANIFEST,
     PACKAGE,
     digest,
     is_document,
@@ -18,6 +19,7 @@ from sherd.release.bundle import (
 )
 from sherd.release.data_package import DOCUMENT
 from sherd.release.method import traits_of
+from sherd.release.signature import SIGNATURE
 from sherd.tables.schema import Schema
 from sherd.verifying.check import Check
 
@@ -45,6 +47,9 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
     checks = []
     for name, facts in listed.items():
         path = folder / name
+        if path.is_symlink():
+            checks.append(Check(name=f"file {name}", passed=False, detail="it is a link"))
+            continue
         if not path.is_file():
             checks.append(Check(name=f"file {name}", passed=False, detail="it is not there"))
             continue
@@ -53,8 +58,9 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
         if same and path.stat().st_size != facts.get("bytes"):
             same, detail = False, "it has another number of bytes than the manifest says"
         checks.append(Check(name=f"file {name}", passed=same, detail=detail))
-    extra = sorted(p.name for p in folder.iterdir() if p.name not in (*listed, "manifest.json"))
-    unlisted = [name for name in extra if not name.startswith("signature")]
+    known = {*listed, MANIFEST, SIGNATURE}
+    unlisted = sorted(p.name for p in folder.iterdir() if p.name not in known)
+    unlisted += [n for n in (MANIFEST, SIGNATURE) if (folder / n).is_symlink() or n in listed]
     checks.append(
         Check(
             name="no other files",

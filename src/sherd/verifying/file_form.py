@@ -90,6 +90,8 @@ def _wrong_in_parquet(path: Path, kinds: Mapping[str, str]) -> str | None:
     with pq.ParquetFile(path) as file:
         if file.metadata.metadata:
             return EARLIER
+        if not _is_filled(file.metadata, path.stat().st_size):
+            return "it holds bytes that belong to no cell"
         # Parquet numbers its fields, which Arrow tells as metadata of its own.
         bare = [field.remove_metadata() for field in file.schema_arrow]
         wrong = _wrong_type(pa.schema(bare), kinds)
@@ -103,6 +105,23 @@ def _wrong_in_parquet(path: Path, kinds: Mapping[str, str]) -> str | None:
                 if not all(_of_its_cells(chunk) for chunk in column.chunks):
                     return f"the dictionary of '{name}' is not the one that its cells make"
     return None
+
+
+def _is_filled(metadata: Any, size: int) -> bool:
+    """Whether magic, columns and footer are the whole file, one behind the other."""
+    spans = []
+    for group in range(metadata.num_row_groups):
+        for place in range(metadata.num_columns):
+            column = metadata.row_group(group).column(place)
+            starts = (column.dictionary_page_offset, column.data_page_offset)
+            start = min(one for one in starts if one)
+            spans.append((start, start + column.total_compressed_size))
+    end = 4
+    for start, stop in sorted(spans):
+        if start != end:
+            return False
+        end = stop
+    return bool(end + metadata.serialized_size + 8 == size)
 
 
 def _of_its_cells(chunk: pa.Array) -> bool:

@@ -6,13 +6,12 @@ a failed check. What no file of a release can confirm is listed as such.
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sherd.release.bundle import PACKAGE, is_document
+from sherd.release.bundle import PACKAGE, is_document, read_json
 from sherd.verifying.check import UNREADABLE, Check
 
 if TYPE_CHECKING:
@@ -186,19 +185,42 @@ def _columns_of(resource: Mapping[str, Any]) -> int | None:
     return len(resource["schema"]["fields"])
 
 
+_FIELD_TYPES = {"integer", "number", "boolean", "date", "datetime", "string"}
+
+
+def _is_plain(package: Mapping[str, Any]) -> bool:
+    """Whether a data package has the parts it must have, and no others."""
+    resource = {"name", "path", "format", "bytes", "hash"}
+    return (
+        set(package) == {"name", "created", "description", "resources"}
+        and all(
+            set(one) in (resource, {*resource, "schema"})
+            and one["path"].startswith(f"{one['name']}.{one['format']}")
+            and set(one.get("schema", {"fields": []})) == {"fields"}
+            and all(
+                set(field) == {"name", "type"} and field["type"] in _FIELD_TYPES
+                for field in one.get("schema", {"fields": []})["fields"]
+            )
+            for one in package["resources"]
+        )
+        and package["name"] == "sherd-release"
+    )
+
+
 def check_package(folder: Path, manifest: Mapping[str, Any]) -> Check:
     """Whether the data package says of time, promise and files what the manifest says."""
     name = "data package"
     if PACKAGE not in manifest["files"]:
         return Check(name=name, passed=False, detail="is missing")
     try:
-        package = json.loads((folder / PACKAGE).read_text(encoding="utf-8"))
+        package = read_json(folder / PACKAGE, "the data package")
         described = {
             one["path"]: (one["hash"], one["bytes"], _columns_of(one))
             for one in package["resources"]
         }
         same = (
-            package["created"] == manifest["created"]
+            _is_plain(package)
+            and package["created"] == manifest["created"]
             and package["description"] == str(manifest["guarantee"].get("words", ""))
             and described
             == {

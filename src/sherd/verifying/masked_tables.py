@@ -82,8 +82,10 @@ def _attribute(
     name: str, column: pa.ChunkedArray, attribute: Mapping[str, Any], manifest: Mapping[str, Any]
 ) -> list[Check]:
     plan = manifest["plan"]
-    checks = [_bounds(name, column, attribute)]
     k = plan.get("k_of", {}).get(name, plan.get("k", 1))
+    checks = [_bounds(name, column, attribute)]
+    if "joint" not in manifest:  # there every owner has a last cluster of its own
+        checks += _lattice(name, column, attribute, k)
     if k > 1:
         checks.append(_cluster_sizes(name, column, k))
     if column.null_count and _policy(attribute, manifest) != "keep":
@@ -121,6 +123,30 @@ def _bounds(name: str, column: pa.ChunkedArray, attribute: Mapping[str, Any]) ->
     inside = all(low <= _comparable(v, kind) <= high for v in _ends(column))
     detail = "within the domain" if inside else "values lie outside the declared domain"
     return Check(name=title, passed=inside, detail=detail)
+
+
+def _lattice(
+    name: str, column: pa.ChunkedArray, attribute: Mapping[str, Any], k: int
+) -> list[Check]:
+    """Whether numbers are whole steps of the declared grid, shared by the rows of a cluster.
+
+    A cell off this lattice says more than a noisy mean may. The last cluster takes the remainder.
+    """
+    grid, cells = attribute.get("grid"), column.drop_null()
+    if attribute["type"] != "number" or grid is None or not len(cells):
+        return []
+    last = k + len(cells) % k if len(cells) >= k else k
+    steps = pc.divide(cells.cast(pa.float64()), float(grid))
+    fits = None
+    for size in {k, last}:
+        whole = pc.multiply(steps, float(size))
+        # What double precision leaves of a whole number of steps.
+        room = pc.add(pc.multiply(pc.abs(whole), 1e-9), 1e-6)
+        near = pc.less_equal(pc.abs(pc.subtract(whole, pc.round(whole))), room)
+        fits = near if fits is None else pc.or_(fits, near)
+    passed = bool(pc.all(fits).as_py())
+    detail = "means on the declared grid" if passed else "values no cluster's mean can have"
+    return [Check(name=f"{name}: grid", passed=passed, detail=detail)]
 
 
 def _ends(column: pa.ChunkedArray) -> list[Any]:

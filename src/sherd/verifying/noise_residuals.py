@@ -3,8 +3,7 @@
 Only somebody with the original can tell. Every histogram that a model's document states is
 counted again on the stated cells and bins; what the release measured less what is true must be
 noise of the declared kind and scale: over the size the declared noise has on average, its mean
-size is 1 and its mean 0, up to what so many draws do. Noise left out, halved or doubled, counts
-of another table, and counts that were clipped all show.
+size is 1 and its mean 0, up to what so many draws do. Noise left out, halved or doubled shows.
 
 Notation: z residuals over the declared noise's mean size, m how many of them.
 """

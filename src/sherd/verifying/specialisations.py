@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PROTECTED = ("quasi-identifier", "sensitive")
-_MISSING = "(missing)"
-_OR_MISSING = f" or {_MISSING}"
+MISSING = "(missing)"
+OR_MISSING = f" or {MISSING}"
 
 
 def _features(manifest: Mapping[str, Any]) -> list[str]:
@@ -81,17 +81,17 @@ def _leads(
 def _names(value: Any, parts: list[str], attribute: Mapping[str, Any]) -> bool:
     """Whether a label is that of the parts together."""
     if attribute["type"] in ("category", "ordinal", "boolean"):
-        below = {leaf for part in parts for leaf in _below(part, attribute)}
-        return isinstance(value, str) and _below(value, attribute) == below != set()
-    bare = [part.removesuffix(_OR_MISSING) for part in parts if part != _MISSING]
+        below = {leaf for part in parts for leaf in values_below(part, attribute)}
+        return isinstance(value, str) and values_below(value, attribute) == below != set()
+    bare = [part.removesuffix(OR_MISSING) for part in parts if part != MISSING]
     if not bare:
         return False
     low, high = bare[0].partition(", ")[0], bare[-1].partition(", ")[2]
-    missing = _OR_MISSING if parts[-1].endswith(_MISSING) else ""
+    missing = OR_MISSING if parts[-1].endswith(MISSING) else ""
     return bool(value == f"{low}, {high}{missing}")
 
 
-def _below(label: str, attribute: Mapping[str, Any]) -> set[str]:
+def values_below(label: str, attribute: Mapping[str, Any]) -> set[str]:
     """The values a label stands for; missing cells, which hang at the root, are left aside."""
     paths = attribute.get("taxonomy")
     if paths:

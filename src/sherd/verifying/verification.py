@@ -65,9 +65,15 @@ class Verification:
         return {"passed": self.passed, "checks": [vars(check) for check in self.checks]}
 
 
-def verify(release: str | Path | Release, *, beside: str | Path | None = None) -> Verification:
+def verify(
+    release: str | Path | Release,
+    *,
+    key: str | Path | None = None,
+    beside: str | Path | None = None,
+) -> Verification:
     """Verify a release: a bundle's folder, or what ``protect`` gave.
 
+    ``key`` says whose signature it must have: a fingerprint, a public key, or its file.
     ``beside`` is an earlier release of the same fragments: what somebody who holds both can tell.
     """
     if isinstance(release, Release):
@@ -90,10 +96,39 @@ def verify(release: str | Path | Release, *, beside: str | Path | None = None) -
             manifest,
             lambda: read_documents(folder, manifest),
         )
-    checks += _origin(manifest)
+    checks += [*_origin(manifest), check_signature(folder, None if key is None else str(key))]
     if beside is not None:
         checks += _beside(Path(beside), folder, manifest, checks)
     return Verification(checks=tuple(checks), manifest=manifest)
+
+
+UNSIGNED = (
+    "unsigned: an unsigned bundle cannot show who made it, nor that manifest, hashes and tables "
+    "were not rewritten together"
+)
+
+
+def check_signature(folder: Path, key: str | None) -> Check:
+    """Whose signature a release has; with a key, whether it is that key's."""
+    from sherd.release.signature import SIGNATURE, is_key, signed_by
+
+    name = "signature"
+    if not (folder / SIGNATURE).is_file():
+        return Check(name=name, passed=None if key is None else False, detail=UNSIGNED)
+    from sherd.signing_keys import fingerprint
+
+    try:
+        public = signed_by(folder)
+    except UNREADABLE:
+        public = None
+    if public is None:
+        return Check(name=name, passed=False, detail="is not a signature of this manifest")
+    mark = fingerprint(public)
+    if key is None:
+        detail = f"by the key {mark}; compare it over another channel, or give --key"
+        return _unmade(name, detail)
+    same = is_key(public, key)
+    return Check(name=name, passed=same, detail=f"by {'the' if same else 'another'} key: {mark}")
 
 
 def _verify_tables(release: Release) -> Verification:

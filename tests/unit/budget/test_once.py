@@ -11,8 +11,9 @@ import pytest
 from sherd.budget.amount import Amount
 from sherd.budget.ledger import Ledger
 from sherd.errors import BudgetError, OutputExistsError
+from sherd.release.charging import Occasion
 from sherd.release.plan import Plan
-from sherd.release.protect import Occasion, protect_to
+from sherd.release.protect import protect_to
 from sherd.tables.schema import Schema
 
 if TYPE_CHECKING:

@@ -288,7 +288,7 @@ def test_verify_says_what_it_could_not_check(capsys: pytest.CaptureFixture[str])
     out = capsys.readouterr().out
     assert "ok    promise: what plan and schema lead to" in out
     assert "?     noise:" in out
-    assert "checks passed; 4 could not be made" in out
+    assert "checks passed; 5 could not be made" in out
     assert cli.run(["verify", "out", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["passed"] is True
 

@@ -10,8 +10,9 @@ import pytest
 import sherd
 from sherd.budget.ledger import Ledger
 from sherd.errors import BudgetError, TableError, UsageError
+from sherd.release.charging import population_of
 from sherd.release.method import REAL_SPEND
-from sherd.release.protect import population_of, protect_to
+from sherd.release.protect import protect_to
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,8 +24,9 @@ from sherd.errors import (
 from sherd.guarantees import Adversary, Guarantee, NoGuarantee, Proposition, Unit
 from sherd.randomness import Randomness
 from sherd.release.bundle import Release, Staged, digest, read_manifest
+from sherd.release.charging import population_of
 from sherd.release.method import DIRECTORY, Outcome
-from sherd.release.protect import PAID, Settings, cores, population_of, protect, protect_to
+from sherd.release.protect import PAID, Settings, cores, protect, protect_to
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -105,7 +105,7 @@ def test_every_release_passes_in_every_format(tmp_path: Path, plan: str, form: s
     checks = verify(release.save(tmp_path / "out", format=form)).checks
     assert [c for c in checks if c.passed is False] == []
     unknown = {c.name for c in checks if c.passed is None}
-    assert unknown == {"noise", "assumptions", "budget", "created, versions"}
+    assert unknown == {"noise", "signature", "assumptions", "budget", "created, versions"}
     assert len(checks) > 15
 
 

@@ -48,7 +48,8 @@ class Control:
     Where ``shadow`` is true it was made for this purpose by running the same plan on a
     random half of the original; otherwise it is the release itself and a hold-out table.
     ``without`` is what of the plan could not be run again; ``order`` the member behind each
-    released row of a shadow made of records.
+    released row of a shadow made of records; ``advantage`` what the method found of how well
+    members can be told.
     """
 
     members: Columns
@@ -57,6 +58,7 @@ class Control:
     shadow: bool
     without: str = ""
     order: NDArray[np.int64] | None = None
+    advantage: float = 0.0
 
     @property
     def words(self) -> str:

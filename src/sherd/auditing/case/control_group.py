@@ -24,12 +24,12 @@ from sherd.release.method import Run, traits_of
 from sherd.release.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
     from sherd.auditing.case.case import Columns
-    from sherd.release.method import Outcome
+    from sherd.release.method import Finding, Outcome
     from sherd.tables.number_scale import Scale
     from sherd.tables.schema import Schema
 
@@ -87,7 +87,13 @@ def shadow(
         shadow=True,
         without="as a first release" if "after" in manifest["plan"] else "",
         order=None if outcome.order is None else np.asarray(outcome.order, np.int64),
+        advantage=advantage_of(outcome.findings),
     )
+
+
+def advantage_of(findings: Iterable[Finding]) -> float:
+    """How much better than guessing a method says that members of its release can be told."""
+    return max((float(f.value) for f in findings if f.name == "membership advantage"), default=0.0)
 
 
 def of_holdout(case: Case, holdout: Columns) -> Control:

@@ -261,7 +261,8 @@ def data_of(tables: Mapping[str, pa.Table]) -> pa.Table:
     return tables["data"]
 
 
-def _kinds(manifest: Mapping[str, Any]) -> dict[str, str]:
+def kinds_of(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The type of every attribute, as the schema writes it."""
     return {name: a["type"] for name, a in manifest["schema"]["attributes"].items()}
 
 
@@ -274,7 +275,7 @@ def slices(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> Slice
         bucket=facts["bucket"],
         columns=tuple({attributes.get(f, f): f for f in fields} for fields in facts["columns"]),
         books=facts["labels"],
-        kinds=_kinds(manifest),
+        kinds=kinds_of(manifest),
     )
 
 
@@ -286,11 +287,11 @@ def buckets(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> Buck
         sensitive=tables["sensitive"],
         bucket=facts["bucket"],
         count_field=facts["count"],
-        kinds=_kinds(manifest),
+        kinds=kinds_of(manifest),
     )
 
 
 def classes(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> GeneralisedRelease:
     """A table with generalised classes as something to draw from."""
     books = manifest["facts"]["labels"]
-    return GeneralisedRelease(table=data_of(tables), books=books, kinds=_kinds(manifest))
+    return GeneralisedRelease(table=data_of(tables), books=books, kinds=kinds_of(manifest))

@@ -33,6 +33,7 @@ class _Split:
     original: tuple[NDArray[np.float32], NDArray[np.float64]]
     test: tuple[NDArray[np.float32], NDArray[np.float64]]
     words: str
+    caution: str = ""
 
 
 def models(case: Case) -> list[Measure]:
@@ -50,6 +51,7 @@ def models(case: Case) -> list[Measure]:
 
 def _split(case: Case) -> _Split:
     rng = case.rng("models")
+    caution = ""
     most = case.limits.modelled
     if case.holdout is not None:
         held = pick(rng, len(case.holdout[case.names[0]]), most // 2)
@@ -68,6 +70,7 @@ def _split(case: Case) -> _Split:
             words = "tested on 30 % of the originals, whose released rows were left out"
         else:
             theirs = rng.permutation(case.n_released)[: int(0.7 * case.n_released)]
+            caution = "without a row map, it may have been trained on the records it was tested on"
             words = "tested on 30 % of the originals; their released rows are not known and may "
             words += "have taken part"
     mine = mine[pick(rng, len(mine), most)]
@@ -78,6 +81,7 @@ def _split(case: Case) -> _Split:
         original=_part(case, case.original, mine),
         test=test,
         words=words,
+        caution=caution,
     )
 
 
@@ -127,6 +131,8 @@ def _classification(split: _Split, kind: str) -> list[Measure]:
             baseline=float(np.mean(found["original"] == truth)),
             against=words,
             sampled=True,
+            floor=majority,
+            caution=split.caution,
         ),
         Measure(
             spec=CATALOGUE[f"{kind}-f"],
@@ -188,5 +194,7 @@ def _regression(split: _Split) -> list[Measure]:
             baseline=scores["original"],
             against="the same model trained on originals",
             sampled=True,
+            floor=0.0,
+            caution=split.caution,
         )
     ]

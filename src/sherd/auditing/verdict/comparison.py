@@ -28,18 +28,17 @@ from sherd.auditing.verdict.significance import (
     worst_excess,
 )
 from sherd.auditing.verdict.verdict import (
-    Point,
     attack_points,
     gaps,
     headline,
     lacked,
     listed,
     not_tried,
-    percent,
     said_of,
     surely_ahead,
     word_of,
 )
+from sherd.auditing.verdict.verdict_points import Point, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

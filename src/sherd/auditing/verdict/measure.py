@@ -65,7 +65,8 @@ class Measure:
 
     ``low`` and ``high`` bound it with 95 % confidence (None: it is exact), ``basis`` says
     how many records, cells or queries it rests on and whether they are a sample,
-    ``baseline`` what it would be in the case that ``against`` names.
+    ``baseline`` what it would be in the case that ``against`` names. ``floor`` is what no data
+    at all would give, ``caution`` a reason not to call a good value good.
     """
 
     spec: Spec
@@ -77,6 +78,8 @@ class Measure:
     against: str = ""
     parts: Mapping[str, float] = field(default_factory=dict)
     sampled: bool = False
+    floor: float | None = None
+    caution: str = ""
 
     @property
     def code(self) -> str:

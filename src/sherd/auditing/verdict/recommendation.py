@@ -12,7 +12,8 @@ import math
 from typing import TYPE_CHECKING
 
 from sherd.auditing.verdict.significance import Standing
-from sherd.auditing.verdict.verdict import listed, percent
+from sherd.auditing.verdict.verdict import listed
+from sherd.auditing.verdict.verdict_points import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

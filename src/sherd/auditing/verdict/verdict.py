@@ -16,12 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.verdict.significance import (
     JUDGED,
+    NOTICEABLE,
     OUTSIDERS,
+    SERIOUS,
     STRUCTURE,
     Standing,
     risk_level,
     standing,
     sure_gain,
+)
+from sherd.auditing.verdict.verdict_points import (
+    FAIR,
+    GOOD,
+    Point,
+    percent,
+    promise_points,
+    worth_points,
 )
 
 if TYPE_CHECKING:
@@ -29,11 +39,6 @@ if TYPE_CHECKING:
 
     from sherd.auditing.verdict.measure import Measure, Skipped
     from sherd.verifying.check import Check
-
-GOOD, FAIR = 0.10, 0.25
-
-NOISE = "noise of the release"
-"""The check that compares released values with what the plan says of their noise."""
 
 _ATTACKS = {
     "cluster-linkage-known": "row structure",
@@ -78,14 +83,6 @@ _FIRST = ("cluster-linkage-known", "unchanged", "linkage")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
-    """One line of the verdict: ``tone`` is good, bad or plain."""
-
-    tone: str
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Verdict:
     """What is protected and what not, how useful the release is, whether the promise holds.
 
@@ -115,22 +112,6 @@ class Verdict:
         }
 
 
-def percent(share: float) -> str:
-    """A share as a person reads it.
-
-    >>> percent(0.8712), percent(0.00012), percent(0.0), percent(0.9999)
-    ('87 %', 'less than 0.1 %', '0 %', 'more than 99.9 %')
-    """
-    if share == 0 or share == 1:
-        return f"{share:.0%}".replace("%", " %")
-    if share < 0.001:
-        return "less than 0.1 %" if share > 0 else f"{share:.1%}".replace("%", " %")
-    if share > 0.999:
-        return "more than 99.9 %"
-    digits = 0 if 0.1 <= share <= 0.9 else 1
-    return f"{share:.{digits}%}".replace("%", " %")
-
-
 def decide(
     measures: Mapping[str, Measure],
     checks: Sequence[Check],
@@ -138,10 +119,12 @@ def decide(
     stamps: Sequence[str] = (),
     skipped: Sequence[Skipped] = (),
     artefact: Sequence[Check] = (),
+    own: float = 0.0,
 ) -> Verdict:
     """The verdict on a release.
 
-    ``skipped`` is what was left out, ``artefact`` how the released values stand to the plan.
+    ``skipped`` is what was left out, ``artefact`` how the released values stand to the plan,
+    ``own`` the advantage of telling members that the method itself found.
     """
     missing = gaps(skipped)
     risk = risk_level(measures)
@@ -151,28 +134,33 @@ def decide(
     if risk.startswith("low") and untested:
         # What no noise hides was not tried: nothing else makes up for that.
         risk = "unknown"
+    level = "serious" if own >= SERIOUS else "noticeable" if own >= NOTICEABLE else ""
+    worse = (level == "serious" and risk != "serious") or (level and risk not in _SUCCEED)
+    if worse:
+        risk = level  # never better than what the method says of itself
     untried = tuple(
         (reason, tuple(dict.fromkeys(_ATTACKS[g.spec.code] for g in missing if g.lacks == lacks)))
         for lacks, reason in _LACKED.items()
         if any(gap.lacks == lacks for gap in missing)
     )
     usefulness = _usefulness(measures)
-    promise, promised = _promise(measures, checks, guarantee, artefact)
+    promise, promised = promise_points(measures, checks, guarantee, artefact)
     points = [
         *(
             Point(tone="plain", text=f"Not tried: {', '.join(attacks)} ({reason}).")
             for reason, attacks in untried
         ),
         *attack_points(measures),
+        *([_own_point(own)] if level else []),
         *promised,
-        *_worth(measures),
+        *worth_points(measures),
     ]
     points += [Point(tone="bad", text=f"Stamped: {stamp}.") for stamp in stamps]
     return Verdict(
         headline=headline(
             risk,
             usefulness,
-            surely_ahead(measures),
+            max(surely_ahead(measures), own if worse else 0.0),
             but=not_tried(untried) if untried else "",
             unknown="What the structure of the rows gives away was not tried" if untested else "",
         ),
@@ -182,6 +170,16 @@ def decide(
         points=tuple(points),
         untried=untried,
     )
+
+
+_SUCCEED = ("noticeable", "serious")
+
+
+def _own_point(advantage: float) -> Point:
+    text = (
+        "By the method's own account, telling who is in the release succeeds with an advantage of "
+    )
+    return Point(tone="bad", text=f"{text}{percent(advantage)}.")
 
 
 def _usefulness(measures: Mapping[str, Measure]) -> str:
@@ -304,110 +302,3 @@ def said_of(one: Measure) -> str:
 
 def _most(share: float) -> str:
     return f"most ({percent(share)})" if share > 0.5 else percent(share)
-
-
-def _promise(
-    measures: Mapping[str, Measure],
-    checks: Sequence[Check],
-    guarantee: Mapping[str, Any],
-    artefact: Sequence[Check],
-) -> tuple[str, list[Point]]:
-    failed = [check for check in (*checks, *artefact) if check.passed is False]
-    points = [Point(tone="bad", text=f"Check failed: {c.name}: {c.detail}.") for c in failed]
-    notion = guarantee.get("notion")
-    if notion in (None, "no-guarantee"):
-        return ("fails" if failed else "none"), [
-            *points,
-            Point(tone="bad", text="The release promises nothing that could be tested."),
-        ]
-    claimed = guarantee.get("epsilon")
-    broken = bool(failed)
-    loss = measures.get("loss-factor")
-    if claimed is not None and loss is not None:
-        over = loss.value > float(claimed) * (1 + 1e-6)
-        broken = broken or over
-        points.append(_loss_point(loss.value, float(claimed), over))
-    frozen = measures.get("epsilon-frozen")
-    if frozen is not None and frozen.value > 1:
-        broken = True
-        points.append(
-            Point(
-                tone="bad",
-                text=f"Test runs refute the promise once clusters are made anew: at ε = 1 they "
-                f"show a loss of at least {frozen.value:.2f}.",
-            )
-        )
-    real = measures.get("epsilon-recomputed")
-    if real is not None and real.value > 1 and notion == "differential-privacy":
-        broken = True
-        points.append(
-            Point(
-                tone="bad",
-                text=f"Real runs refute the promise: at ε = 1 they show a loss of at least "
-                f"{real.value:.2f}.",
-            )
-        )
-    if broken:
-        return "fails", points
-    passed = sum(check.passed is True for check in checks)
-    if passed:
-        text = f"All {passed} checks of what was promised pass on the released files."
-        points.append(Point(tone="good", text=text))
-    points += [
-        Point(tone="good" if one.passed else "plain", text=f"{_capital(one.name)}: {one.detail}.")
-        for one in artefact
-    ]
-    # An ε is a promise about noise: it holds on the strength of the released values, never of
-    # what plan and manifest say. Other notions are counted in the release by its checks.
-    seen = bool(passed)
-    noise = [one for one in artefact if one.name == NOISE]
-    if claimed is not None:
-        seen = any(one.passed for one in noise)
-        if not noise:
-            text = "The released values were not tested against the plan: what it says of noise "
-            points.append(Point(tone="plain", text=text + "rests on the manifest alone."))
-    return ("holds" if seen else "untested"), points
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
-
-
-def _loss_point(loss: float, claimed: float, over: bool) -> Point:
-    if not over:
-        return Point(
-            tone="good", text=f"The claimed ε = {claimed:g} holds on this table, by exact account."
-        )
-    shown = "without bound" if loss == float("inf") else f"{loss:.3g}"
-    return Point(
-        tone="bad",
-        text=f"The claimed ε = {claimed:g} does not hold once clusters are made anew: on this "
-        f"table the centroids spend {shown}.",
-    )
-
-
-def _worth(measures: Mapping[str, Measure]) -> list[Point]:
-    points = []
-    pairs = measures.get("marginals-2")
-    if pairs is not None:
-        off = pairs.value - (pairs.baseline or 0.0)
-        points.append(
-            Point(
-                tone="good" if off <= GOOD else "bad" if off > FAIR else "plain",
-                text=f"Pairs of attributes are off by {percent(pairs.value)} of the records "
-                f"(fresh data: {percent(pairs.baseline or 0)}).",
-            )
-        )
-    for code, noun in (("forest-accuracy", "is right"), ("forest-r2", "explains")):
-        model = measures.get(code)
-        if model is not None and model.baseline is not None:
-            lost = model.baseline - model.value
-            points.append(
-                Point(
-                    tone="good" if lost <= 0.03 else "bad" if lost > 0.1 else "plain",
-                    text=f"A model trained on the release {noun} {percent(max(0.0, model.value))} "
-                    f"of the time on real records (trained on originals: "
-                    f"{percent(max(0.0, model.baseline))}).",
-                )
-            )
-    return points

@@ -129,7 +129,8 @@ def deliver(
 
 def _protect(home: OwnerHome, ledger: Ledger, machine: Owner, client: Client) -> None:
     from sherd.randomness import Randomness
-    from sherd.release.protect import Occasion, Settings, protect_to
+    from sherd.release.charging import Occasion
+    from sherd.release.protect import Settings, protect_to
     from sherd.tables.prepare import Prepared
 
     data = machine.data

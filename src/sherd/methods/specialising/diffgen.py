@@ -220,6 +220,7 @@ class DiffGen:
         tables=("data", "records"),
         verifier="sherd.verifying.generalised_records:verify",
         facts="sherd.verifying.stated_facts:generalised",
+        drawing="sherd.auditing.case.specialised_drawing:records",
     )
     promises: ClassVar[dict[str, Promise]] = {"dp": PROMISE}
 

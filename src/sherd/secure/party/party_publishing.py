@@ -68,7 +68,8 @@ def publish(
     """Write the release, and set the journal aside."""
     from sherd.methods.specialising.diffgen import facts
     from sherd.release.bundle import Release
-    from sherd.release.protect import Settings, manifest_of
+    from sherd.release.manifest import manifest_of
+    from sherd.release.protect import Settings
     from sherd.secure.engine.spu_engine import PROTOCOLS
 
     plan, schema = settings.plan, settings.schema

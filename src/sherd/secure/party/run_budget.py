@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from sherd.release.protect import Occasion, reserved
+from sherd.release.charging import Occasion, reserved
 
 if TYPE_CHECKING:
     from sherd.budget.entries import Entry, Reservation

@@ -1,0 +1,154 @@
+"""What a release costs: the ledger to book in, what is reserved, and what is booked.
+
+Amounts are known from plan and schema alone; what a run really spent is known from its findings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from sherd.errors import SherdError, UsageError
+from sherd.release.bundle import MANIFEST, digest
+from sherd.release.method import REAL_SPEND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from fractions import Fraction
+
+    from sherd.budget.amount import Amount
+    from sherd.budget.entries import Reservation
+    from sherd.budget.ledger import Ledger
+    from sherd.release.bundle import Release
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Occasion:
+    """What a release is made for when that is more than its plan: a joint plan, for instance.
+
+    The ledger notes ``hash`` in the place of the plan's and charges it once at most, so that
+    an occasion never has two artefacts. ``time`` is what the manifest states as its time, so
+    that a repetition is the same to the byte.
+    """
+
+    hash: str
+    note: str = ""
+    time: datetime | None = None
+
+
+def chosen_ledger(
+    ledger: Ledger | Literal["default"] | None, population: str | None = None
+) -> Ledger | None:
+    """The ledger to book in; what a dead run paid for and did not publish is published first."""
+    if ledger == "default":
+        from sherd.budget.ledger import Ledger
+        from sherd.budget.place import chosen_path
+
+        place = chosen_path(None)
+        ledger = None if place is None else Ledger(place)
+        if ledger is not None:
+            ledger.recover(lambda folder: digest(folder / MANIFEST))
+    if ledger is None and population is not None:
+        raise UsageError(
+            "a population is named, but no ledger is kept to charge it in",
+            must="a ledger, or no population",
+            got=repr(population),
+            do="name a ledger (--ledger, SHERD_LEDGER), or leave out the population",
+        )
+    return ledger
+
+
+@contextlib.contextmanager
+def looking(ledger: Ledger | None, reservation: Reservation | None) -> Iterator[None]:
+    """Book a look where a run that reads data ends in a refusal: that is an output, too."""
+    try:
+        yield
+    except Exception as error:
+        if ledger is not None and reservation is not None:
+            try:
+                ledger.look(reservation, note=type(error).__name__)
+            except SherdError as second:
+                error.add_note(f"the look could not be booked: {second}")
+        raise
+
+
+def cost_of(release: Release, schema: Schema, reservation: Reservation) -> Amount | None:
+    """What a release really spends, where the run found out; at least what it claims."""
+    from sherd.budget.amount import Amount
+
+    spent = [float(one.value) for one in release.findings if one.name == REAL_SPEND]
+    if not spent:
+        return None
+    return max(reservation.amount, Amount(spent[0] * schema.rows_per_unit))
+
+
+def population_of(schema: Schema, population: str | None) -> str:
+    """The account a release is charged to: as named, as the schema says, or the schema's own.
+
+    A schema that names a unit but no population has the account of that unit's name: another
+    column or domain must not open a fresh one.
+    """
+    if population is not None and not population.strip():
+        raise UsageError("the population has no name", must="a name, or none given at all")
+    own = f"unnamed-{schema.hash[:12]}" if schema.unit is None else f"unit {schema.unit}"
+    return " ".join((population or schema.population or own).split())
+
+
+@contextlib.contextmanager
+def reserved(
+    ledger: Ledger | None,
+    plan: Plan,
+    schema: Schema,
+    population: str | None,
+    occasion: Occasion | None = None,
+) -> Iterator[Reservation | None]:
+    """Hold what the plan costs while the run lasts; a plan without an epsilon is counted.
+
+    An occasion that is charged before its artefact exists, as a joint run is, uses it, too.
+    """
+    if ledger is None:
+        yield None
+        return
+    from sherd.budget.amount import Amount
+
+    # A person with several rows is charged for each of them.
+    measure = measure_of(plan, schema)
+    free = measure == "none"
+    amount = Amount.zero() if free else Amount(plan.exact("epsilon") * schema.rows_per_unit)
+    rho, delta = _concentrated(plan, amount)
+    with ledger.reserving(
+        measure=measure,
+        rho=rho,
+        delta=delta,
+        population=population_of(schema, population),
+        amount=amount,
+        plan_hash=plan.hash if occasion is None else occasion.hash,
+        schema_hash=schema.hash,
+        method=plan.method,
+        note="" if occasion is None else occasion.note,
+    ) as reservation:
+        yield reservation
+
+
+def _concentrated(plan: Plan, amount: Amount) -> tuple[Fraction | None, Fraction | None]:
+    """The ρ and δ of a plan whose ε holds at a δ: what its noise is made by."""
+    from sherd.guarantees.concentrated import rho_of
+
+    if plan.parameters.get("epsilon") is None or plan.parameters.get("delta") is None:
+        return None, None
+    delta = plan.exact("delta")
+    return rho_of(amount.epsilon, delta), delta
+
+
+def measure_of(plan: Plan, schema: Schema) -> str:
+    """Which of the ledger's sums a plan adds to: ``dp``, ``idp``, or ``none``."""
+    from sherd.guarantees import IndividualDP
+
+    if plan.parameters.get("epsilon") is None:
+        return "none"
+    notion = plan.guarantee(schema).notion
+    return "idp" if isinstance(notion, IndividualDP) else "dp"

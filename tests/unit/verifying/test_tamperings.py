@@ -1,0 +1,288 @@
+"""Tampering with a release: caught by its own files, or named as beyond an unsigned bundle.
+
+Whatever an unsigned bundle cannot show, a signature does: every one of them fails `--key`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import sherd
+from sherd.cli import cli
+from sherd.errors import FormatError, OutputExistsError, UsageError
+from sherd.release.signature import make_key, sign
+from sherd.verifying.verification import UNSIGNED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Change = Callable[[Path], object]
+
+SCHEMA = sherd.Schema.from_data(
+    {
+        "population": "patients",
+        "attributes": {
+            "age": {"type": "integer", "domain": ["0", "100"]},
+            "pay": {"type": "number", "domain": ["0", "1000"], "grid": "0.5"},
+            "job": {"type": "category", "values": ["a", "b", "c"]},
+        },
+    }
+)
+
+
+def table() -> pa.Table:
+    """The original."""
+    rng = np.random.default_rng(8)
+    jobs = rng.choice(["a", "b", "c"], 60)
+    return pa.table(
+        {"age": rng.integers(0, 100, 60), "pay": rng.integers(0, 2000, 60) / 2, "job": jobs}
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A signed release, and the public key."""
+    folder = tmp_path_factory.mktemp("signed")
+    key = folder / "owner.key"
+    make_key(key)
+    plan = sherd.Plan(method="dp-um", epsilon=1.0, k=6)
+    sherd.protect(table(), SCHEMA, plan).save(folder / "out")
+    sign(folder / "out", key)
+    return folder / "out", folder / "owner.key.pub"
+
+
+def manifest(change: Callable[[dict[str, Any]], object]) -> Change:
+    """A change of the manifest."""
+
+    def changed(folder: Path) -> None:
+        path = folder / "manifest.json"
+        data = json.loads(path.read_text())
+        change(data)
+        path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+    return changed
+
+
+def rehash(folder: Path) -> None:
+    """Make data package and manifest fit the files again, as a forger would."""
+    path, package = folder / "manifest.json", folder / "datapackage.json"
+    data, described = json.loads(path.read_text()), json.loads(package.read_text())
+    raw = (folder / "data.parquet").read_bytes()
+    facts = {"sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}
+    data["files"]["data.parquet"].update(facts)
+    described["resources"][0].update(hash=f"sha256:{facts['sha256']}", bytes=facts["bytes"])
+    package.write_text(json.dumps(described, indent=2, ensure_ascii=False) + "\n")
+    raw = package.read_bytes()
+    data["files"]["datapackage.json"].update(sha256=hashlib.sha256(raw).hexdigest(), bytes=len(raw))
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+
+def data(change: Callable[[pa.Table], pa.Table]) -> Change:
+    """A change of the table, hashed again."""
+
+    def changed(folder: Path) -> None:
+        path = folder / "data.parquet"
+        pq.write_table(change(pq.read_table(path)), path, store_schema=False)
+        rehash(folder)
+
+    return changed
+
+
+def package(change: Callable[[dict[str, Any]], object]) -> Change:
+    """A change of the data package, hashed again."""
+
+    def changed(folder: Path) -> None:
+        path = folder / "datapackage.json"
+        found = json.loads(path.read_text())
+        change(found)
+        path.write_text(json.dumps(found))
+        rehash(folder)
+
+    return changed
+
+
+def repeated(name: str) -> Change:
+    """A key that stands twice in a JSON file."""
+
+    def changed(folder: Path) -> None:
+        path = folder / name
+        path.write_text('{"created": "2020-01-01T00:00:00+00:00", ' + path.read_text().lstrip()[1:])
+        if name != "manifest.json":
+            rehash_bytes(folder, name)
+
+    return changed
+
+
+def rehash_bytes(folder: Path, name: str) -> None:
+    """The manifest's hash of one file made to fit."""
+    raw = (folder / name).read_bytes()
+    facts = {"sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}
+    manifest(lambda m: m["files"][name].update(facts))(folder)
+
+
+def linked(name: str) -> Change:
+    """A file replaced by a link to itself elsewhere."""
+
+    def changed(folder: Path) -> None:
+        moved = folder.parent / f"moved-{name}"
+        (folder / name).rename(moved)
+        (folder / name).symlink_to(moved)
+
+    return changed
+
+
+def appended(folder: Path) -> None:
+    """Bytes between the columns and the footer of a Parquet file, hashed again."""
+    path = folder / "data.parquet"
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[-8:-4], "little") + 8
+    path.write_bytes(raw[:-size] + b"row map: 3,1,2" + raw[-size:])
+    rehash(folder)
+
+
+def in_front(folder: Path) -> None:
+    """A metadata key in a Parquet file, hashed again."""
+    path = folder / "data.parquet"
+    found = pq.read_table(path).replace_schema_metadata({"order": "3,1,2"})
+    pq.write_table(found, path)
+    rehash(folder)
+
+
+def _at(column: str, value: Any) -> Change:
+    def changed(found: pa.Table) -> pa.Table:
+        cells = found.column(column).to_pylist()
+        cells = [value if cell == cells[0] else cell for cell in cells]
+        place = found.column_names.index(column)
+        return found.set_column(place, column, pa.array(cells, found.schema.field(column).type))
+
+    return data(changed)
+
+
+def _spoiled(folder: Path) -> None:
+    raw = bytearray((folder / "data.parquet").read_bytes())
+    raw[len(raw) // 2] ^= 1
+    (folder / "data.parquet").write_bytes(raw)
+
+
+CAUGHT: dict[str, Change] = {
+    "the original as signature.parquet": lambda f: pq.write_table(table(), f / "signature.parquet"),
+    "a folder signature-keys": lambda f: (f / "signature-keys").mkdir(),
+    "a row map beside the data": lambda f: (f / "row_map.csv").write_text("released_row,input_row"),
+    "a hidden file": lambda f: (f / ".order").write_text("3,1,2"),
+    "a key twice in the manifest": repeated("manifest.json"),
+    "a key twice in the data package": repeated("datapackage.json"),
+    "linked data": linked("data.parquet"),
+    "a linked manifest": linked("manifest.json"),
+    "a linked data package": linked("datapackage.json"),
+    "an unknown field in the manifest": manifest(lambda m: m.update(note="row 3 is Ann")),
+    "an unknown field of a file": manifest(lambda m: m["files"]["data.parquet"].update(note="x")),
+    "an unknown field in the data package": package(lambda p: p.update(note="row 3 is Ann")),
+    "an unknown field of a resource": package(lambda p: p["resources"][0].update(order=[3, 1])),
+    "an unknown field of a column": package(
+        lambda p: p["resources"][0]["schema"]["fields"][0].update(example=37)
+    ),
+    "bytes between columns and footer": appended,
+    "metadata in the data": in_front,
+    "a cell off the grid": _at("pay", 3.257),
+    "a cell outside the domain": _at("age", 120),
+    "a label that is not listed": _at("job", "z"),
+    "a bit of the data": _spoiled,
+    "a row less": data(lambda t: t.slice(1)),
+    "a column more": data(lambda t: t.append_column("id", pa.array(range(t.num_rows)))),
+    "covers rewritten": manifest(lambda m: m["guarantee"].update(covers="everything")),
+    "assumptions emptied": manifest(lambda m: m["guarantee"].update(assumes=[])),
+    "epsilon lowered in the plan": manifest(lambda m: m["plan"].update(epsilon=0.1)),
+    "k raised in the plan": manifest(lambda m: m["plan"].update(k=20)),
+}
+BEYOND: dict[str, Change] = {
+    "another version of Sherd": manifest(lambda m: m["versions"].update(numpy="0.1")),
+    "another time, told twice": lambda f: (
+        package(lambda p: p.update(created="2020-01-01T00:00:00+00:00"))(f),
+        manifest(lambda m: m.update(created="2020-01-01T00:00:00+00:00"))(f),
+    ),
+    "one cluster's value changed for another": _at("job", "a"),
+}
+"""What manifest, hashes and tables cannot show when they are rewritten together."""
+
+
+def copied(made: tuple[Path, Path], tmp_path: Path, *, signed: bool) -> Path:
+    """The release, with or without its signature."""
+    folder = tmp_path / "out"
+    shutil.copytree(made[0], folder)
+    if not signed:
+        (folder / "signature.json").unlink()
+    return folder
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_tampering_is_caught_without_a_signature(
+    name: str, made: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """A check fails, whatever the hashes say."""
+    folder = copied(made, tmp_path, signed=False)
+    assert sherd.verify(folder).passed
+    CAUGHT[name](folder)
+    assert sherd.verify(folder).failed
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_what_an_unsigned_bundle_cannot_show_a_signature_does(
+    name: str, made: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """The result says so in words; with the key it fails."""
+    folder = copied(made, tmp_path, signed=True)
+    BEYOND[name](folder)
+    assert "signature" in [check.name for check in sherd.verify(folder, key=made[1]).failed]
+    (folder / "signature.json").unlink()
+    found = sherd.verify(folder)
+    assert found.passed
+    assert UNSIGNED in [check.detail for check in found.unknown]
+
+
+def test_a_signed_release_is_known_by_its_key(made: tuple[Path, Path], tmp_path: Path) -> None:
+    """By the public file or the fingerprint; another key, a bad signature or none fails."""
+    folder, public = made
+    assert sherd.verify(folder, key=public).passed
+    (mark,) = [c.detail for c in sherd.verify(folder).unknown if c.name == "signature"]
+    fingerprint = mark.split("key ")[1].split(";")[0]
+    assert sherd.verify(folder, key=fingerprint).passed
+    other = tmp_path / "other.key"
+    make_key(other)
+    wrong = sherd.verify(folder, key=tmp_path / "other.key.pub")
+    assert [check.detail.split(":")[0] for check in wrong.failed] == ["by another key"]
+    unsigned = copied(made, tmp_path, signed=False)
+    assert [check.name for check in sherd.verify(unsigned, key=public).failed] == ["signature"]
+    (unsigned / "signature.json").write_text('{"format": 1}')
+    assert [check.name for check in sherd.verify(unsigned).failed] == ["signature"]
+    with pytest.raises(FormatError, match="no public key"):
+        sherd.verify(folder, key=folder / "manifest.json")
+    with pytest.raises(OutputExistsError, match="signed already"):
+        sign(folder, other)
+    with pytest.raises(UsageError, match="not a release"):
+        sign(tmp_path, other)
+
+
+def test_key_sign_and_verify_by_command(tmp_path: Path) -> None:
+    """The three commands, one after the other."""
+    plan = sherd.Plan(method="dp-um", epsilon=1.0, k=6)
+    out = sherd.protect(table(), SCHEMA, plan).save(tmp_path / "out")
+    key = tmp_path / "mine.key"
+    runner = CliRunner()
+    said = runner.invoke(cli, ["key", str(key)])
+    assert "fingerprint: " in said.output
+    assert key.stat().st_mode & 0o077 == 0
+    assert isinstance(runner.invoke(cli, ["key", str(key)]).exception, OutputExistsError)
+    assert "signed by" in runner.invoke(cli, ["sign", str(out), "--key", str(key)]).output
+    found = runner.invoke(cli, ["verify", str(out), "--key", f"{key}.pub"], standalone_mode=False)
+    assert found.return_value == 0
+    assert "by the key: " in found.output
