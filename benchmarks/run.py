@@ -25,11 +25,13 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS.md"
 SCRIPTS = {
     "noise.py": "Exact noise",
+    "larger_than_memory.py": "Tables larger than memory",
     "ranking.py": "Masking by individual ranking, beside np.sort and the pandas way",
     "peers/compare.py": "Beside Anonymeter, SDMetrics, pycanon and sdcMicro",
     "003-slicing/speed.py": "Slicing beside plain Python, generalisation beside anjana",
     "004-fragments/speed.py --million --plain": "Loose associations, beside plain Python",
     "004-fragments/placement.py --seeds 3": "Placement beside the published heuristic",
+    "dp-graph/graph_utility.py --million": "Records drawn from noisy marginals, with their limits",
     "audit.py 300000": "An audit of a large table",
     "federation/load.py": "Joint releases: many owners, a large table, many rounds",
     "002-arbdistdp/cost.py --records 45222 500000": "Joint releases by secure computation",

@@ -49,9 +49,9 @@ def test_every_call_meets_the_fault(quick_path: Path, kind: Kind, fault: Fault) 
         village.close()
         proxy.close()
     assert proxy.faults >= 12
-    linked = {"/v1/rounds/*/chunks/*"} if kind is Kind.VERTICAL else set()
     assert proxy.paths == {
-        "/v1/challenge", "/v1/session", "/v1/exchange", "/v1/rounds/*/release/*", *linked
+        "/v1/challenge", "/v1/session", "/v1/exchange", "/v1/rounds/*/release/*",
+        "/v1/rounds/*/chunks/*",
     }  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def test_clocks_an_hour_off(village: Village) -> None:
 
 
 def test_two_agents_with_one_key(village: Village) -> None:
-    """Two agents in copies of one folder: one artefact is delivered, the other never leaves."""
+    """Two agents in copies of one folder make the same bytes: there is one artefact."""
     add_owners(village, Kind.HORIZONTAL)
     twin = OwnerHome(village.folder / "twin")
     shutil.copytree(village.homes["north"].folder, twin.folder)
@@ -96,7 +96,7 @@ def test_two_agents_with_one_key(village: Village) -> None:
         for entry in Ledger(home.ledger).entries()
         if entry.kind == "charge"
     ]
-    assert charged.count(data.deliveries["north"].artefact) == 1
+    assert set(charged) == {data.deliveries["north"].artefact}
     assert len(charged) <= 2, "neither was charged twice"
     assert [path.name for path in village.premises.releases.iterdir()] == ["r1"]
 

@@ -150,5 +150,10 @@ def test_stopped_by_its_button(place: Path) -> None:
         visitor.post(f"/j/{job[1]}/stop", {"back": f"{project}/explore"})
         visitor.until(f"{project}/explore", "Stopped before it was done")
         assert life(worker(place, "button", job[1])) is Life.GONE
+        for cell, shown in (("6", "epsilon 0.5"), ("2", "epsilon 1.0, guarantee paper, k 5")):
+            taken = visitor.post(f"{project}/explore/take", {"job": job[1], "place": cell})
+            assert shown in taken.text, "any plan of the map can be taken, and taken back"
+        gone = visitor.post(f"{project}/explore/take", {"job": job[1], "place": "99"})
+        assert gone.status_code == 400
     finally:
         studio.stop()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
 from typing import Any
+
+from selenium.common.exceptions import StaleElementReferenceException
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 
@@ -40,9 +43,10 @@ class Walker:
         """Wait for an element that can be seen."""
         end = time.monotonic() + seconds
         while True:
-            found = [e for e in self.browser.find_elements("xpath", xpath) if e.is_displayed()]
-            if found:
-                return found[0]
+            with contextlib.suppress(StaleElementReferenceException):  # the page was renewed
+                found = [e for e in self.browser.find_elements("xpath", xpath) if e.is_displayed()]
+                if found:
+                    return found[0]
             assert time.monotonic() < end, (xpath, self.browser.page_source[-3000:])
             time.sleep(0.1)
 
@@ -52,12 +56,17 @@ class Walker:
 
     def click(self, words: str) -> None:
         """Click on the link or button that says so, and wait for the page that it leads to."""
-        there = self.until(
+        what = (
             f"//a[contains(normalize-space(.), {words!r})] | "
             f"//button[contains(normalize-space(.), {words!r})]"
         )
-        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", there)
-        there.click()
+        for _ in range(10):
+            with contextlib.suppress(StaleElementReferenceException):
+                there = self.until(what)
+                self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", there)
+                there.click()
+                return
+        raise AssertionError(f"{words!r} is renewed before it can be clicked")
 
     def write(self, label: str, text: str) -> None:
         """Fill in the field with a label."""

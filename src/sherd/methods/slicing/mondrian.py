@@ -147,6 +147,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     from sherd.methods.slicing.attribute_codes import encode
     from sherd.methods.slicing.clamping import within
     from sherd.methods.slicing.generalise import described, into_cells
+    from sherd.methods.slicing.public_cells import encode_on_cells
     from sherd.methods.slicing.sensitive_values import Sensitive, feasible_rows
 
     n, k, l = table.num_rows, plan["k"], plan["l"]
@@ -164,7 +165,9 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         )
     run.progress("splitting", 0, 2)
     quasi = quasi_identifiers(plan, schema)
-    coded = [encode(table[name], schema[name], schema.missing_values) for name in quasi]
+    tight = plan["boxes"] == "tight"
+    code = encode if tight else encode_on_cells
+    coded = [code(table[name], schema[name], schema.missing_values) for name in quasi]
     m = table.num_rows
     pairs: list[Any] = []
     n_pairs = 0
@@ -174,7 +177,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         coded,
         k=k,
         l=l,
-        tight=plan["boxes"] == "tight",
+        tight=tight,
         order=run.randomness.permutation(m),
         pairs=pairs,
         n_pairs=n_pairs,

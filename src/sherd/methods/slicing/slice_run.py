@@ -16,6 +16,7 @@ from sherd.methods.slicing.column_layout import BUCKET, Layout, given_layout
 from sherd.methods.slicing.generalise import described
 from sherd.methods.slicing.membership_advantage import WORRYING, Membership, measure
 from sherd.methods.slicing.permutation import sliced
+from sherd.methods.slicing.public_cells import encode_on_cells
 from sherd.methods.slicing.sensitive_values import (
     Sensitive,
     feasible,
@@ -62,7 +63,9 @@ def run_slicing(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcom
     # Where this l cannot be reached at all, nothing else is done.
     nothing = np.zeros(n, dtype=np.int32)
     feasible(sensitive, nothing, 1, plan, rows=n, randomness=run.randomness)
-    coded = {name: encode(table[name], schema[name], schema.missing_values) for name in quasi}
+    # Only generalised columns publish ranges, whose ends must not be somebody's values.
+    code = encode if plan["min_frequency"] is None else encode_on_cells
+    coded = {name: code(table[name], schema[name], schema.missing_values) for name in quasi}
     layout = _layout(coded, sensitive, plan, schema, run)
     run.progress("partitioning", 1, 4)
     how = settings(plan)

@@ -250,7 +250,7 @@ def free_query(rng: random.Random) -> str:
         )
     if form < 0.93:
         return _one_select(rng) + rng.choice(
-            [" USING SAMPLE 3", " QUALIFY ROW_NUMBER() OVER () = 1", " LIMIT 10%"]
+            [" USING SAMPLE 3", " QUALIFY COUNT(*) OVER () > 1", " LIMIT 100%"]
         )
     return rng.choice(
         [

@@ -1,0 +1,139 @@
+"""Protecting tables that do not fit into memory, as ratios to the work in memory, in one run.
+
+    python benchmarks/larger_than_memory.py [--rows N] [--long N]
+
+``columns``: Parquet of N × 10 in, a Parquet release out, by a process of its own whose memory is
+watched; beside the same work in memory on as many rows as fit (2 million), both per cell and in
+processor time of one thread. ``duckdb``: one column of N values under 1 GB in all. Memory is what
+the process holds of its own (``RssAnon``): pages of mapped files belong to the system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+COLUMNS = 10
+IN_MEMORY = 2_000_000
+LIMITS = {"columns": (2.0, 2.5e9), "duckdb": (4.0, 1.0e9)}
+"""Times the processor time per cell in memory, and bytes held."""
+
+
+def write_parquet(path: Path, rows: int, columns: int) -> None:
+    """A table of normal columns, written a million rows at a time."""
+    rng = np.random.default_rng(0)
+    schema = pa.schema([(f"c{i}", pa.float64()) for i in range(columns)])
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for start in range(0, rows, 1 << 20):
+            count = min(1 << 20, rows - start)
+            writer.write_table(
+                pa.table([np.round(rng.normal(50, 10, count), 2)] * columns, schema=schema)
+            )
+
+
+def protect(path: Path, engine: str, memory: str, columns: int) -> None:
+    """One release in this process; prints its cost."""
+    import sherd
+    from sherd.engines import choose, parse_size
+    from sherd.release.protect import Settings, protect_to
+    from sherd.tables.blocks import read_blocks
+
+    names = [f"c{i}" for i in range(columns)]
+    schema = sherd.Schema.from_data(
+        {"attributes": {n: {"type": "number", "domain": ["-50", "150"]} for n in names}}
+    )
+    plan = sherd.Plan(method="idp-ls", epsilon=1.0, k=100, guarantee="paper")
+    peak = _Peak()
+    begin = time.process_time()
+    chosen = choose(engine, memory=parse_size(memory)).make(path.parent)
+    settings = Settings(threads=1, engine=chosen)
+    try:
+        protect_to(
+            path.parent / f"out-{engine}", lambda: read_blocks(path, schema), schema, plan,
+            ledger=None, settings=settings,
+        )  # fmt: skip
+    finally:
+        chosen.close()
+    print(json.dumps({"seconds": time.process_time() - begin, "peak": peak.stop()}))
+
+
+class _Peak:
+    """The most memory this process held of its own, looked at every 20 ms."""
+
+    def __init__(self) -> None:
+        self.most, self._on = 0, True
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while self._on:
+            with Path("/proc/self/status").open(encoding="ascii") as file:
+                for line in file:
+                    if line.startswith("RssAnon:"):
+                        self.most = max(self.most, int(line.split()[1]) << 10)
+            time.sleep(0.02)
+
+    def stop(self) -> int:
+        """What was seen."""
+        self._on = False
+        self._thread.join()
+        return self.most
+
+
+def measured(path: Path, engine: str, memory: str, columns: int) -> dict[str, float]:
+    """The same in a process of its own."""
+    ran = subprocess.run(
+        [sys.executable, __file__, "--one", str(path), engine, memory, str(columns)],
+        capture_output=True, text=True, check=True, env=os.environ,
+    )  # fmt: skip
+    return dict(json.loads(ran.stdout.splitlines()[-1]))
+
+
+def main() -> int:
+    """Print every ratio beside its limit; 1 where one is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=50_000_000)
+    parser.add_argument("--long", type=int, default=100_000_000)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--one", nargs=4)
+    given = parser.parse_args()
+    if given.one is not None:
+        path, engine, memory, columns = given.one
+        protect(Path(path), engine, memory, int(columns))
+        return 0
+    missed = 0
+    cases = (("columns", given.rows, COLUMNS, "2.5GB"), ("duckdb", given.long, 1, "1GB"))
+    for engine, rows, columns, memory in cases:
+        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+            small, large = Path(folder) / "small.parquet", Path(folder) / "large.parquet"
+            write_parquet(small, IN_MEMORY, columns)
+            write_parquet(large, rows, columns)
+            plain = measured(small, "memory", memory, columns)
+            out = measured(large, engine, memory, columns)
+        ratio = (out["seconds"] / rows) / (plain["seconds"] / IN_MEMORY)
+        most_ratio, most_bytes = LIMITS[engine]
+        kept = ratio <= most_ratio and out["peak"] <= most_bytes
+        missed += not kept
+        print(
+            f"{engine}: {rows:,} x {columns}: {out['seconds']:.1f} s of processor, "
+            f"{ratio:.2f} x the time a cell in memory (limit {most_ratio:g}), "
+            f"{out['peak'] / 1e9:.2f} GB held (limit {most_bytes / 1e9:g})"
+            + ("" if kept else "  MISSED"),
+            flush=True,
+        )
+    return min(missed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

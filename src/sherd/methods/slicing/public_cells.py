@@ -1,0 +1,87 @@
+"""Measured values on public cells, so that no published boundary is somebody's value.
+
+Where ranges are published up to the next range, their ends are values that were told apart. Told
+apart by the values of the table, an end is the value of one person. So values are first put into
+cells that the schema decides: at most ``CELLS`` of equal width over the declared domain, which are
+the steps of its grid where that has fewer. Without a domain a value's own leading digits decide,
+or its month, so that other rows still do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sherd.methods.slicing.attribute_codes import Coded, encode
+from sherd.tables.axis import Axis
+from sherd.tables.coding import arrow_array, nulls, numpy_array, positions, storage, wrap
+from sherd.tables.schema import Type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sherd.tables.schema import Attribute
+
+CELLS = 1000
+"""Cells of a declared domain, where its grid has as many steps."""
+
+DIGITS = 2
+"""Leading digits that are told apart where no domain is declared."""
+
+
+def encode_on_cells(
+    column: pa.ChunkedArray, attribute: Attribute, marks: Sequence[str] = ()
+) -> Coded:
+    """The codes of an attribute whose values are told apart by public cells only."""
+    coded = encode(on_public_cells(column, attribute), attribute, marks)
+    if not attribute.type.measured or attribute.domain is not None:
+        return coded
+    present = [value for value in coded.values if value is not None]
+    if not present:
+        return coded
+    return replace(coded, bounds=(present[0], _end_of(present[-1])))
+
+
+def _end_of(start: Any) -> Any:
+    """The last value of a cell that has no domain to end it."""
+    if isinstance(start, date):
+        following = (start.replace(day=1) + timedelta(days=32)).replace(day=1)
+        return following - (timedelta(microseconds=1) if hasattr(start, "hour") else timedelta(1))
+    size = np.floor(np.log10(max(abs(start), 1)))
+    width = 10.0 ** max(size - DIGITS + 1, 0.0)
+    return start + int(width) - 1 if isinstance(start, int) else start + width
+
+
+def on_public_cells(column: pa.ChunkedArray, attribute: Attribute) -> pa.ChunkedArray:
+    """The column with every measured value moved to the beginning of its cell."""
+    if not attribute.type.measured:
+        return column
+    if attribute.domain is None:
+        return _by_own_digits(column, attribute)
+    axis = Axis.of(attribute)
+    place, gaps = positions(column, axis)
+    width = axis.steps + 1
+    cells = min(CELLS, width)
+    cell = place * cells // width
+    start = -(-cell * width // cells)
+    kind = column.type
+    moved = wrap(axis, storage(axis, start, 1, kind), gaps if gaps.any() else None, kind)
+    return pa.chunked_array([moved])
+
+
+def _by_own_digits(column: pa.ChunkedArray, attribute: Attribute) -> pa.ChunkedArray:
+    if attribute.type in (Type.DATE, Type.DATETIME):
+        return pc.floor_temporal(column, unit="month").cast(column.type)
+    joined = column.cast(pa.float64(), safe=False).combine_chunks()
+    whole = joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
+    gaps = nulls(whole)
+    values = np.where(gaps, 0.0, numpy_array(whole))
+    size = np.floor(np.log10(np.maximum(np.abs(values), 1.0)))
+    width = 10.0 ** np.maximum(size - DIGITS + 1, 0.0)
+    moved = np.floor(values / width) * width
+    return pa.chunked_array([arrow_array(moved, gaps if gaps.any() else None)]).cast(column.type)
