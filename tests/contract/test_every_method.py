@@ -51,6 +51,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "anatomy": {"l": 2, "bins": {"children": 10}},
     "fragment": {"looseness": 4, "constraints": CONSTRAINTS},
     "diffgen": {"epsilon": 1.0, "utility": "spread", "h": 3},
+    "dp-graph": {"epsilon": 1.0, "delta": 1e-6},
     OUTSIDE: {"step": 10},
 }
 """The least a plan of each method must say. A method that is not here fails the suite."""

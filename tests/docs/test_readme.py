@@ -107,7 +107,7 @@ def test_the_extras_are_those_of_the_package(root: Path) -> None:
 
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     section = (root / "README.md").read_text(encoding="utf-8").split("## Installation")[1]
-    listed = re.findall(r"^\| `([a-z]+)` \|", section.split("\n## ")[0], re.MULTILINE)
+    listed = re.findall(r"^\| `([a-z-]+)` \|", section.split("\n## ")[0], re.MULTILINE)
     assert sorted(listed) == sorted(project["project"]["optional-dependencies"])
 
 

@@ -62,7 +62,7 @@ def _positions(kind: str, column: pa.ChunkedArray, low: Any) -> np.ndarray[Any, 
         start = (dt.date(1900, 1, 1) - dt.date(1970, 1, 1)).days
         return column.cast(pa.int32()).to_numpy() - start
     if kind == "datetime":
-        return column.cast(pa.int64()).to_numpy() / 1000
+        return column.cast(pa.timestamp("ms")).cast(pa.int64()).to_numpy() / 1000
     return np.array([int(label[1:]) for label in column.to_pylist()])
 
 

@@ -13,6 +13,7 @@ changed file is found by its hash.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
@@ -72,11 +73,16 @@ class SealedFile(io.RawIOBase):
 
     def close(self) -> None:
         """Force the file to disk."""
-        if not self.closed:
+        if self.closed:
+            return
+        try:
             self._file.flush()
             os.fsync(self._file.fileno())
-            self._file.close()
-        super().close()
+        finally:
+            super().close()
+            # What a full disk did not take was told already.
+            with contextlib.suppress(OSError):
+                self._file.close()
 
 
 class _Stream:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sherd.tables.address import is_address
 from sherd.tables.conform import conform
-from sherd.tables.csvfile import csv_batches, layout
+from sherd.tables.csvfile import csv_batches
 from sherd.tables.read import is_parquet, is_text_file, read, reading_errors
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from sherd.tables.schema import Schema
 
 BLOCK_ROWS = 1 << 20
+_SMALL = 64 << 20
+"""Files up to this length are not looked into: whatever they hold fits into memory."""
+
 _TEXT_CELL = 16
 """What a cell of text is taken to need where nothing says it."""
 
@@ -32,23 +35,27 @@ class Extent:
 
 
 def extent(source: str | Path) -> Extent:
-    """The size of a file's table as its metadata or its first rows tell it."""
+    """The size of a file's table, as far as its length and its metadata tell; no row is read.
+
+    Nothing is known of what is no plain file: reading it says what is wrong with it.
+    """
     if isinstance(source, str) and (is_address(source) or source.startswith(":")):
         return Extent(rows=None)
     path = Path(source)
-    if is_parquet(path):
+    if not path.is_file():
+        return Extent(rows=None)
+    size = path.stat().st_size
+    if is_parquet(path) and size > _SMALL:
         import pyarrow.parquet as pq
 
-        with reading_errors(str(path), "Parquet"):
+        try:
             data = pq.ParquetFile(path)
-            widths = tuple(_width(field.type) for field in data.schema_arrow)
-            return Extent(rows=data.metadata.num_rows, column_bytes=widths)
-    if is_text_file(path) and path.suffix.lower() in (".csv", ".tsv", ".tab", ".txt"):
-        seen = layout(path)
-        lengths = [sum(map(len, row)) + len(row) for row in seen.rows]
-        rows = round(path.stat().st_size / (sum(lengths) / len(lengths))) if lengths else 0
-        return Extent(rows=rows, column_bytes=(8,) * len(seen.names))
-    return Extent(rows=None)
+        except (pa.ArrowException, OSError):
+            return Extent(rows=None)
+        widths = tuple(_width(field.type) for field in data.schema_arrow)
+        return Extent(rows=data.metadata.num_rows, column_bytes=widths)
+    # A cell of text is about as long as the 8 bytes that hold it.
+    return Extent(rows=1, column_bytes=(size,))
 
 
 def _width(kind: pa.DataType) -> int:

@@ -226,7 +226,7 @@ def test_nothing_may_be_left_out_where_all_is_required(
 ) -> None:
     """SHERD_REQUIRE=all makes a missing table an error."""
     monkeypatch.setenv("SHERD_REQUIRE", "all")
-    assert _run("--quick") == 5
+    assert _run("--quick") == 3
     assert "the table is looked for elsewhere" in capsys.readouterr().err
 
 
@@ -265,7 +265,7 @@ def test_an_installed_package_says_what_is_missing(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SHERD_BENCHMARKS", raising=False)
     monkeypatch.setattr(reproduce, "__file__", str(tmp_path / "a" / "b" / "c" / "d.py"))
-    assert cli.run(["reproduce"]) == 5
+    assert cli.run(["reproduce"]) == 3
     assert "run from a checkout" in capsys.readouterr().err
 
 

@@ -61,7 +61,7 @@ def test_without_secure_computation_it_is_said_what_to_do(
     """As an error of the library, and at the command line, where nothing is written."""
     with pytest.raises(MissingPartError, match="make joint"):
         interpreter()
-    assert command(["demo", "--joint", "-o", str(tmp_path / "out")]) == 5
+    assert command(["demo", "--joint", "-o", str(tmp_path / "out")]) == 3
     assert "make joint" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -381,7 +381,7 @@ class Insiders:
         ...               noise=Noise(kind="gaussian", scale=Fraction(10)))
         >>> costs = Insiders.of([one], 2)
         >>> float(costs.outsiders), float(costs.insiders)
-        (0.009999..., 0.019999...)
+        (0.00984..., 0.01969...)
         """
         outsiders = insiders = Fraction(0)
         for one in requests:
