@@ -180,6 +180,7 @@ def test_owner_dies_at_every_place(
 
     for module in ("agent", "outbox", "owner_linking", "owner_tasks"):
         monkeypatch.setattr(f"sherd.federation.owner.{module}.reach", reach)
+    monkeypatch.setattr("sherd.federation.wire.fetching.reach", reach)
 
     def mortal(agent: Agent) -> bool:
         try:

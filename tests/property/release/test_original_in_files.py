@@ -82,9 +82,9 @@ def test_pairs_cannot_be_read_from_the_order_of_dictionaries(
 @pytest.mark.parametrize(
     "plan",
     [
-        {"method": "anatomy", "l": 2, "suppress": True},
-        {"method": "slice", "l": 2, "columns": 2, "suppress": True},
-        {"method": "mondrian", "k": 2, "l": 2, "suppress": True},
+        {"method": "anatomy", "l": 2, "suppress": True, "most_suppressed": 1},
+        {"method": "slice", "l": 2, "columns": 2, "suppress": True, "most_suppressed": 1},
+        {"method": "mondrian", "k": 2, "l": 2, "suppress": True, "most_suppressed": 1},
     ],
     ids=lambda plan: plan["method"],
 )
