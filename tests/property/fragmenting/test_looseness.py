@@ -46,7 +46,7 @@ def cases(draw: st.DrawFn) -> tuple[pa.Table, dict[str, Any], int]:
     return table, parameters, draw(st.integers(0, 1000))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
 def test_every_released_association_passes_the_verifier(
     case: tuple[pa.Table, dict[str, Any], int],
