@@ -17,12 +17,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
-import fragmenting
+import sliced_measures
 import slicing_claims
-from fragmenting import METHODS
 from learned import MORE, Task
 from plots import curves, flat_bars
 from reproduction import Figure, Rows, Setting
+from sliced_measures import METHODS
 
 from sherd.randomness import Randomness
 
@@ -45,7 +45,7 @@ RECORDS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
 
 SHORT_RECORDS = (1_000, 8_000, 32_000)
 FREQUENCIES = {"no least frequency": None, "least frequency 5": 5, "least frequency 20": 20}
-COLUMNS = (fragmenting.COLUMNS, 2, 5)
+COLUMNS = (sliced_measures.COLUMNS, 2, 5)
 ALL = len(MORE)
 FIXED = 2  # occupation and salary are always there
 
@@ -103,8 +103,10 @@ def figure_1(setting: Setting) -> Rows:
         told = []
         for seed in seeds(setting):
             task = Task.adult(seed, rows=8_000 if setting.quick else None, more=more)
-            given = fragmenting.parameters(method, L)
-            told.append(fragmenting.column_sizes(*task.released(Randomness.seeded(seed), **given)))
+            given = sliced_measures.parameters(method, L)
+            told.append(
+                sliced_measures.column_sizes(*task.released(Randomness.seeded(seed), **given))
+            )
         rows.append({"method": method, "attributes": more + FIXED, "l": L, **means(told)})
         setting.progress("column size", done, len(cells))
     return rows
@@ -150,7 +152,7 @@ def _learned(
         if method == "raw data":
             told = task.salary(task.train), task.occupation(task.train)
         else:
-            given = fragmenting.parameters(method, l)
+            given = sliced_measures.parameters(method, l)
             told = task.learned(Randomness.seeded(seed), **given)
         yield dict(zip(("salary", "occupation"), told, strict=True))
 
@@ -161,11 +163,11 @@ def figure_3(setting: Setting) -> Rows:
     cells = [(n, method, l) for l in ls for method in METHODS  # noqa: E741 - the field's name
              for n in setting.grid(RECORDS, SHORT_RECORDS)]  # fmt: skip
     for method in METHODS:  # imports, and compiles where the cache is empty
-        fragmenting.partition_rate(Task.adult(0, rows=1_000), method, 3, 0)
+        sliced_measures.partition_rate(Task.adult(0, rows=1_000), method, 3, 0)
     rows: Rows = []
     for done, (n, method, l) in enumerate(cells, 1):  # noqa: E741
         told = means(
-            fragmenting.partition_rate(Task.adult(seed, rows=n, all_rows=True), method, l, seed)
+            sliced_measures.partition_rate(Task.adult(seed, rows=n, all_rows=True), method, l, seed)
             for seed in seeds(setting, 4)
         )
         rows.append({"method": method, "tuples": n, "l": l, **told})
@@ -181,21 +183,21 @@ def membership(setting: Setting) -> Rows:
         told = []
         for seed in seeds(setting):
             task = Task.adult(seed, all_rows=True)
-            told.append(fragmenting.disclosed(task, 3, columns, FREQUENCIES[frequency], seed))
+            told.append(sliced_measures.disclosed(task, 3, columns, FREQUENCIES[frequency], seed))
         title = f"slicing, {columns} columns, {frequency}"
         rows.append({"release": title, "method": "slicing", "columns": f"{columns} columns",
                      "frequency": frequency, "least": FREQUENCIES[frequency] or 1,
                      **means(told)})  # fmt: skip
         setting.progress("membership", done, len(cells) + 2)
     told = [
-        fragmenting.other_advantages(Task.adult(seed, all_rows=True), 3, seed)
+        sliced_measures.other_advantages(Task.adult(seed, all_rows=True), 3, seed)
         for seed in seeds(setting)
     ]
     for method in ("generalisation", "bucketisation"):
         own = means({"advantage": one[method]} for one in told)
         rows.append({"release": method, "method": method, **own})
     alone = means(
-        {"homogeneous": fragmenting.homogeneous(Task.adult(seed), 5, seed)}
+        {"homogeneous": sliced_measures.homogeneous(Task.adult(seed), 5, seed)}
         for seed in seeds(setting)
     )
     rows.append({"release": "k-anonymity, k = 5", "method": "k-anonymity", **alone})

@@ -31,7 +31,7 @@ def _generalised(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def _fragmenting(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Sizes, rates and disclosure of sliced tables."""
     monkeypatch.syspath_prepend(str(BENCHMARKS / "003-slicing"))
-    return importlib.import_module("fragmenting")
+    return importlib.import_module("sliced_measures")
 
 
 @pytest.mark.parametrize("method", ["diffgen", "arbdistdp", "printed"])
