@@ -31,7 +31,8 @@ class Traits:
       the settings of a plan under which it has not.
     - ``tables``: the tables every release has; None where a plan decides how many there are.
     - ``documents``: the JSON documents every release has beside its tables.
-    - ``verifier``: ``(tables, manifest) -> list[Check]``, the checks of a release's contents.
+    - ``verifier``: ``(tables, manifest) -> list[Check]``, the checks of a release's contents; given
+      the documents too where releases have any.
     - ``facts``: ``(tables, manifest) -> {name: test}``, what a manifest must state.
     - ``drawing``: ``(tables, manifest) -> Drawable``, how records are drawn from a release that
       is not made of records.

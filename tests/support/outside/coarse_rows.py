@@ -81,14 +81,17 @@ class Coarse:
         )
 
 
-def verify(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
-    """Every released number is a multiple of the plan's step."""
+def verify(
+    tables: Mapping[str, pa.Table], manifest: Mapping[str, Any], documents: Mapping[str, Any]
+) -> list[Check]:
+    """Every released number is a multiple of the plan's step, and so says the document."""
     step = manifest["plan"]["step"]
     attributes = manifest["schema"]["attributes"]
     masked = [n for n, a in attributes.items() if a["role"] in ("quasi-identifier", "sensitive")]
     wrong = [
         name for name in masked if any(v % step for v in tables["data"].column(name).to_pylist())
     ]
+    wrong += ["steps"] if set(documents.get("steps", {}).values()) != {step} else []
     return [Check(name="multiples", passed=not wrong, detail=", ".join(wrong) or "all are")]
 
 
