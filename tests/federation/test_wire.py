@@ -77,7 +77,7 @@ def check_power(village: Village, proxy: Proxy) -> None:
     with httpx.Client(base_url=proxy.url, trust_env=False) as client:
         for what, body in bodies.items():
             before = len(proxy.captured)
-            client.post("/v1/rounds/r1/messages", content=body, headers={"Connection": "close"})
+            client.post("/v1/challenge", content=body, headers={"Connection": "close"})
             sent = proxy.captured[before:]
             assert found([word, number], look(sent)) == [word, number], what
             assert not found(["ANOTHER-WORD", 3.141592653589793], look(sent))
