@@ -24,7 +24,7 @@ QUERIES = {
 
 
 def _patients() -> Any:
-    place = Path(__file__).parents[2] / "tests" / "unit" / "fragments" / "patients.py"
+    place = Path(__file__).parents[2] / "tests" / "unit" / "methods" / "fragmenting" / "patients.py"
     spec = importlib.util.spec_from_file_location("patients_of_figure_1", place)
     assert spec is not None
     assert spec.loader is not None

@@ -93,7 +93,8 @@ def test_every_limit_of_ranking_has_its_measurement(monkeypatch: pytest.MonkeyPa
     assert {name for name in ranking.LIMITS if threads == 2 or "2 threads" not in name} <= set(
         found
     )
-    assert all(value > 0 for value in found.values())
+    # Of times this short an exponent can come out below 0 beside other work.
+    assert all(value > 0 for name, value in found.items() if "exponent" not in name)
     assert found["speed-up of two cores"] == pytest.approx(
         found["seconds, 1 threads"] / found[f"seconds, {threads} threads"]
     )
