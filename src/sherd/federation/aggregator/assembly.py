@@ -22,7 +22,8 @@ from sherd.federation.protocol.joint_release import (
     pooled_plan,
     pooled_schema,
 )
-from sherd.signing_keys import fingerprint, verify_plan
+from sherd.federation.protocol.signed_parts import part_text
+from sherd.signing_keys import fingerprint, verify, verify_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,12 +43,27 @@ def check(data: RoundData, owner: str, tables: Tables) -> None:
     share = plan.share(owner)
     if not verify_plan(share.key, plan.hash, data.signatures.get(owner, "")):
         raise VerificationError(f"the plan is not signed by {owner}")
+    if plan.terms.signed_release and not _is_part_signed(data, owner):
+        raise VerificationError(f"the delivery is not signed by {owner} for its part")
     rows = data.common_count if plan.terms.kind is Kind.VERTICAL else share.rows
     assert rows is not None
     schema = plan.schema(owner)
     check_delivery(owner, tables, schema, plan.local(owner), rows)
     if plan.terms.kind is Kind.VERTICAL and not holds_records(tables, schema):
         raise VerificationError("a vertical release needs records from every owner")
+
+
+def _is_part_signed(data: RoundData, owner: str) -> bool:
+    plan, delivery = data.plan, data.deliveries[owner]
+    assert plan is not None
+    text = part_text(
+        plan_hash=plan.hash,
+        owner=owner,
+        artefact=delivery.artefact,
+        head=delivery.head,
+        versions=delivery.versions,
+    )
+    return verify(plan.share(owner).key, text, delivery.signature or "")
 
 
 def assemble(data: RoundData, deliveries: Mapping[str, Tables]) -> Release:
@@ -153,6 +169,7 @@ def manifest(data: RoundData, rows: int) -> dict[str, Any]:
             "artefact": delivery.artefact,
             "ledger_head": delivery.head,
             "versions": delivery.versions,
+            **({"part_signature": delivery.signature} if delivery.signature else {}),
         }
         for owner, delivery in data.deliveries.items()
         if owner not in data.dropped

@@ -20,6 +20,7 @@ from sherd.federation.owner.owner_table import table_hash
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.messages import CHUNK, Attachment, Delivery
 from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.signed_parts import part_text
 from sherd.federation.protocol.states import OWNER_ENDS
 from sherd.federation.wire.chunks import describe_file, pieces
 from sherd.federation.wire.exchange import MOST_AT_ONCE, MOST_PARTS, Call, Exchanged, Parcel
@@ -189,13 +190,20 @@ def _describe(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Delivery
             raise VerificationError("a file in the outbox is not the one that was paid for")
     _, head = ledger.head()
     write_witness(home, head)
+    versions = {name: str(text) for name, text in manifest["versions"].items()}
+    plan, owner = machine.data.plan, machine.data.owner
+    assert plan is not None
+    part = part_text(
+        plan_hash=plan.hash, owner=owner, artefact=artefact, head=head, versions=versions
+    )
     delivery = Delivery(
         artefact=artefact,
         files=files,
         rows=max(manifest["files"][name]["rows"] for name in paths),
         facts=dict(manifest["facts"]),
         head=head,
-        versions={name: str(text) for name, text in manifest["versions"].items()},
+        versions=versions,
+        signature=home.key.sign(part) if plan.terms.signed_release else None,
     )
     return delivery, paths
 
