@@ -31,7 +31,6 @@ MEMBERS = Table(
     Column("key", String(64)),
     Column("token_sha256", String(64), unique=True),
     Column("added", BigInteger, nullable=False),
-    Column("next_key", String(64)),
     Column("seen", BigInteger),
     Column("person", String(512)),
 )

@@ -1,4 +1,4 @@
-"""The audit log, when members were last seen, keys that follow, and people known by a provider.
+"""The audit log, when members were last seen, and people known by a provider.
 
 Revision ID: 0002
 """
@@ -24,7 +24,6 @@ def upgrade() -> None:
         sa.Column("detail", sa.Text, nullable=False),
         sa.Column("hash", sa.String(64), nullable=False),
     )
-    op.add_column("members", sa.Column("next_key", sa.String(64)))
     op.add_column("members", sa.Column("seen", sa.BigInteger))
     op.add_column("members", sa.Column("person", sa.String(512)))
 
@@ -32,5 +31,5 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Remove them."""
     op.drop_table("audit")
-    for name in ("next_key", "seen", "person"):
+    for name in ("seen", "person"):
         op.drop_column("members", name)
