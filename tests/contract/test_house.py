@@ -27,7 +27,6 @@ SAME_ROLE = {
 LONG = {
     "auditing/run.py": {"audit"},
     "auditing/verdict/verdict.py": {"_promise"},
-    "budget/ledger.py": {"charge"},
     "federation/aggregator/migrations/versions/0001_first_tables.py": {"upgrade"},
     "methods/fragmenting/association.py": {"associate", "problem_shape"},
     "methods/fragmenting/fragment.py": {"_first", "_run"},
@@ -76,7 +75,6 @@ def test_no_class_name_is_given_again() -> None:
 
 TO_SPLIT = {
     "auditing/verdict/verdict.py",
-    "budget/ledger.py",
     "cli/aggregator.py",
     "federation/owner/agent.py",
     "methods/fragmenting/fragment.py",
