@@ -24,7 +24,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sherd.budget import accounts, population_name, publishing, rows, storage, verification
+from sherd.budget import accounts, ledger_checks, population_name, publishing, rows, storage
 from sherd.budget.amount import Amount
 from sherd.budget.entries import (
     COLUMNS,
@@ -355,7 +355,7 @@ class Ledger:
     def verify(self) -> int:
         """Recompute the chain and the sums; the number of rows, or VerificationError."""
         with self._reading() as db:
-            return verification.verify(db)
+            return ledger_checks.verify(db)
 
     def pending(self) -> list[Pending]:
         """Artefacts that are paid for and were not seen to reach their place."""

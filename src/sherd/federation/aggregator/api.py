@@ -89,7 +89,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Asked(_Strict):
+class SessionRequest(_Strict):
     """Who wants to open a session."""
 
     name: str = Field(max_length=63)
@@ -134,7 +134,7 @@ async def about(service: Served) -> dict[str, str]:
 
 
 @router.post("/challenge")
-async def challenge(asked: Asked, service: Served) -> dict[str, str]:
+async def challenge(asked: SessionRequest, service: Served) -> dict[str, str]:
     """A fresh number to sign; given to anybody, so that names cannot be probed."""
     store, nonce, now = service.aggregator.store, secrets.token_hex(32), service.aggregator.now()
     member = await run_in_threadpool(store.member, asked.name)
