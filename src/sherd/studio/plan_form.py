@@ -105,7 +105,7 @@ def fields(method: Method, given: Mapping[str, Any], rows: int | None) -> list[F
 def _field(p: Parameter, value: Any, rows: int | None) -> Field:
     import yaml
 
-    if p.kind in _SIMPLE or value is None:
+    if p.kind in _SIMPLE or value is None or isinstance(value, str):
         text = "" if value is None else str(value).lower() if p.kind is bool else str(value)
     else:
         text = yaml.safe_dump(_plain(value), default_flow_style=True, width=1000).strip()
