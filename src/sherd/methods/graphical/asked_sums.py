@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sherd.methods.graphical.measured_queries import Aggregate
+    from sherd.methods.graphical.measured_queries import MeasuredAggregate
     from sherd.tables.schema import Schema
 
     Shares = NDArray[np.float64]
@@ -99,7 +99,9 @@ class AskedSum:
     histograms: tuple[Histogram, ...]
 
     @classmethod
-    def of(cls, model: MeasuredModel, one: Aggregate, conditions: Sequence[Truth]) -> AskedSum:
+    def of(
+        cls, model: MeasuredModel, one: MeasuredAggregate, conditions: Sequence[Truth]
+    ) -> AskedSum:
         """The sum of an aggregate over the records that meet all conditions."""
         column = None if one.attribute is None else model.columns[one.attribute]
         inside = None if column is None else _present(column)

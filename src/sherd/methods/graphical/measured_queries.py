@@ -22,7 +22,7 @@ _MOST_ROWS = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aggregate:
+class MeasuredAggregate:
     """COUNT, SUM or AVG of an attribute; ``attribute`` is None for COUNT(*)."""
 
     name: str
@@ -35,7 +35,7 @@ class MeasuredQuery:
     """What is asked; ``groups`` are pairs of a column's heading and its attribute."""
 
     groups: tuple[tuple[str, str], ...]
-    aggregates: tuple[Aggregate, ...]
+    aggregates: tuple[MeasuredAggregate, ...]
     conditions: tuple[Truth, ...]
     order: tuple[tuple[str, Literal["ascending", "descending"]], ...] = ()
     limit: int | None = None
@@ -108,7 +108,7 @@ def _conditions(tree: Any, columns: Mapping[str, CellColumn]) -> tuple[Truth, ..
 
 def _selected(
     tree: Any, columns: Mapping[str, CellColumn]
-) -> tuple[tuple[tuple[str, str], ...], tuple[Aggregate, ...]]:
+) -> tuple[tuple[tuple[str, str], ...], tuple[MeasuredAggregate, ...]]:
     from sqlglot import exp
 
     group = tree.args.get("group")
@@ -116,7 +116,7 @@ def _selected(
         raise _unknown(group.sql(dialect="duckdb"))
     by = [_grouping(one, columns) for one in (group.expressions if group else [])]
     groups: list[tuple[str, str]] = []
-    aggregates: list[Aggregate] = []
+    aggregates: list[MeasuredAggregate] = []
     for one in tree.expressions:
         inner = one.this if isinstance(one, exp.Alias) else one
         if isinstance(inner, exp.Column):
@@ -156,7 +156,7 @@ def _grouping(node: Any, columns: Mapping[str, CellColumn]) -> str:
     return column.name
 
 
-def _aggregate(node: Any, alias: str, columns: Mapping[str, CellColumn]) -> Aggregate:
+def _aggregate(node: Any, alias: str, columns: Mapping[str, CellColumn]) -> MeasuredAggregate:
     from sqlglot import exp
 
     kinds: dict[Any, Literal["count", "sum", "avg"]] = {
@@ -169,13 +169,15 @@ def _aggregate(node: Any, alias: str, columns: Mapping[str, CellColumn]) -> Aggr
     if kind is None or node.args.get("expressions"):
         raise _unknown(text)
     if isinstance(node.this, exp.Star) and kind == "count":
-        return Aggregate(name=alias or "count", kind=kind, attribute=None)
+        return MeasuredAggregate(name=alias or "count", kind=kind, attribute=None)
     if not isinstance(node.this, exp.Column):
         raise _unknown(text)
     column = named(node.this, columns)
     if kind != "count" and column.kind not in (Type.NUMBER, Type.INTEGER):
         raise UsageError(f"'{column.name}' cannot be summed", must="a number or an integer")
-    return Aggregate(name=alias or f"{kind}_{column.name}", kind=kind, attribute=column.name)
+    return MeasuredAggregate(
+        name=alias or f"{kind}_{column.name}", kind=kind, attribute=column.name
+    )
 
 
 def _order(
