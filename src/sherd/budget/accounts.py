@@ -174,10 +174,12 @@ def check_left(account: Account, wants: Mapping[str, Fraction]) -> None:
 
 
 def shown(amount: Fraction) -> str:
-    """An exact amount as a decimal where it ends, else as a fraction.
+    """An exact amount as a decimal where it ends, else as a short fraction or nearly.
 
-    >>> shown(Fraction(1, 2)), shown(Fraction(1, 3)), shown(Fraction(2))
-    ('0.5', '1/3', '2')
+    >>> shown(Fraction(1, 2)), shown(Fraction(1, 3)), shown(Fraction(2)), shown(Fraction(1, 7**9))
+    ('0.5', '1/3', '2', '≈2.47809e-08')
     """
     micro = amount * MICRO
-    return str(Amount(amount)) if micro.denominator == 1 and micro <= LARGEST else str(amount)
+    if micro.denominator == 1 and micro <= LARGEST:
+        return str(Amount(amount))
+    return str(amount) if amount.denominator < MICRO else f"≈{float(amount):.6g}"
