@@ -148,7 +148,7 @@ def test_query_answers_and_refuses_changed_files(tmp_path: Path) -> None:
         sherd.query(folder, sql)
     plan = sherd.Plan(method="dp", epsilon=1.0)
     wine = sherd.protect(sherd.read(":wine"), sherd.datasets.schema("wine"), plan)
-    with pytest.raises(UsageError, match="not made of fragments"):
+    with pytest.raises(UsageError, match="neither fragments nor measured counts"):
         sherd.query(wine, sql)
 
 
