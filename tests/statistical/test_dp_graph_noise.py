@@ -173,7 +173,8 @@ def attacked(attributes: int, runs: int, **plan: Any) -> tuple[Any, Any, float]:
 @pytest.fixture
 def buffered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw noise of each scale many at a time: the same sampler, asked less often."""
-    right, left = Noise.draw, {}
+    right = Noise.draw
+    left: dict[Any, Any] = {}
 
     def draw(self: Noise, randomness: Randomness, n: int) -> Any:
         key = (self, id(randomness))
