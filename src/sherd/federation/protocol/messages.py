@@ -158,6 +158,34 @@ class Delivery:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ask:
+    """Aggregator to owner: a question of a round of sums, the same to all owners."""
+
+    exchange: int
+    attachment: Attachment
+    head: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masked:
+    """Owner to aggregator: its numbers under the masks that it shares with the other owners.
+
+    ``artefact`` is the hash the owner's ledger was charged with (that of the first question),
+    ``head`` the ledger's last row.
+    """
+
+    exchange: int
+    attachment: Attachment
+    artefact: str
+    head: str
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_hash(self.artefact)
+        check_hash(self.head)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Receipt:
     """Aggregator to owner: the delivery has arrived whole."""
 
@@ -202,6 +230,8 @@ class Type(StrEnum):
     PSEUDONYMS = "pseudonyms"
     COMMON = "common"
     DELIVERY = "delivery"
+    ASK = "ask"
+    MASKED = "masked"
     RECEIPT = "receipt"
     RELEASED = "released"
     REFUSAL = "refusal"
@@ -210,7 +240,7 @@ class Type(StrEnum):
 
 Body = (
     Invite | Offer | Proposal | Signature | Signed | Batch | Hop | Pseudonyms | Common
-    | Delivery | Receipt | Released | Refusal | Abort
+    | Delivery | Ask | Masked | Receipt | Released | Refusal | Abort
 )  # fmt: skip
 
 BODIES: dict[Type, type[Any]] = {
@@ -224,6 +254,8 @@ BODIES: dict[Type, type[Any]] = {
     Type.PSEUDONYMS: Pseudonyms,
     Type.COMMON: Common,
     Type.DELIVERY: Delivery,
+    Type.ASK: Ask,
+    Type.MASKED: Masked,
     Type.RECEIPT: Receipt,
     Type.RELEASED: Released,
     Type.REFUSAL: Refusal,
@@ -231,8 +263,11 @@ BODIES: dict[Type, type[Any]] = {
 }
 
 FROM_OWNERS = frozenset(
-    {Type.OFFER, Type.SIGNATURE, Type.BATCH, Type.PSEUDONYMS, Type.DELIVERY, Type.REFUSAL}
-)
+    {
+        Type.OFFER, Type.SIGNATURE, Type.BATCH, Type.PSEUDONYMS, Type.DELIVERY, Type.MASKED,
+        Type.REFUSAL,
+    }
+)  # fmt: skip
 """What owners send; everything else is the aggregator's."""
 
 _TYPES = {body: kind for kind, body in BODIES.items()}
