@@ -61,7 +61,7 @@ class RowOwners:
 class SumsRows(Protocol):
     """The optional part of a method's contract: a joint release by rows from sums alone."""
 
-    def check_rows(self, plan: Plan, schema: Schema, among: RowOwners) -> None:
+    def check_rows(self, plan: Plan, schema: Schema) -> None:
         """Raise PlanError where a plan cannot be carried out by sums."""
 
     def next_question(

@@ -91,7 +91,8 @@ class Owner:
             return None if data.plan is None else OwnerTask.CHECK_PLAN
         if self.state is OwnerState.AWAITING_APPROVAL:
             return OwnerTask.APPROVE
-        if len(data.questions or ()) > (data.answered or 0):
+        may_answer = self.state in (OwnerState.APPROVED, OwnerState.PROTECTED)
+        if may_answer and len(data.questions or ()) > (data.answered or 0):
             return OwnerTask.COUNT
         if self.state is OwnerState.APPROVED and data.signed:
             return self._after_signing()

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MOST_NUMBERS = 2**22
 """Numbers of one answer: 32 megabytes."""
 
+MOST_MARGINALS = 2**14
+"""Marginals of one question."""
+
 MOST_SCALE = 2**18
 """The largest scale of noise: a histogram for a hundred-thousand-millionth of ρ."""
 
@@ -54,7 +57,9 @@ class HistogramQuestion:
     def read(cls, design: Design, data: Mapping[str, Any]) -> HistogramQuestion:
         """The question in plain data; PlanError where it is none about this design."""
         try:
-            fits = set(data) == {"binnings", "marginals"} and bool(data["marginals"])
+            fits = set(data) == {"binnings", "marginals"}
+            if not 0 < len(data["marginals"]) <= MOST_MARGINALS:
+                raise ValueError
             question = cls(
                 binnings=tuple(tuple(one) for one in data["binnings"]),
                 marginals=tuple(

@@ -85,8 +85,8 @@ def sharing_of(among: RowOwners) -> SharedNoise:
     return SharedNoise(owners=among.owners, colluders=among.colluders)
 
 
-def check_design(design: Design, among: RowOwners) -> None:
-    """Raise where a design cannot be carried out by sums among these owners."""
+def check_design(design: Design) -> None:
+    """Raise where a design cannot be carried out by sums."""
     if design.kind != "gaussian":
         raise PlanError(
             "owners of rows cannot share out the noise of pure epsilon",
@@ -100,10 +100,6 @@ def check_design(design: Design, among: RowOwners) -> None:
             got="'tree'",
             do="set choice=all, or name the marginals",
         )
-    first = next_question(design, among, ())
-    assert first is not None
-    for one in first.requests:  # the least noise that will be asked for
-        sharing_of(among).part(one.noise, one.marginal.cells)
 
 
 def next_question(design: Design, among: RowOwners, answers: Answers) -> HistogramQuestion | None:

@@ -30,9 +30,9 @@ from fractions import Fraction
 from sherd.errors import PlanError
 from sherd.methods.graphical.measuring import SHARPNESS, Noise
 
-LEAST_VARIANCE = 4
-"""Parts of which several are summed have this variance at least: then their sum is as good as
-one draw, to more digits than anybody counts."""
+LEAST_DEVIATION = 2
+"""Parts of which several are summed have this deviation at least, whatever was asked for: then
+their sum is as good as one draw, to more digits than anybody counts."""
 
 _ROUNDED_OFF = Fraction(1, 10**300)
 """What a float may lose of τ: it rounds what is smaller to 0."""
@@ -68,16 +68,11 @@ class SharedNoise:
                 do="give a delta",
             )
         steps = math.isqrt(math.ceil(SHARPNESS**2 * noise.scale**2 / self.honest) - 1) + 1
+        if self.honest > 1:
+            steps = max(steps, LEAST_DEVIATION * SHARPNESS)
         while self._cost(steps, cells) > noise.cost:
             steps += 1
-        part = Noise(kind="gaussian", scale=Fraction(steps, SHARPNESS))
-        if self.honest > 1 and part.scale**2 < LEAST_VARIANCE:
-            raise PlanError(
-                "the noise is too small to be shared out",
-                must=f"parts of a variance of at least {LEAST_VARIANCE}",
-                do="lower epsilon, or let more owners collude",
-            )
-        return part
+        return Noise(kind="gaussian", scale=Fraction(steps, SHARPNESS))
 
     def whole(self, noise: Noise, cells: int) -> Noise:
         """The noise of all owners together, as it is stated: never more than there is."""
