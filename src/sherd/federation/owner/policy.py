@@ -16,6 +16,7 @@ A policy is a YAML file. Every key left out allows nothing:
     yearly_guesses: 500000                    most identifiers of all others in a year
     least_colluders: 2                        owners that noise withstands; or: all others
     approve: ask                              or: automatic
+    announce: [methods, largest_epsilon]      what the aggregator is told beforehand; or: all
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import UsageError, did_you_mean
+from sherd.federation.protocol.announced_policy import TELLS
 from sherd.federation.protocol.joint_plan import LEAST_K, Kind, Linkage, cluster_sizes
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.summing import among, sums_rows
@@ -51,6 +53,8 @@ largest_batch: 0           # most identifiers of another owner to match in one r
 yearly_guesses: 0          # most identifiers of all other owners to match in a year
 least_colluders: all       # where noise is shared out: owners it must withstand; all: all others
 approve: ask               # ask a person (`sherd owner approve`), or: automatic
+announce: []               # settings that the aggregator is told beforehand: kinds, methods,
+                           # attributes, linkage, least_k, largest_epsilon; or: all
 """
 
 Objection = tuple[Reason, str]
@@ -58,7 +62,7 @@ Objection = tuple[Reason, str]
 _KEYS = (
     "aggregators", "kinds", "methods", "attributes", "linkage", "least_k", "least_rows",
     "largest_epsilon", "lifetime_epsilon", "peers", "largest_batch", "yearly_guesses",
-    "least_colluders", "approve",
+    "least_colluders", "approve", "announce",
 )  # fmt: skip
 
 
@@ -80,6 +84,7 @@ class Policy:
     yearly_guesses: int = 0
     least_colluders: int | None = None
     automatic: bool = False
+    announce: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: Path) -> Policy:
@@ -124,6 +129,9 @@ class Policy:
             yearly_guesses=_whole(data, "yearly_guesses", 0),
             least_colluders=None if colluders == "all" else _whole(data, "least_colluders", 0),
             automatic=approve == "automatic",
+            announce=TELLS
+            if data.get("announce") == "all"
+            else _listed(data, "announce", list(TELLS)),
         )
 
     def allows(self, attribute: str) -> bool:

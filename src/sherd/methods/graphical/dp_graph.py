@@ -30,7 +30,7 @@ from sherd.methods.graphical.private_choice import NoisyChoice
 from sherd.methods.graphical.public_grid import PublicGrid
 from sherd.methods.graphical.public_rules import cuts, read_rules
 from sherd.methods.graphical.row_questions import HistogramQuestion
-from sherd.methods.graphical.spending import Account
+from sherd.methods.graphical.spending import Spending
 from sherd.methods.specialising.diffgen import assumptions
 from sherd.release.method import Described, Outcome, Parameter, Run
 from sherd.release.traits import Traits
@@ -217,6 +217,7 @@ class DPGraph:
         verifier="sherd.verifying.graphical_models:verify",
         facts="sherd.verifying.graphical_models:expected_facts",
         alternative={},
+        query="sherd.methods.graphical.measured_answers:answer",
     )
 
     def describe(self) -> list[Described]:
@@ -284,7 +285,7 @@ class DPGraph:
     def price(self, plan: Plan, schema: Schema, questions: Sequence[Question]) -> Fraction:
         """What all these histograms cost; never more than the plan has."""
         design = design_of(plan, schema)
-        account = Account(kind=design.kind, total=design.total)
+        account = Spending(kind=design.kind, total=design.total)
         for one in questions:
             account.spend(HistogramQuestion.read(design, one).cost)
         return account.spent

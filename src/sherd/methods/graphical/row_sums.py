@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sherd.errors import PlanError, VerificationError
-from sherd.methods.graphical.learning import Asked, Design, Learned, ask_all, learn
+from sherd.methods.graphical.learning import DataAccess, Design, Learned, ask_all, learn
 from sherd.methods.graphical.measuring import CodedTable, Measurement, Request
 from sherd.methods.graphical.row_questions import HistogramQuestion
 from sherd.methods.graphical.shared_noise import SharedNoise
-from sherd.methods.graphical.spending import Account
+from sherd.methods.graphical.spending import Spending
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,10 +104,10 @@ def check_design(design: Design) -> None:
 
 def next_question(design: Design, among: RowOwners, answers: Answers) -> HistogramQuestion | None:
     """What to ask after these answers; None where the model can be learned."""
-    account = Account(kind=design.kind, total=design.total)
+    account = Spending(kind=design.kind, total=design.total)
     measurer = AnsweredSums(design, among, answers)
     try:
-        ask_all(design, Asked(measurer=measurer, chooser=None, account=account))
+        ask_all(design, DataAccess(measurer=measurer, chooser=None, account=account))
     except UnansweredError as missing:
         return HistogramQuestion.of(design, missing.requests)
     return None
