@@ -19,6 +19,7 @@ from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState
 from sherd.federation.wire.chunks import describe
 from sherd.release.bundle import Release
+from sherd.values import canonical
 
 if TYPE_CHECKING:
     from consortium import Consortium
@@ -172,7 +173,7 @@ def test_question_that_the_plan_does_not_pay_for(
 ) -> None:
     """An aggregator that asks for less noise gets no answer, and nobody is charged."""
     add_owners(consortium, 400, 300)
-    real = sum_rounds.canonical
+    real = canonical
     monkeypatch.setattr(sum_rounds, "canonical", lambda question: real(dearer(question)))
     open_round(consortium)
     consortium.settle()
@@ -189,7 +190,7 @@ def test_later_question_that_costs_too_much(
     add_owners(consortium, 400, 300)
     open_round(consortium)
     settle_until(consortium, 1)
-    real = sum_rounds.canonical
+    real = canonical
     monkeypatch.setattr(sum_rounds, "canonical", lambda question: real(dearer(question)))
     consortium.settle()
     assert len(data_of(consortium).asked or ()) == 2
@@ -265,7 +266,7 @@ def test_repeated_round_with_another_question(
         agent.turn()
     consortium.aggregator.abort("r1")
     consortium.settle()
-    real = sum_rounds.canonical
+    real = canonical
 
     def other(question: dict[str, Any]) -> bytes:
         return real({**question, "marginals": question["marginals"][:1]})
@@ -287,7 +288,7 @@ def test_death_between_charge_and_answer(
     """An owner that dies after paying answers with the same numbers when it is back."""
     add_owners(consortium, 400, 300)
     open_round(consortium)
-    real, seen = owner_counting.masked, list[Any]()
+    real, seen = masked, list[Any]()
 
     def dies_first(*given: Any) -> bytes:
         if not seen or given[2] == "north":

@@ -78,7 +78,7 @@ def assemble_sums(data: RoundData, outcome: Outcome) -> Release:
     """The joint release of a round of sums, as its method made it of them."""
     from sherd.release.bundle import Release
 
-    found = manifest(data, int(outcome.facts["rows"]))
+    found = manifest(data, sum(table.num_rows for table in outcome.tables.values()))
     return Release(
         tables=outcome.tables,
         manifest={**found, "facts": dict(outcome.facts)},

@@ -47,10 +47,11 @@ def ask_everybody(among: RowOwners, parts: list[Any], seed: int = 0, most: int =
         if len(answered) == most:
             break
         sources = [Randomness.seeded(seed + 10 * len(answered) + i) for i in range(len(parts))]
-        sums = sum(
+        answers = [
             METHOD.own_numbers(part, SCHEMA, PLAN, among, question, source)
             for part, source in zip(parts, sources, strict=True)
-        )
+        ]
+        sums = np.sum(answers, axis=0)
         assert len(sums) == METHOD.length(PLAN, SCHEMA, question)
         answered.append((question, sums))
     return answered
