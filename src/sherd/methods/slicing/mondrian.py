@@ -160,8 +160,8 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     if k > table.num_rows:
         raise InfeasibleError(
             "there are fewer records than one class must hold",
-            must=f"k at most {table.num_rows}",
-            got=str(k),
+            got=f"k = {k}",
+            do="lower k",
         )
     run.progress("splitting", 0, 2)
     quasi = quasi_identifiers(plan, schema)

@@ -107,8 +107,10 @@ def assumptions(plan: Plan, schema: Schema) -> tuple[Assumption, ...]:
         found.append(Assumption.INSENSITIVE_RELEASED)
     policies = {schema.missing_policy(name) for name in schema.protected}
     dropped = any(schema.outside_policy(name) is Outside.DROP for name in schema.protected)
-    if Missing.DROP in policies or dropped or plan["suppress"]:
+    if Missing.DROP in policies or dropped:
         found.append(Assumption.RECORDS_DROPPED)
+    if plan["suppress"]:
+        found.append(Assumption.RECORDS_SUPPRESSED)
     return tuple(found)
 
 
