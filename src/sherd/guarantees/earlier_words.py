@@ -29,6 +29,9 @@ EARLIER: tuple[tuple[str, str], ...] = (
 
 NAMED_SINCE: tuple[str, ...] = (
     "refusals-seen",
+    "the ends of ranges: each is the value of somebody in the class (boxes: tight)",
+    "the ends of ranges of attributes without a declared domain: they follow the leading digits of "
+    "values",
     "how frequent values are, as far as that decides which of the smallest fragmentations fits",
 )
 """What promises leave aside in so many words today, and earlier ones did without naming it."""
@@ -52,19 +55,14 @@ def in_todays_words(stated: Any) -> Any:
     return stated
 
 
-def as_named_before(expected: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, ...]:
-    """What today's promise leaves aside beside all that a given one says; () where more differs.
+def as_named_before(promise: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Today's promise as it was stated before, and what of it was not named then.
 
-    >>> today = {"k": 2, "assumes": ["public-size", "refusals-seen"], "not_covered": []}
-    >>> as_named_before(today, {"k": 2, "assumes": ["public-size"], "not_covered": []})
-    ('refusals-seen',)
-    >>> as_named_before(today, {"k": 3, "assumes": ["public-size"], "not_covered": []})
-    ()
+    >>> before, since = as_named_before({"assumes": ["seeded", "refusals-seen"], "not_covered": []})
+    >>> before["assumes"], since
+    (['seeded'], ('refusals-seen',))
     """
     lists = ("assumes", "not_covered")
-    since = tuple(
-        one for name in lists for one in expected[name]
-        if one in NAMED_SINCE and one not in given.get(name, ())
-    )  # fmt: skip
-    before = {name: [one for one in expected[name] if one not in since] for name in lists}
-    return since if {**expected, **before} == given else ()
+    since = tuple(one for name in lists for one in promise[name] if one in NAMED_SINCE)
+    left = {name: [one for one in promise[name] if one not in since] for name in lists}
+    return {**promise, **left}, since

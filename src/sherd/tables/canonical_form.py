@@ -312,7 +312,7 @@ def _text_of(value: object) -> str | None:
     if isinstance(value, Decimal):
         return _shortest(value) if value.is_finite() else None
     if isinstance(value, date):
-        return None if value != value else value.isoformat()  # noqa: PLR0124 - NaT is not itself
+        return None if value != value else value.isoformat()
     return str(value) if isinstance(value, str | int | np.integer) else None
 
 

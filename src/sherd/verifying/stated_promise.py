@@ -8,6 +8,7 @@ from sherd import __version__
 from sherd.errors import SherdError
 from sherd.guarantees import Assumption
 from sherd.guarantees.earlier_words import as_named_before, in_todays_words
+from sherd.release.manifest import EARLIER_FORMAT
 from sherd.release.plan import Plan
 from sherd.tables.schema import Schema
 from sherd.verifying.check import UNREADABLE, Check
@@ -44,16 +45,18 @@ def check_promise(
     except UNREADABLE:
         detail = "cannot be derived: stamps, guarantee, plan or schema cannot be read"
         return Check(name="promise", passed=False, detail=detail)
-    if expected == given:
+    unnamed: tuple[str, ...] = ()
+    if manifest.get("format") == EARLIER_FORMAT:
+        expected, unnamed = as_named_before(expected)
+    if expected == given and not unnamed:
         return Check(name="promise", passed=True, detail="what plan and schema lead to")
     expected.pop("words"), given.pop("words", None)
+    if expected == given and unnamed:
+        detail = "an earlier promise; today's says in addition that it leaves aside: "
+        return Check(name="promise", passed=None, detail=detail + "; ".join(_said(unnamed)))
     versions = manifest.get("versions")
     version = versions.get("sherd") if isinstance(versions, dict) else None
     if expected == given and isinstance(version, str) and version != __version__:
         detail = f"follows from plan and schema; its words are those of sherd {version}"
         return Check(name="promise", passed=None, detail=detail)
-    unnamed = as_named_before(expected, given)
-    if unnamed:
-        detail = "an earlier promise; today's says in addition that it leaves aside: "
-        return Check(name="promise", passed=None, detail=detail + "; ".join(_said(unnamed)))
     return Check(name="promise", passed=False, detail="not what plan and schema lead to")
