@@ -72,6 +72,25 @@ def test_no_boundary_is_taken_from_a_value(plan: dict[str, Any]) -> None:
     assert not [one for one in made.findings if one.name == "ends of ranges"]
 
 
+@pytest.mark.parametrize("plan", [{"method": "mondrian", "k": 4},
+    {"method": "slice", "l": 2, "columns": 2, "min_frequency": 4}], ids=lambda p: p["method"],
+)  # fmt: skip
+def test_no_end_is_a_value_where_cells_are_single_values(plan: dict[str, Any]) -> None:
+    """Ages by the year, every seventh of which occurs: ranges end between them."""
+    attributes = {
+        "age": {"type": "integer", "domain": [0, 99]},
+        "ill": {"type": "category", "role": "sensitive"},
+    }
+    ages = [7 * (i % 14) for i in range(140)]
+    table = pa.table({"age": ages, "ill": [["flu", "cold", "cut"][i % 3] for i in range(140)]})
+    schema = sherd.Schema.from_data({"attributes": attributes})
+    made = sherd.protect(table, schema, sherd.Plan(**plan), ledger=None)
+    bounds = _bounds(made.manifest["facts"]["labels"]["age"]) - {0, 99}
+    assert len(bounds) > 10
+    assert not bounds & set(ages)
+    assert sherd.verify(made).passed
+
+
 def test_ranges_around_values_are_opted_into_and_named() -> None:
     """``boxes: tight`` is said in the promise and to the owner, and stating otherwise is found."""
     schema = sherd.Schema.from_data({"attributes": {"weight": WEIGHT}})
