@@ -22,6 +22,7 @@ from sherd.federation.protocol.joint_release import (
     pooled_plan,
     pooled_schema,
 )
+from sherd.release.manifest import FORMAT
 from sherd.signing_keys import fingerprint, verify_plan
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def manifest(data: RoundData, rows: int) -> dict[str, Any]:
         if owner not in data.dropped
     }
     return {
-        "format": 1,
+        "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "stamps": [],
         "guarantee": joint_guarantee(plan, tested).as_data(),
