@@ -158,6 +158,34 @@ class Delivery:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ask:
+    """Aggregator to owner: a question of a round of sums, the same to all owners."""
+
+    exchange: int
+    attachment: Attachment
+    head: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masked:
+    """Owner to aggregator: its numbers under the masks that it shares with the other owners.
+
+    ``artefact`` is the hash the owner's ledger was charged with (that of the first question),
+    ``head`` the ledger's last row.
+    """
+
+    exchange: int
+    attachment: Attachment
+    artefact: str
+    head: str
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_hash(self.artefact)
+        check_hash(self.head)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Receipt:
     """Aggregator to owner: the delivery has arrived whole."""
 
@@ -202,6 +230,8 @@ class MessageType(StrEnum):
     PSEUDONYMS = "pseudonyms"
     COMMON = "common"
     DELIVERY = "delivery"
+    ASK = "ask"
+    MASKED = "masked"
     RECEIPT = "receipt"
     RELEASED = "released"
     REFUSAL = "refusal"
@@ -210,7 +240,7 @@ class MessageType(StrEnum):
 
 Body = (
     Invite | Offer | Proposal | Signature | Signed | Batch | Hop | Pseudonyms | Common
-    | Delivery | Receipt | Released | Refusal | Abort
+    | Delivery | Ask | Masked | Receipt | Released | Refusal | Abort
 )  # fmt: skip
 
 BODIES: dict[MessageType, type[Any]] = {
@@ -224,6 +254,8 @@ BODIES: dict[MessageType, type[Any]] = {
     MessageType.PSEUDONYMS: Pseudonyms,
     MessageType.COMMON: Common,
     MessageType.DELIVERY: Delivery,
+    MessageType.ASK: Ask,
+    MessageType.MASKED: Masked,
     MessageType.RECEIPT: Receipt,
     MessageType.RELEASED: Released,
     MessageType.REFUSAL: Refusal,
@@ -237,6 +269,7 @@ FROM_OWNERS = frozenset(
         MessageType.BATCH,
         MessageType.PSEUDONYMS,
         MessageType.DELIVERY,
+        MessageType.MASKED,
         MessageType.REFUSAL,
     }
 )
