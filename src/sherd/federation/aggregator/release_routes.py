@@ -73,7 +73,8 @@ def take_countersignature(
             raise PeerError("there is no such round for you", reason=Reason.WRONG_ROUND)
         work.unchanged = True
         data = work.data
-        if data.state is not RoundState.RELEASED or owner not in data.deliveries:
+        part = owner in data.deliveries or owner in (data.masked or {})
+        if data.state is not RoundState.RELEASED or not part:
             raise PeerError(Reason.UNEXPECTED.words, reason=Reason.UNEXPECTED)
         assert data.plan is not None
         assert data.manifest is not None

@@ -31,6 +31,7 @@ from sherd.errors import (
 )
 from sherd.federation.owner import outbox
 from sherd.federation.owner import owner_linking as linking
+from sherd.federation.owner.announcing import Announcer
 from sherd.federation.owner.overdue import end_overdue
 from sherd.federation.owner.owner_journal import Outgoing, OwnerJournal
 from sherd.federation.owner.owner_tasks import RoundBook, do_task
@@ -89,6 +90,7 @@ class Agent:
         self._said: set[tuple[str, str, str]] = set()
         self.ask_again = 0
         """When to ask again after rounds that are overdue."""
+        self._announcer = Announcer(home, client, clock=clock)
         outbox.recover(self.ledger)
         outbox.sweep(home, self.ledger)
         self._give_up_what_kills()
@@ -161,6 +163,7 @@ class Agent:
         Whether anything happened.
         """
         before = self.work()
+        self._announcer.try_announcing(self.say)
         messages: list[bytes] = []
         for waiting in outbox.batches(self.journal, always=True):
             messages += self._exchange(waiting, wait)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import VerificationError
 from sherd.federation.protocol.joint_plan import Kind
-from sherd.federation.protocol.messages import Delivery
+from sherd.federation.protocol.messages import Delivery, Masked, MessageType
 from sherd.federation.protocol.signed_parts import countersigned_text
 from sherd.values import from_data
 
@@ -56,11 +56,16 @@ def countersign(journal: OwnerJournal, round_id: str, folder: Path, key: Signing
     return key.sign(countersigned_text(plan_hash=plan.hash, owner=data.owner, manifest=sha256))
 
 
-def _delivered(journal: OwnerJournal, round_id: str) -> tuple[Delivery, dict[str, Path]]:
-    """What was delivered in a round, as it was announced, and where its files lie."""
+def _delivered(journal: OwnerJournal, round_id: str) -> tuple[Delivery | Masked, dict[str, Path]]:
+    """What was delivered in a round, as it was announced, and where its tables lie.
+
+    Masked numbers are in no release: of them there is only what the manifest says to look at.
+    """
     for sent in reversed(journal.outgoing(round_id)):
         envelope = json.loads(sent.raw)
-        if envelope["header"]["type"] == "delivery":
+        if envelope["header"]["type"] == MessageType.MASKED.value:
+            return from_data(Masked, envelope["body"]), {}
+        if envelope["header"]["type"] == MessageType.DELIVERY.value:
             files = {name: Path(path) for name, path in sent.files.items()}
             return from_data(Delivery, envelope["body"]), files
     raise VerificationError("nothing was delivered in this round")

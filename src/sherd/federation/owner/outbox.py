@@ -191,11 +191,6 @@ def _describe(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Delivery
     _, head = ledger.head()
     write_witness(home, head)
     versions = {name: str(text) for name, text in manifest["versions"].items()}
-    plan, owner = machine.data.plan, machine.data.owner
-    assert plan is not None
-    part = part_text(
-        plan_hash=plan.hash, owner=owner, artefact=artefact, head=head, versions=versions
-    )
     delivery = Delivery(
         artefact=artefact,
         files=files,
@@ -203,9 +198,22 @@ def _describe(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Delivery
         facts=dict(manifest["facts"]),
         head=head,
         versions=versions,
-        signature=home.key.sign(part) if plan.terms.signed_release else None,
+        signature=sign_part(home, machine, artefact=artefact, head=head, versions=versions),
     )
     return delivery, paths
+
+
+def sign_part(
+    home: OwnerHome, machine: Owner, *, artefact: str, head: str, versions: Mapping[str, str]
+) -> str | None:
+    """Our signature of what the release's manifest will say of us; None if the plan asks none."""
+    plan, owner = machine.data.plan, machine.data.owner
+    assert plan is not None
+    if not plan.terms.signed_release:
+        return None
+    return home.key.sign(
+        part_text(plan_hash=plan.hash, owner=owner, artefact=artefact, head=head, versions=versions)
+    )
 
 
 def batches(journal: OwnerJournal, *, always: bool = False) -> Iterator[list[Outgoing]]:

@@ -31,7 +31,6 @@ MEMBERS = Table(
     Column("key", String(64)),
     Column("token_sha256", String(64), unique=True),
     Column("added", BigInteger, nullable=False),
-    Column("seen", BigInteger),
     Column("person", String(512)),
 )
 """Who may use the service: owners by key, operators and analysts by token."""
@@ -98,6 +97,24 @@ HEADS = Table(
     Column("time", BigInteger, nullable=False),
 )
 """The last ledger head seen from each owner."""
+
+ANNOUNCED = Table(
+    "announced",
+    METADATA,
+    Column("owner", String(63), primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    Column("time", BigInteger, nullable=False),
+)
+"""What each owner announced last of its policy, as it was signed."""
+
+SEEN = Table(
+    "seen",
+    METADATA,
+    Column("owner", String(63), primary_key=True),
+    Column("time", BigInteger, nullable=False),
+)
+"""When each owner called last."""
 
 CHALLENGES = Table(
     "challenges",
