@@ -36,8 +36,6 @@ NAMED_TWICE = {
 """Class names that still stand twice. None is added; each that goes is taken off this list."""
 
 LONG = {
-    "auditing/run.py": {"audit"},
-    "auditing/verdict/verdict.py": {"_promise"},
     "budget/ledger.py": {"charge"},
     "federation/aggregator/migrations/versions/0001_first_tables.py": {"upgrade"},
     "methods/fragmenting/association.py": {"associate", "problem_shape"},
