@@ -18,6 +18,7 @@ from sherd.auditing.case.record_drawing import DrawnRelease, MaskedRelease
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.measuring_jobs import REASONS, jobs_of, lacking
 from sherd.auditing.noise.evidence import Evidence, check_artefact
+from sherd.auditing.promise_check import mechanisms_of
 from sherd.auditing.verdict.audit_result import Audit, Pictures
 from sherd.auditing.verdict.measure import Measure, Skipped
 from sherd.errors import SherdError, UsageError
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from sherd.auditing.case.case import Columns
+    from sherd.tables.number_scale import Scale
     from sherd.tables.schema import Schema
     from sherd.tables.treatment import Treated
     from sherd.verifying.check import Check
@@ -226,13 +229,6 @@ def _open(given: _Given, manifest: Mapping[str, Any]) -> _Opened:
     before = {name: before[name] for name in columns}
     if rows:
         opening.check_rows(before, columns, schema)
-    held = None
-    if given.holdout is not None:
-        other = opening.prepared(
-            opening.read_table(given.holdout, full), full, schema, "the hold-out", strict=strict
-        )
-        coded = opening.columns_of(other.table, scales, schema)
-        held = {name: column for name, column in coded.items() if name in columns}
     case = Case(
         schema=schema,
         scales=scales,
@@ -242,13 +238,11 @@ def _open(given: _Given, manifest: Mapping[str, Any]) -> _Opened:
         rows=rows,
         drawn=isinstance(source, DrawnRelease),
         order=_order(given, made.kept, n, rows, ORDER_KEPT in manifest.get("stamps", ())),
-        holdout=held,
+        holdout=_held_out(given, full, scales, tuple(columns), strict=strict),
         target=opening.check_target(given.target, schema, tuple(columns)),
         seed=given.seed,
         limits=given.limits,
     )
-    from sherd.auditing.promise_check import mechanisms_of
-
     case = replace(case, mechanisms=mechanisms_of(case, plan))
     evidence = Evidence(
         manifest=manifest,
@@ -264,6 +258,24 @@ def _open(given: _Given, manifest: Mapping[str, Any]) -> _Opened:
     return _Opened(
         case=case, sample=sample, no_control=reason, artefact=artefact, treated=made.treated
     )
+
+
+def _held_out(
+    given: _Given,
+    full: Schema,
+    scales: Mapping[str, Scale],
+    names: tuple[str, ...],
+    *,
+    strict: bool,
+) -> Columns | None:
+    """The hold-out table in the case's numbers."""
+    if given.holdout is None:
+        return None
+    schema = opening.released_part(full)
+    table = opening.read_table(given.holdout, full)
+    other = opening.prepared(table, full, schema, "the hold-out", strict=strict)
+    coded = opening.columns_of(other.table, scales, schema)
+    return {name: coded[name] for name in names}
 
 
 def _order(given: _Given, kept: Any, n: int, rows: bool, stays: bool) -> Any:
