@@ -56,7 +56,7 @@ def jobs_of(
     """Every group of measures with what computes it; association matrices are kept aside."""
     from sherd.auditing.promise_check import measured_epsilon, table_loss
     from sherd.auditing.utility import cell_loss as loss
-    from sherd.auditing.utility import cell_treatment, learning, marginals, moments, queries
+    from sherd.auditing.utility import cell_treatment, marginals, moments, queries, trained_models
     from sherd.auditing.utility import coarseness as generalisation
     from sherd.auditing.utility.propensity import propensity
 
@@ -74,7 +74,10 @@ def jobs_of(
         (("means", "variances", "quantiles"), lambda: moments.moments(case)),
         (("queries",), lambda: queries.queries(case)),
         (("pmse", "distinguishable"), lambda: propensity(case)),
-        (("forest-accuracy", "forest-f", "tree-accuracy", "tree-f"), lambda: learning.models(case)),
+        (
+            ("forest-accuracy", "forest-f", "tree-accuracy", "tree-f"),
+            lambda: trained_models.models(case),
+        ),
         (("ncp", "discernibility"), lambda: generalisation.generalisation(case)),
         (("suppressed",), lambda: loss.suppressed(case)),
         (

@@ -263,6 +263,11 @@ def round() -> None:  # noqa: A001 - the command's name
     help="What happens if an owner of a horizontal round drops out.",
 )
 @click.option("--least-owners", type=int, default=1, show_default=True)
+@click.option(
+    "--colluders",
+    type=int,
+    help="Owners that may collude where noise is shared out. Default: all but one.",
+)
 @click.option("--deadline", default="24h", show_default=True, help="30m, 24h, 7d, or a date.")
 @click.option("--purpose", default="", help="What owners are told the release is for.")
 @json_option
@@ -315,6 +320,7 @@ def _terms(name: str, given: dict[str, Any]) -> Terms:
         least_owners=given["least_owners"],
         deadline=read_deadline(given["deadline"], time.time()),
         purpose=given["purpose"],
+        colluders=given["colluders"],
     )
 
 

@@ -22,6 +22,7 @@ from sherd.federation.protocol.joint_release import (
     pooled_plan,
     pooled_schema,
 )
+from sherd.release.manifest import FORMAT
 from sherd.signing_keys import fingerprint, verify_plan
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sherd.federation.protocol.knowledge import RoundData
+    from sherd.federation.protocol.messages import Delivery, Masked
     from sherd.release.bundle import Release
+    from sherd.release.method import Outcome
 
 Tables = dict[str, "pa.Table"]
 
@@ -70,6 +73,18 @@ def assemble(data: RoundData, deliveries: Mapping[str, Tables]) -> Release:
         }
     rows = sum(table.num_rows for table in made.values())
     return Release(tables=made, manifest=manifest(data, rows))
+
+
+def assemble_sums(data: RoundData, outcome: Outcome) -> Release:
+    """The joint release of a round of sums, as its method made it of them."""
+    from sherd.release.bundle import Release
+
+    found = manifest(data, sum(table.num_rows for table in outcome.tables.values()))
+    return Release(
+        tables=outcome.tables,
+        manifest={**found, "facts": dict(outcome.facts)},
+        documents=outcome.documents,
+    )
 
 
 def _union(tables: Mapping[str, pa.Table], order: tuple[str, ...]) -> pa.Table:
@@ -143,6 +158,7 @@ def manifest(data: RoundData, rows: int) -> dict[str, Any]:
     assert plan is not None
     pooled, schema = pooled_plan(plan), pooled_schema(plan)
     tested = plan.terms.linkage is not Linkage.NONE
+    handed_in: Mapping[str, Delivery | Masked] = data.masked or data.deliveries
     owners = {
         owner: {
             "key": plan.share(owner).key,
@@ -154,11 +170,11 @@ def manifest(data: RoundData, rows: int) -> dict[str, Any]:
             "ledger_head": delivery.head,
             "versions": delivery.versions,
         }
-        for owner, delivery in data.deliveries.items()
+        for owner, delivery in handed_in.items()
         if owner not in data.dropped
     }
     return {
-        "format": 1,
+        "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "stamps": [],
         "guarantee": joint_guarantee(plan, tested).as_data(),

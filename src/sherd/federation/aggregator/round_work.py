@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sherd.errors import OutsideError, PeerError, UsageError
+from sherd.federation.aggregator.announced import check_announced
 from sherd.federation.aggregator.batching import Together
-from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish
+from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish, sum_answers
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
 from sherd.federation.protocol.knowledge import RoundData
-from sherd.federation.protocol.messages import Delivery, Message, attachments
+from sherd.federation.protocol.messages import Delivery, Masked, Message, attachments
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import Round, RoundTask
 from sherd.federation.protocol.states import RoundState
@@ -95,6 +96,7 @@ class Aggregator:
                     do="enrol it with `sherd aggregator enrol`",
                 )
             keys[owner] = member.key
+        check_announced(self, terms)
         machine = self.machine(RoundData(terms=terms, aggregator_key=self.key.public, keys=keys))
         sent = self._seal(machine, machine.open())
         self.store.add_round(machine.data, now=self.now(), sent=sent)
@@ -219,7 +221,7 @@ class Aggregator:
         )
         if job.given:
             reach("aggregator.chunk")
-        if isinstance(message.body, Delivery):
+        if isinstance(message.body, Delivery | Masked):
             work.set_head(message.sender, message.body.head, now=self.now())
         if bulk and not self._wanted(work, message):
             completed.append((message.sender, message.sequence))
@@ -315,6 +317,7 @@ class Aggregator:
             do = {
                 RoundTask.LINK: link,
                 RoundTask.CHECK: check_deliveries,
+                RoundTask.SUM: sum_answers,
                 RoundTask.ASSEMBLE: publish,
             }[task]
             do(self, round_id, data)
