@@ -35,20 +35,20 @@ def shares(plan: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, float]:
     return {name: float(plan["epsilon"] * weight / total) for name, weight in weights.items()}
 
 
-def masking_of(plan: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """How a plan's method masks by ranking and noise, as it declares; None where it does not.
+def masking_of(plan: Mapping[str, Any]) -> Mapping[str, str]:
+    """How a plan's method masks by ranking and noise, as it declares; nothing where it does not.
 
     >>> dict(masking_of({"method": "idp-ls"}))
     {'centre': 'mean', 'reach': 'local'}
     """
     traits = traits_of({"plan": plan})
-    return None if traits is None else traits.masking
+    return {} if traits is None else traits.masking or {}
 
 
 def mechanisms_of(case: Case, plan: Mapping[str, Any]) -> dict[str, Mechanism]:
     """What a plan does to each protected attribute by ranking and noise; nothing by others."""
     masking = masking_of(plan)
-    if masking is None:
+    if not masking:
         return {}
     enlarge = plan.get("guarantee") == "centroids"
     floor = float(plan.get("min_scale", _FLOOR if enlarge else 0.0))
@@ -122,7 +122,7 @@ def measured_epsilon(plan: Mapping[str, Any], *, seed: int, runs: int) -> list[M
     plan's: a promise that fails there fails in proportion at every ε.
     """
     masking, k = masking_of(plan), int(plan.get("k", 1))
-    if masking is None:
+    if not masking:
         return []
     enlarge = plan.get("guarantee") == "centroids"
     floor = float(plan.get("min_scale", _FLOOR if enlarge else 0.0))

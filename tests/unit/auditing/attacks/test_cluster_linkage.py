@@ -16,7 +16,6 @@ from sherd.auditing import run
 from sherd.auditing.attacks.cluster_linkage import alone, structure_of, with_known
 from sherd.auditing.case.case import Case, Limits
 from sherd.auditing.epsilon.mechanism import Mechanism
-from sherd.auditing.promise_check import masking_of
 from sherd.auditing.verdict.measure import Skipped
 from sherd.auditing.verdict.significance import STRUCTURE
 from sherd.auditing.verdict.verdict import decide
@@ -53,7 +52,7 @@ def test_the_structure_by_hand() -> None:
     """Two clusters of three; a value that lies in both belongs to each with its share."""
     original = np.array([1.0, 2, 2, 2, 2, 3, np.nan])
     released = np.array([9.0, 9, 9, 4, 4, 4, np.nan])
-    mechanism = Mechanism(**masking_of({"method": "dp-um"}), k=3, epsilon=1.0, low=0.0, high=10.0)
+    mechanism = Mechanism(centre="mean", reach="domain", k=3, epsilon=1.0, low=0.0, high=10.0)
     one = structure_of(original, released, mechanism)
     assert one is not None
     assert one.unit.tolist() == [0, 2, 2, 2, 2, 1, 3]

@@ -50,7 +50,6 @@ def by_definition(values: Any, mechanism: Mechanism) -> float:
 def test_the_loss_is_that_of_the_worst_substitution(method: str, seed: int) -> None:
     """Over all records and all values of a small domain, with ties and a remainder."""
     masking = masking_of({"method": method})
-    assert masking is not None
     rng = np.random.default_rng(seed)
     mechanism = Mechanism(**masking, k=3, epsilon=1.0, low=0.0, high=9.0, step=1.0)  # type: ignore[arg-type]
     values = [float(v) for v in rng.integers(0, 10, 11)]
