@@ -12,7 +12,7 @@ import click
 
 from sherd.cli.aggregator_folder import home_option, open_home
 from sherd.cli.aggregator_rounds import round_group
-from sherd.cli.aggregator_upkeep import backup, restore
+from sherd.cli.aggregator_upkeep import audit, backup, restore
 from sherd.cli.options import emit_json, in_words, json_option
 from sherd.errors import UsageError
 
@@ -259,5 +259,5 @@ def release(home: Path, name: str, output: Path) -> None:
     click.echo(f"release of '{name}' is in {output}")
 
 
-for command in (round_group, backup, restore):
+for command in (round_group, backup, restore, audit):
     aggregator.add_command(command)

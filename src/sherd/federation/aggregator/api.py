@@ -274,9 +274,9 @@ async def abort(round_id: Name, _member: AnOperator, service: Served) -> dict[st
 
 @router.get("/metrics")
 async def show_metrics(_member: AnOperator, service: Served) -> Response:
-    """Counts and times, in the text format of Prometheus; no data and no names."""
-    counts = await run_in_threadpool(service.aggregator.store.counts)
-    return Response(service.metrics.text(counts), media_type="text/plain; version=0.0.4")
+    """Counts and times, in the text format of Prometheus; no data, no rounds."""
+    text = await run_in_threadpool(service.metrics.text)
+    return Response(text, media_type="text/plain; version=0.0.4")
 
 
 def _rounds_for(aggregator: Aggregator, member: Member) -> list[dict[str, Any]]:

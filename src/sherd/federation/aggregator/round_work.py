@@ -282,7 +282,7 @@ class Aggregator:
 
     def revoke(self, name: str) -> list[str]:
         """Take somebody's access away and end the rounds it is part of; which they were."""
-        if not self.store.remove_member(name):
+        if not self.store.remove_member(name, now=self.now()):
             raise UsageError("nobody of that name is enrolled", got=repr(name))
         ended = []
         for round_id in self.store.open_rounds():
