@@ -91,6 +91,8 @@ def body_of(path: str) -> dict[str, Any]:
         return {"json": {"name": "north", "nonce": "00", "signature": "00"}}
     if path == "/v1/exchange":
         return {"content": write_request(Call(parcels=(), seen={}, wait=0.0))}
+    if path == "/v1/certificate":
+        return {"json": {"csr": "-"}}
     if path.endswith("/countersignature"):
         return {"json": {"signature": "0" * 128}}
     return {}

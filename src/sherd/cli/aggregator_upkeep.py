@@ -1,4 +1,4 @@
-"""``sherd aggregator backup``, ``restore`` and ``audit``."""
+"""``sherd aggregator backup``, ``restore``, ``audit`` and ``renew``."""
 
 from __future__ import annotations
 
@@ -84,3 +84,14 @@ def audit(home: Path, target: Path | None, source: Path | None, head: str | None
             told = f"{when}  {line.actor}  {line.event}  {line.subject}  {line.detail}"
             click.echo(printable(told.rstrip()))
     click.echo(f"{count} lines, none changed; the last has the hash {last}")
+
+
+@click.command()
+@home_option
+def renew(home: Path) -> None:
+    """Give the service a new key and certificate now; `serve` does so 30 days before its end.
+
+    A service that runs takes it when it is started again. Owners renew theirs by themselves.
+    """
+    days = open_home(home).renew()
+    click.echo(f"the service's certificate is good for {days} days")

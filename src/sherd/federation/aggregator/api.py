@@ -23,6 +23,7 @@ from starlette.exceptions import HTTPException
 from sherd import __version__
 from sherd.errors import OutsideError, PeerError, RefusedError, SherdError
 from sherd.federation.aggregator.announced import take_announcement
+from sherd.federation.aggregator.certificate_routes import renewals
 from sherd.federation.aggregator.release_routes import releases
 from sherd.federation.aggregator.round_work import KEPT_SECONDS, Aggregator
 from sherd.federation.aggregator.service import (
@@ -354,4 +355,5 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
     app.include_router(watch)
     app.include_router(router)
     app.include_router(releases)
+    app.include_router(renewals)
     return app

@@ -67,12 +67,15 @@ class Aggregator:
         releases: Path,
         clock: Callable[[], float] = time.time,
         listener: Listener = lambda _recipients: None,
+        certify: Callable[[str, str, str], bytes] | None = None,
     ) -> None:
         self.name = name
         self.key = key
         self.store = store
         self.releases = releases
         self._clock = clock
+        self.certify = certify
+        """Issues a certificate to an owner's name and key for its request; None: not here."""
         self._together = Together(self._take)
         self._purged = False
         self.listener = listener
