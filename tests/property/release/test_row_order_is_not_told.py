@@ -1,9 +1,9 @@
 """Where a record lies in a release does not depend on where it lay in the input.
 
-Every method that releases rows is run many times on a small table and on the same rows in the opposite
-order, with random numbers of its own each time. The place at which one record comes out is compared by a
-chi-square test of two samples. The false-alarm rate of each test is one in a million; a method that keeps
-the order is found by all of them.
+Every method that releases rows is run many times on a small table and on the same rows in the
+opposite order, with random numbers of its own each time. The place at which one record comes out is
+compared by a chi-square test of two samples. The false-alarm rate of each test is one in a million;
+a method that keeps the order is found.
 """
 
 from __future__ import annotations
