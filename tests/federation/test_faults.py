@@ -77,7 +77,11 @@ def spent(consortium: Consortium) -> dict[str, str]:
 
 def charges(agent: Agent) -> list[str]:
     """The plans an owner was charged for."""
-    return [entry.plan_hash for entry in agent.ledger.entries() if entry.kind == "charge"]
+    return [
+        entry.plan_hash
+        for entry in agent.ledger.entries()
+        if entry.kind == "charge" and "nothing released" not in entry.note
+    ]
 
 
 def check_released(consortium: Consortium, round_id: str = "r1") -> None:

@@ -10,6 +10,7 @@ import pytest
 from driving import fetch, flush, receive, step
 from people import PARTS, SCHEMA, part, people
 
+import sherd
 from sherd.errors import PeerError
 from sherd.federation.owner import owner_linking as linking
 from sherd.federation.owner.preview import preview
@@ -193,6 +194,25 @@ def test_overlapping_people(consortium: Consortium) -> None:
     data = consortium.store.round("r1")
     assert data is not None
     assert data.reason is Reason.OVERLAPPING_PEOPLE
+
+
+@pytest.mark.parametrize(("common", "ends"), [(0, False), (1, False), (9, False), (10, True)])
+def test_a_few_common_people_are_not_told(consortium: Consortium, common: int, ends: bool) -> None:
+    """An owner that guesses a few people of another's learns nothing by whether the round ends."""
+    for number, name in enumerate(("north", "south")):
+        table = people(12, seed=number, first=number * (12 - common))
+        consortium.add_owner(name, table, SCHEMA, key_column="id")
+    consortium.aggregator.open_round(consortium.terms(linkage=Linkage.OPRF))
+    consortium.settle()
+    data = consortium.store.round("r1")
+    assert data is not None
+    assert (data.reason is Reason.OVERLAPPING_PEOPLE) is ends
+    if not ends:
+        folder = consortium.aggregator.folder("r1")
+        assert not sherd.verify(folder).failed
+        manifest = Release.load(folder).manifest
+        assert "fewer than 10 people" in manifest["joint"]["disjointness"]
+        assert any("up to 9 people" in words for words in manifest["guarantee"]["not_covered"])
 
 
 def test_forged_hops_are_refused(consortium: Consortium) -> None:

@@ -221,6 +221,11 @@ def test_a_repeated_round_costs_nothing_more(
     said = [line for line in north.journal.audit() if line[2] == "spent, nothing released"]
     assert len(said) == 1
     assert "the delivery of north" in said[0][3]
+    (lost,) = [entry for entry in north.ledger.entries() if "nothing released" in entry.note]
+    assert lost.note.startswith("round r1: spent, nothing released: a delivery is not what")
+    assert "the delivery of north" in lost.note
+    assert (lost.measure, str(lost.amount)) == ("none", "0")
+    north.ledger.verify()
     first = artefacts(north)
     monkeypatch.setattr(round_tasks, "check", good)
     deadline = int(consortium.time) + 3600

@@ -200,7 +200,9 @@ def test_later_question_that_costs_too_much(
         assert kept is not None
         assert (kept.reason, kept.answered) == (Reason.PLAN_UNSOUND, 1)
         assert spent(agent) == "5"
-        assert len([e for e in agent.ledger.entries() if e.kind == "charge"]) == 1
+        paid, lost = [e for e in agent.ledger.entries() if e.kind == "charge"]
+        assert paid.note == "round r1"
+        assert "spent, nothing released" in lost.note
 
 
 def test_dropping_out_before_sharing(consortium: Consortium) -> None:

@@ -239,7 +239,11 @@ class Village:
         """The plans an owner was charged for, with their artefacts."""
         ledger = Ledger(self.homes[name].ledger)
         ledger.verify()
-        return [(e.plan_hash, e.artefact) for e in ledger.entries() if e.kind == "charge"]
+        return [
+            (e.plan_hash, e.artefact)
+            for e in ledger.entries()
+            if e.kind == "charge" and "nothing released" not in e.note
+        ]
 
     def has_release(self, name: str, data: RoundData) -> bool:
         """Whether an owner has fetched a round's release."""

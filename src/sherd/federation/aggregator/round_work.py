@@ -19,6 +19,7 @@ from sherd.federation.aggregator.round_tasks import check_deliveries, link, publ
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
 from sherd.federation.aggregator.storage.sequence_numbers import forgotten_rounds
 from sherd.federation.aggregator.storage.upkeep import shrink
+from sherd.federation.protocol.joint_plan import OVERLAP_TOLD, Kind, Linkage
 from sherd.federation.protocol.knowledge import RoundData
 from sherd.federation.protocol.messages import Delivery, Masked, Message, attachments
 from sherd.federation.protocol.reasons import Reason
@@ -94,6 +95,9 @@ class Aggregator:
         terms = replace(
             terms, opened=self.now(), delivery_bytes=terms.most_bytes, signed_release=True
         )
+        tested = terms.kind is Kind.HORIZONTAL and terms.linkage is not Linkage.NONE
+        if tested and terms.repeats is None and terms.overlap_told is None:
+            terms = replace(terms, overlap_told=OVERLAP_TOLD)
         keys = {}
         for owner in terms.owners:
             member = self.store.member(owner)

@@ -313,6 +313,9 @@ class Agent:
 
     def _write(self, books: list[RoundBook]) -> None:
         changes = [book.change for book in books if book.changed]
+        for book in books:
+            if book.changed:
+                outbox.book_loss(self.home, self.ledger, book.machine)
         if changes:
             self.journal.write(changes)
             reach("owner.stored")

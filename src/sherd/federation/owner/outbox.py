@@ -331,6 +331,34 @@ def repetition_objection(journal: OwnerJournal, machine: Owner) -> tuple[Reason,
     return None
 
 
+def book_loss(home: OwnerHome, ledger: Ledger, machine: Owner) -> None:
+    """Write into the ledger, once, that what was spent on a round brought no release, and why.
+
+    It costs nothing more: an entry beside the charge, for whoever reads the ledger alone.
+    """
+    data = machine.data
+    plan = data.plan
+    if plan is None or data.manifest is not None or not (machine.ended and machine.spent):
+        return
+    paid = ledger.charge_of(occasion_hash(machine))
+    occasion = digest(["sherd-loss-1", plan.hash, data.owner])
+    if paid is None or ledger.charge_of(occasion) is not None:
+        return
+    words = "the round ended" if data.reason is None else data.reason.words
+    why = "; ".join((words, *data.details))
+    why = "".join(c if c.isprintable() else " " for c in why)
+    with ledger.reserving(
+        measure="none",
+        population=home.settings.population,
+        amount=Amount.zero(),
+        plan_hash=occasion,
+        schema_hash=plan.share(data.owner).schema_hash,
+        method=plan.terms.method,
+        note=f"round {data.round}: spent, nothing released: {why}"[:500],
+    ) as reservation:
+        ledger.charge(reservation, artefact_sha256=data.artefact or plan.hash, once=True)
+
+
 def apply_lifetime(ledger: Ledger, account: Account, policy: Policy) -> Amount:
     """The most the population may ever spend: the policy's limit, or a lower one in force."""
     most = Amount(policy.lifetime_epsilon)

@@ -66,6 +66,10 @@ class Dropout(StrEnum):
     CONTINUE = "continue"
 
 
+OVERLAP_TOLD, MOST_UNTOLD = 10, 1000
+"""How many people at several owners end a round, unless told otherwise; and the most of that."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Terms:
     """What the operator asks the owners for.
@@ -77,6 +81,8 @@ class Terms:
     without a release: who was charged for it sends what it paid for, and pays nothing more.
     ``signed_release`` promises that the aggregator signs the release's manifest and that it holds
     each owner's signature of its part; rounds of earlier versions do not say so.
+    ``overlap_told`` is how many people must be at several owners of a horizontal round for it to
+    end because of them: one would tell an owner who guesses whether that person is elsewhere.
     ``colluders`` is how many owners of a round of sums may collude, None for all but one.
     """
 
@@ -98,6 +104,7 @@ class Terms:
     delivery_bytes: int | None = field(default=None, metadata=LATER)
     repeats: str | None = field(default=None, metadata=LATER)
     signed_release: bool | None = field(default=None, metadata=LATER)
+    overlap_told: int | None = field(default=None, metadata=LATER)
     colluders: int | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
@@ -114,6 +121,8 @@ class Terms:
                 raise PlanError(f"the {what} is out of range", must="between 1970 and 6325")
         if self.repeats is not None and not HASH.fullmatch(self.repeats):
             raise PlanError("the plan to repeat is not valid", must="64 hexadecimal digits")
+        if self.overlap_told is not None and not 0 < self.overlap_told <= MOST_UNTOLD:
+            raise PlanError("the overlap that is told is out of range", must=f"1 to {MOST_UNTOLD}")
         if not 0 < self.most_bytes <= MOST_DELIVERY * 64:
             raise PlanError("the largest delivery is out of range", must="1 byte to 64 GiB")
         if self.colluders is not None and not 0 <= self.colluders < len(self.owners):

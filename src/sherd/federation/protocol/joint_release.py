@@ -49,6 +49,8 @@ def joint_guarantee(plan: JointPlan, overlap_tested: bool) -> Guarantee:
     found = list(base.not_covered)
     if sums_rows(plan.terms):
         found.append("how many records each owner has")
+        if untold := _untold(plan):
+            found.append(f"{untold}: such a person counts as so many records")
         if not overlap_tested and len(plan.shares) > 1:
             found.append(
                 "a person at several owners, which is assumed not to happen and was not tested: "
@@ -56,17 +58,28 @@ def joint_guarantee(plan: JointPlan, overlap_tested: bool) -> Guarantee:
             )
     elif plan.terms.kind is Kind.HORIZONTAL:
         found.append("how many records each owner has, and who is at which owner")
+        total = "" if plan.bound is None else f", up to {plan.bound} in all"
+        several = f"such a person is protected by the sum of what each owner spends{total}"
+        if untold := _untold(plan):
+            found.append(f"{untold}: {several}")
         if not overlap_tested and len(plan.shares) > 1:
-            total = "" if plan.bound is None else f", up to {plan.bound} in all"
             found.append(
                 "a person at several owners, which is assumed not to happen and was not tested: "
-                f"such a person is protected by the sum of what each owner spends{total}"
+                + several
             )
     else:
         found.append("which people are known to every owner: who is in the release")
     if plan.terms.linkage is Linkage.HMAC:
         found.append("the linkage is of low assurance: every owner holds the key of the pseudonyms")
     return replace(base, not_covered=tuple(found))
+
+
+def _untold(plan: JointPlan) -> str | None:
+    """Whom a test of disjointness lets pass, so that it tells nobody about a single person."""
+    told = plan.terms.overlap_told or 1
+    if told == 1 or plan.terms.linkage is Linkage.NONE or len(plan.shares) < 2:
+        return None
+    return f"up to {told - 1} people at several owners, whom the test for that lets pass"
 
 
 def followed(plan: JointPlan) -> dict[str, Any]:
@@ -103,7 +116,9 @@ def _disjointness(plan: JointPlan) -> str:
         return "attributes are disjoint, as the plan shows"
     if plan.terms.linkage is Linkage.NONE:
         return "assumed: nobody is at two owners"
-    return "tested by pseudonyms: nobody is at two owners"
+    told = plan.terms.overlap_told or 1
+    who = "nobody is" if told == 1 else f"fewer than {told} people are"
+    return f"tested by pseudonyms: {who} at two owners"
 
 
 def linkage(plan: JointPlan, common: int | None) -> dict[str, Any]:

@@ -174,7 +174,7 @@ class Round:
         data = self.data
         assert self.task is RoundTask.LINK
         if data.terms.kind is Kind.HORIZONTAL:
-            if overlap:
+            if overlap >= (data.terms.overlap_told or 1):
                 self._fail(Reason.OVERLAPPING_PEOPLE)
                 return self._flush()
             self._collect(None, None)
