@@ -131,6 +131,7 @@ def verify(
     checks += [
         _budget(stated),
         *_colluders(stated, manifest.get("joint")),
+        *_insiders(stated, manifest["facts"]),
         _sums(stated),
         *_model(stated),
         _records(stated, tables["data"]),
@@ -152,10 +153,17 @@ def expected_facts(
     """What the manifest must state; which marginals were measured is checked with the model."""
     attributes = manifest["schema"]["attributes"]
     left = [n for n, a in attributes.items() if a.get("role") in ("insensitive", "weight")]
+    joint: dict[str, Callable[[Any], bool]] = {}
+    if "parties" in manifest["facts"]:
+        from sherd.verifying.stated_facts import of_parties
+
+        keys = {"rho", "epsilon", "delta", "holders"}
+        joint = {**of_parties(manifest), "insiders": lambda given: set(given) == keys}
     return {
         "rows": lambda given: type(given) is int and given == tables["data"].num_rows,
         "measured": lambda given: isinstance(given, list),
         "left_out": lambda given: given == left,
+        **joint,
     }
 
 
@@ -255,6 +263,27 @@ def _colluders(stated: Stated, joint: Mapping[str, Any] | None) -> list[Check]:
             f"costs {float(faced):.6g} of the ρ = {float(total):.6g} that the plan allows, for "
             f"{colluders} of {owners} owners",
             "costs more than the plan allows",
+        )
+    ]
+
+
+def _insiders(stated: Stated, facts: Mapping[str, Any]) -> list[Check]:
+    """What one of the parties that computed sees, without its own part of the noise."""
+    if "insiders" not in facts:
+        return []
+    given, hosts = facts["insiders"], len(facts["computing"])
+    rho = Fraction(stated.document["spent"]) * hosts / (hosts - 1)
+    delta = Fraction(repr(stated.plan["delta"]))
+    fits = Fraction(given["rho"]) == rho and given["delta"] == stated.plan["delta"]
+    fits = fits and delta_of(rho, Fraction(repr(given["epsilon"]))) <= (
+        Decimal(delta.numerator) / Decimal(delta.denominator)
+    )
+    return [
+        _check(
+            "noise that parties face",
+            bool(fits),
+            f"leaves each of {hosts} parties an epsilon of {given['epsilon']:g}, as stated",
+            "is not what is stated for the parties that computed",
         )
     ]
 

@@ -310,7 +310,7 @@ class DPGraph:
         """Records drawn from the model that the sums lead to."""
         design = design_of(plan, schema)
         learned = row_sums.learn_from_sums(design, among, _read(design, answered))
-        kinds = {name: _PLAIN.get(schema[name].type, pa.string()) for name in schema.protected}
+        kinds = {name: PLAIN.get(schema[name].type, pa.string()) for name in schema.protected}
         return released(learned, schema, kinds, generator(run))
 
 
@@ -329,7 +329,7 @@ def generator(run: Run) -> np.random.Generator:
     return np.random.default_rng([int(word) for word in run.randomness.words(4)])
 
 
-_PLAIN: dict[Type, Any] = {
+PLAIN: dict[Type, Any] = {
     Type.NUMBER: pa.float64(),
     Type.INTEGER: pa.int64(),
     Type.DATE: pa.date32(),
@@ -347,7 +347,7 @@ def released(
     for grid, binning, drawn in zip(learned.design.grids, learned.binnings, bins, strict=True):
         kind = kinds[grid.name]
         if pa.types.is_null(kind):  # that a column has no value at all is a fact about the data
-            kind = _PLAIN.get(schema[grid.name].type, pa.string())
+            kind = PLAIN.get(schema[grid.name].type, pa.string())
         columns[grid.name] = grid.column(refine(drawn, binning, rng), rng, kind)
     order = [name for name in kinds if name in columns]
     facts = {
