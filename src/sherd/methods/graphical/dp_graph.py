@@ -23,6 +23,7 @@ from sherd.guarantees import Adversary, DifferentialPrivacy, Guarantee, Proposit
 from sherd.guarantees.concentrated import rho_of
 from sherd.methods.graphical import row_sums
 from sherd.methods.graphical.drawing import draw, refine
+from sherd.methods.graphical.fragment_numbers import own_counts
 from sherd.methods.graphical.learning import Design, Learned, learn
 from sherd.methods.graphical.measuring import CodedTable, NoisyCounts
 from sherd.methods.graphical.model_document import document
@@ -302,7 +303,7 @@ class DPGraph:
         """One owner's noisy histograms."""
         design = design_of(plan, schema)
         asked = HistogramQuestion.read(design, question)
-        return row_sums.own_counts(code(table, schema, design), among, asked, randomness)
+        return own_counts(code(table, schema, design), among, asked, randomness)
 
     def release_rows(
         self, plan: Plan, schema: Schema, among: RowOwners, answered: Answered, run: Run

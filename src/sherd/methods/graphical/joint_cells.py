@@ -22,7 +22,6 @@ from sherd.methods.graphical.dp_graph import PLAIN, design_of, released
 from sherd.methods.graphical.learning import learn
 from sherd.methods.graphical.secure_measuring import EVERYBODY, HolderLayout, SecureMeasurer
 from sherd.secure.engine.cell_holders import Holes, check_holders
-from sherd.tables.coding import nulls
 from sherd.tables.schema import Missing, Outside
 
 if TYPE_CHECKING:
@@ -72,26 +71,6 @@ def check_cells(plan: Plan, schema: Schema) -> Design:
                 do="keep or recode missing cells, and clamp what lies outside",
             )
     return design
-
-
-def own_codes(table: pa.Table, schema: Schema, design: Design) -> Codes:
-    """The fine code of every cell that this party holds, −1 elsewhere.
-
-    An empty cell, or a column that is not there, is another party's.
-    """
-    codes = []
-    for grid in design.grids:
-        if grid.name not in table.column_names:
-            codes.append(np.full(table.num_rows, -1, np.int64))
-            continue
-        column = table.column(grid.name)
-        held = ~nulls(column.combine_chunks())
-        if not held.any():
-            codes.append(np.full(table.num_rows, -1, np.int64))
-            continue
-        mine = grid.codes(column, schema.missing_values).astype(np.int64)
-        codes.append(np.where(held, mine, -1))
-    return tuple(codes)
 
 
 def held_cells(codes: Codes) -> list[str]:

@@ -91,7 +91,7 @@ def read_cells(table: pa.Table, schema: Schema, plan: Plan, id_name: str) -> Inp
     import numpy as np
 
     from sherd.methods.graphical.dp_graph import design_of
-    from sherd.methods.graphical.joint_cells import own_codes
+    from sherd.methods.graphical.fragment_numbers import own_codes
     from sherd.methods.specialising.secure_leaf_counts import PartyCells
 
     if id_name not in table.column_names:

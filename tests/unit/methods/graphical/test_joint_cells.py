@@ -11,13 +11,13 @@ from scipy.stats import ks_2samp
 
 from sherd.errors import PlanError, SchemaError, TableError
 from sherd.methods.graphical.dp_graph import code, design_of
+from sherd.methods.graphical.fragment_numbers import own_codes
 from sherd.methods.graphical.joint_cells import (
     check_cells,
     held_cells,
     holders_of,
     insiders_cost,
     learn_jointly,
-    own_codes,
     release_of,
     shared_hash,
 )
