@@ -17,6 +17,8 @@ from sherd.federation.aggregator.announced import check_announced
 from sherd.federation.aggregator.batching import Together
 from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish, sum_answers
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
+from sherd.federation.aggregator.storage.sequence_numbers import forgotten_rounds
+from sherd.federation.aggregator.storage.upkeep import shrink
 from sherd.federation.protocol.knowledge import RoundData
 from sherd.federation.protocol.messages import Delivery, Masked, Message, attachments
 from sherd.federation.protocol.reasons import Reason
@@ -72,6 +74,7 @@ class Aggregator:
         self.releases = releases
         self._clock = clock
         self._together = Together(self._take)
+        self._purged = False
         self.listener = listener
         """Told who got a message, or nobody where only a round's state may have changed."""
 
@@ -85,7 +88,9 @@ class Aggregator:
             raise UsageError("the terms are another aggregator's", got=repr(terms.aggregator))
         if terms.deadline <= self.now():
             raise UsageError("the deadline has passed already")
-        terms = replace(terms, opened=self.now(), delivery_bytes=terms.most_bytes)
+        terms = replace(
+            terms, opened=self.now(), delivery_bytes=terms.most_bytes, signed_release=True
+        )
         keys = {}
         for owner in terms.owners:
             member = self.store.member(owner)
@@ -135,6 +140,7 @@ class Aggregator:
         work.save(self._seal(machine, messages), now=self.now())
         if machine.ended:
             work.purge()
+            self._purged = True
         return frozenset(message.recipient for message in messages)
 
     # what owners send
@@ -298,9 +304,17 @@ class Aggregator:
                     done.append(round_id)
             except Exception as error:
                 trouble = trouble or error
+        if self._purged:
+            self._purged = False
+            shrink(self.store)
         if trouble is not None:
             raise trouble
         return done
+
+    def notice(self, owner: str, seen: Mapping[str, int]) -> None:
+        """End rounds of which an owner has seen more than we know: we are a restored backup."""
+        for round_id in forgotten_rounds(self.store, owner, seen):
+            self.abort(round_id, Reason.RESTORED)
 
     def _work_on(self, round_id: str) -> bool:
         """Do what waits to be done in one round; whether anything did."""

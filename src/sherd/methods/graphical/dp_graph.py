@@ -213,7 +213,9 @@ class DPGraph:
     parameters = PARAMETERS
     traits = Traits(
         family="graphical",
-        rows_are_records=True,
+        rows_are_drawn=True,
+        noise="sherd.auditing.noise.model_noise:check",
+        drawing="sherd.auditing.case.record_drawing:drawn_rows",
         documents=("model",),
         verifier="sherd.verifying.graphical_models:verify",
         facts="sherd.verifying.graphical_models:expected_facts",

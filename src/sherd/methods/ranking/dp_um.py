@@ -42,6 +42,8 @@ METHOD = Masking(
         ),
     },
     default_promise="paper",
+    centre="mean",
+    reach="domain",
     sums=plain_sums,
     sensitivity=whole_width,
     shifts=shifts_of_means,

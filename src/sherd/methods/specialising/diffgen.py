@@ -221,6 +221,7 @@ class DiffGen:
         verifier="sherd.verifying.generalised_records:verify",
         facts="sherd.verifying.stated_facts:generalised",
         drawing="sherd.auditing.case.specialised_drawing:records",
+        noise="sherd.auditing.noise.count_noise:check",
     )
     promises: ClassVar[dict[str, Promise]] = {"dp": PROMISE}
 
