@@ -55,7 +55,7 @@ def check(parties: Parties, *, charged: int = 1) -> dict[str, Any]:
 
 def residuals(parties: Parties, model: dict[str, Any]) -> np.ndarray[Any, Any]:
     """How far the opened 1-ways are from the truth, in deviations of the stated noise."""
-    values = {"x": list(range(7)), "y": ["a", "b", "d"], "c": ["low", "high"]}
+    values: dict[str, list[Any]] = {"x": list(range(7)), "y": ["a", "b", "d"], "c": ["low", "high"]}
     apart = []
     for one in model["fine"]:
         (name,) = one["attributes"]
