@@ -22,6 +22,7 @@ from sherd.tables.axis import Axis, measure
 from sherd.tables.coding import positions
 from sherd.tables.schema import Missing, Schema
 from sherd.verifying.check import Check
+from sherd.verifying.joint_noise import insider_checks
 from sherd.verifying.model_inference import marginal
 
 if TYPE_CHECKING:
@@ -130,8 +131,7 @@ def verify(
         return checks
     checks += [
         _budget(stated),
-        *_colluders(stated, manifest.get("joint")),
-        *_insiders(stated, manifest["facts"]),
+        *insider_checks(stated.document, manifest),
         _sums(stated),
         *_model(stated),
         _records(stated, tables["data"]),
@@ -242,50 +242,6 @@ def _budget(stated: Stated) -> Check:
         f"costs {float(spent):.6g} of the {unit} = {float(total):.6g} that the plan allows",
         "costs more than the plan allows, or something else than is stated",
     )
-
-
-def _colluders(stated: Stated, joint: Mapping[str, Any] | None) -> list[Check]:
-    """What owners of rows who collude see, without their own parts of the noise."""
-    if joint is None:
-        return []
-    plan = joint["plan"]
-    owners = len(plan["shares"])
-    colluders = min(plan["terms"].get("colluders", owners - 1), owners - 1)
-    scales = [
-        Fraction(one["scale"]) for one in (*stated.document["fine"], *stated.document["marginals"])
-    ]
-    faced = sum((Fraction(owners, owners - colluders) / scale**2 for scale in scales), Fraction(0))
-    total = Fraction(stated.document["total"])
-    return [
-        _check(
-            "noise that colluders face",
-            stated.document["noise"] == "gaussian" and faced <= total,
-            f"costs {float(faced):.6g} of the ρ = {float(total):.6g} that the plan allows, for "
-            f"{colluders} of {owners} owners",
-            "costs more than the plan allows",
-        )
-    ]
-
-
-def _insiders(stated: Stated, facts: Mapping[str, Any]) -> list[Check]:
-    """What one of the parties that computed sees, without its own part of the noise."""
-    if "insiders" not in facts:
-        return []
-    given, hosts = facts["insiders"], len(facts["computing"])
-    rho = Fraction(stated.document["spent"]) * hosts / (hosts - 1)
-    delta = Fraction(repr(stated.plan["delta"]))
-    fits = Fraction(given["rho"]) == rho and given["delta"] == stated.plan["delta"]
-    fits = fits and delta_of(rho, Fraction(repr(given["epsilon"]))) <= (
-        Decimal(delta.numerator) / Decimal(delta.denominator)
-    )
-    return [
-        _check(
-            "noise that parties face",
-            bool(fits),
-            f"leaves each of {hosts} parties an epsilon of {given['epsilon']:g}, as stated",
-            "is not what is stated for the parties that computed",
-        )
-    ]
 
 
 def _sums(stated: Stated) -> Check:
