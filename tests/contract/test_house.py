@@ -47,8 +47,6 @@ LONG = {
     "methods/slicing/anatomy.py": {"_run_keeping_record"},
     "methods/slicing/boxes.py": {"cells"},
     "methods/slicing/incremental_diversity.py": {"partition_records"},
-    "methods/slicing/mondrian.py": {"_run"},
-    "methods/slicing/regroup.py": {"settled"},
     "release/bundle.py": {"stage"},
     "tables/write.py": {"write"},
 }

@@ -174,8 +174,13 @@ def classes(tables: Tables, manifest: Manifest) -> Expected:
         "quasi_identifiers": _is(quasi),
         "sensitive": _is(sensitive),
         "labels": lambda given: set(given) == set(quasi) and books.fit(given, columns, manifest),
-        "bins": _bins(manifest, of_sensitive=manifest["plan"].get("l", 1) > 1),
+        "bins": _bins(manifest, of_sensitive=_diverse(manifest["plan"])),
     }
+
+
+def _diverse(plan: Mapping[str, Any]) -> bool:
+    """Whether a plan asks anything of sensitive values."""
+    return plan.get("l", 1) > 1 or bool(plan.get("conditions"))
 
 
 def sliced(tables: Tables, manifest: Manifest) -> Expected:

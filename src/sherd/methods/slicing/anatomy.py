@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING, Any
 from sherd.errors import PlanError
 from sherd.guarantees import Adversary, Guarantee, LDiversity, Proposition
 from sherd.methods.slicing.column_layout import BUCKET
-from sherd.methods.slicing.sensitive_values import feasible_rows, sensitive_names, stated_bins
+from sherd.methods.slicing.diversity_feasibility import feasible_rows
+from sherd.methods.slicing.group_conditions import Conditions
+from sherd.methods.slicing.sensitive_values import sensitive_names, stated_bins
 from sherd.methods.slicing.slicing_promise import (
     AFTER,
     ARRANGED,
     BINS,
+    CONDITIONS,
     MOST_SUPPRESSED,
     SENSITIVE,
+    SETS,
     SUPPRESS,
     UNIT,
     L,
@@ -77,7 +81,16 @@ class Anatomy:
         "Releases quasi-identifiers as they are and sensitive values in a table of their own; "
         "records and values are linked by buckets of about l records only."
     )
-    parameters: tuple[Parameter, ...] = (L, SENSITIVE, SUPPRESS, MOST_SUPPRESSED, BINS, AFTER)
+    parameters: tuple[Parameter, ...] = (
+        L,
+        SENSITIVE,
+        SUPPRESS,
+        MOST_SUPPRESSED,
+        BINS,
+        AFTER,
+        CONDITIONS,
+        SETS,
+    )
     traits: Traits = TRAITS
 
     def describe(self) -> tuple[Described, ...]:
@@ -111,7 +124,7 @@ class Anatomy:
         """What a release will promise; computed without seeing the table."""
         names = ", ".join(sensitive_names(plan, schema))
         return Guarantee(
-            notion=LDiversity(l=plan["l"]),
+            notion=Conditions.of(plan).notion(plan["l"]),
             unit=UNIT,
             covers=f"the link between a person's quasi-identifiers and {names}"
             + following_words(plan),
@@ -169,6 +182,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     import numpy as np
     import pyarrow as pa
 
+    from sherd.methods.slicing.anatomy_buckets import bucketised
     from sherd.methods.slicing.bucket_pipeline import check_buckets
     from sherd.methods.slicing.permutation import renamed
 
@@ -176,8 +190,9 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     table, sensitive, kept = feasible_rows(table, schema, plan, run.randomness)
     m = len(kept)
     run.progress("grouping", 0, 1)
-    buckets = _grouped(sensitive, l, run.randomness.permutation(m))
-    check_buckets(buckets, np.zeros(m, dtype=np.int32), 1, sensitive, l)
+    wanted = Conditions.of(plan)
+    buckets = bucketised(sensitive, l, wanted, run.randomness.permutation(m))
+    check_buckets(buckets, np.zeros(m, dtype=np.int32), 1, sensitive, wanted.with_l(l))
     names = renamed(buckets, run.randomness)
     rows = run.randomness.permutation(m) if run.shuffle else np.arange(m)
     place = pa.array(rows)
@@ -216,6 +231,8 @@ def _run_keeping_record(
     from sherd.tables.coding import texts
 
     (name,) = sensitive_names(plan, schema)[:1]
+    if plan["conditions"] or plan["sets"]:
+        raise PlanError("a record is kept for 'l' alone", must="no conditions and no sets")
     if len(sensitive_names(plan, schema)) > 1 or schema[name].type.measured:
         raise PlanError(
             "a record is kept of one sensitive attribute with labels only",
@@ -274,21 +291,6 @@ def _run_keeping_record(
 
 
 _MISSING, _PRESENT = "-", "+"
-
-
-def _grouped(sensitive: Any, l: int, order: Any) -> Any:
-    import numpy as np
-
-    from sherd.methods.slicing.regroup import grouped, joint_groups
-
-    codes = np.ascontiguousarray(sensitive.codes[order])
-    if codes.shape[1] > 1:
-        group = joint_groups(codes, np.array(sensitive.sizes, dtype=np.int64), l)
-    else:
-        group = grouped(codes[:, 0].copy(), sensitive.sizes[0], l)
-    buckets = np.empty(len(order), dtype=np.int64)
-    buckets[order] = group
-    return buckets
 
 
 def _counted(table: pa.Table, names: tuple[str, ...], buckets: Any, run: Run) -> pa.Table:

@@ -200,8 +200,9 @@ def _new_buckets(
     randomness: Randomness,
 ) -> int:
     """Buckets of nothing but new records; returns how many of them find none."""
-    from sherd.methods.slicing.regroup import grouped
-    from sherd.methods.slicing.sensitive_values import Sensitive, surviving
+    from sherd.methods.slicing.diversity_feasibility import surviving
+    from sherd.methods.slicing.local_grouping import grouped
+    from sherd.methods.slicing.sensitive_values import Sensitive
 
     if not left:
         return 0

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import InfeasibleError
-from sherd.guarantees import Adversary, Guarantee, KAnonymity, LDiversity, Proposition
+from sherd.guarantees import Adversary, Guarantee, KAnonymity, Proposition
+from sherd.methods.slicing.group_conditions import Conditions
 from sherd.methods.slicing.sensitive_values import quasi_identifiers, sensitive_names, stated_bins
 from sherd.methods.slicing.slicing_promise import (
     ARRANGED,
     BINS,
+    CONDITIONS,
     MOST_SUPPRESSED,
     SENSITIVE,
     SUPPRESS,
@@ -33,6 +35,8 @@ from sherd.release.traits import Traits
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sherd.methods.slicing.attribute_codes import Coded
+    from sherd.methods.slicing.generalise import Cells
     from sherd.release.method import Run
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
@@ -85,6 +89,7 @@ class Mondrian:
         SUPPRESS,
         MOST_SUPPRESSED,
         BINS,
+        CONDITIONS,
     )
     traits: Traits = TRAITS
 
@@ -106,13 +111,13 @@ class Mondrian:
 
     def check(self, plan: Plan, schema: Schema) -> None:
         """Raise PlanError or SchemaError where plan and schema do not fit the method."""
-        check_attributes(plan, schema, needs_sensitive=plan["l"] > 1)
+        check_attributes(plan, schema, needs_sensitive=_diverse(plan))
 
     def guarantee(self, plan: Plan, schema: Schema) -> Guarantee:
         """What a release will promise; computed without seeing the table."""
-        k, l = plan["k"], plan["l"]
+        diverse = _diverse(plan)
         words = list(left_aside(plan, schema))
-        if l == 1 and sensitive_names(plan, schema):
+        if not diverse and sensitive_names(plan, schema):
             words.insert(
                 0,
                 "sensitive values: a class in which all records share one gives it away "
@@ -120,10 +125,10 @@ class Mondrian:
             )
         words.append("whether somebody is in the table, where a range is narrow")
         return Guarantee(
-            notion=KAnonymity(k=k) if l == 1 else LDiversity(l=l, k=k),
+            notion=Conditions.of(plan).notion(plan["l"], plan["k"]),
             unit=UNIT,
             covers="the link between a person's quasi-identifiers and a released row"
-            if l == 1
+            if not diverse
             else "the link between a person's quasi-identifiers and a released row, and "
             + ", ".join(sensitive_names(plan, schema)),
             adversary=Adversary.KNOWS_QUASI_IDENTIFIERS,
@@ -140,20 +145,23 @@ class Mondrian:
 METHOD = Mondrian()
 
 
+def _diverse(plan: Plan) -> bool:
+    """Whether anything is asked of the sensitive values of a class."""
+    return plan["l"] > 1 or bool(plan["conditions"])
+
+
 def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     import numpy as np
-    import pyarrow as pa
 
-    from sherd.methods.slicing.attribute_codes import encode
     from sherd.methods.slicing.clamping import within
-    from sherd.methods.slicing.generalise import described, into_cells
-    from sherd.methods.slicing.public_cells import encode_on_cells
-    from sherd.methods.slicing.sensitive_values import Sensitive, feasible_rows
+    from sherd.methods.slicing.diversity_feasibility import feasible_rows
+    from sherd.methods.slicing.generalise import into_cells
+    from sherd.methods.slicing.sensitive_values import Sensitive
 
-    n, k, l = table.num_rows, plan["k"], plan["l"]
+    n, k = table.num_rows, plan["k"]
     kept: Any = np.arange(n)
     sensitive: Sensitive | None = None
-    if l > 1:
+    if _diverse(plan):
         table, sensitive, kept = feasible_rows(table, schema, plan, run.randomness)
     else:
         table = within(table, schema)
@@ -164,41 +172,56 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
             got=str(k),
         )
     run.progress("splitting", 0, 2)
-    quasi = quasi_identifiers(plan, schema)
-    tight = plan["boxes"] == "tight"
-    code = encode if tight else encode_on_cells
-    coded = [code(table[name], schema[name], schema.missing_values) for name in quasi]
+    coded = _coded(table, schema, plan)
     m = table.num_rows
-    pairs: list[Any] = []
-    n_pairs = 0
-    if sensitive is not None:
-        pairs, n_pairs = sensitive.pairs(np.zeros(m, dtype=np.int32), 1)
     cells = into_cells(
         coded,
         k=k,
-        l=l,
-        tight=tight,
+        l=plan["l"],
+        tight=plan["boxes"] == "tight",
         order=run.randomness.permutation(m),
-        pairs=pairs,
-        n_pairs=n_pairs,
+        sensitive=sensitive,
+        conditions=Conditions.of(plan),
     )
     run.progress("labelling", 1, 2)
-    labels, books = described(coded, cells)
     rows = run.randomness.permutation(m) if run.shuffle else np.arange(m)
-    place = pa.array(rows)
-    fields = {name: labels.get(name, table[name]).take(place) for name in table.column_names}
+    data, facts = _labelled(table, schema, plan, coded, cells, rows)
     run.progress("done", 2, 2)
     return Outcome(
-        tables={"data": pa.table(fields)},
-        facts={
-            "quasi_identifiers": list(quasi),
-            "sensitive": list(sensitive_names(plan, schema)),
-            "labels": books,
-            "bins": stated_bins(plan, schema) if l > 1 else {},
-        },
-        findings=_findings(n, m, cells.count, l),
+        tables={"data": data},
+        facts=facts,
+        findings=_findings(n, m, cells.count, plan["l"]),
         order_of=lambda: kept[rows],
     )
+
+
+def _coded(table: pa.Table, schema: Schema, plan: Plan) -> list[Coded]:
+    from sherd.methods.slicing.attribute_codes import encode
+    from sherd.methods.slicing.public_cells import encode_on_cells
+
+    code = encode if plan["boxes"] == "tight" else encode_on_cells
+    names = quasi_identifiers(plan, schema)
+    return [code(table[name], schema[name], schema.missing_values) for name in names]
+
+
+def _labelled(
+    table: pa.Table, schema: Schema, plan: Plan, coded: list[Coded], cells: Cells, rows: Any
+) -> tuple[pa.Table, dict[str, object]]:
+    """The released table, its rows in the order of ``rows``, and what the manifest states."""
+    import pyarrow as pa
+
+    from sherd.methods.slicing.generalise import described
+
+    labels, books = described(coded, cells)
+    place = pa.array(rows)
+    fields = {name: labels.get(name, table[name]).take(place) for name in table.column_names}
+    facts: dict[str, object] = {
+        "quasi_identifiers": list(quasi_identifiers(plan, schema)),
+        "sensitive": list(sensitive_names(plan, schema)),
+        "labels": books,
+        "bins": stated_bins(plan, schema) if _diverse(plan) else {},
+    }
+    return pa.table(fields), facts
 
 
 def _findings(n: int, kept: int, n_classes: int, l: int) -> tuple[Finding, ...]:

@@ -21,15 +21,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError
-from sherd.guarantees import Adversary, Guarantee, LDiversity, NoGuarantee, Proposition
+from sherd.guarantees import Adversary, Guarantee, LDiversity, NoGuarantee, Notion, Proposition
 from sherd.methods.slicing.attribute_grouping import check_numbers
 from sherd.methods.slicing.column_layout import given_layout
+from sherd.methods.slicing.group_conditions import Conditions
 from sherd.methods.slicing.sensitive_values import quasi_identifiers, sensitive_names
 from sherd.methods.slicing.slicing_promise import (
     ARRANGED,
     BINS,
+    CONDITIONS,
     MOST_SUPPRESSED,
     SENSITIVE,
+    SETS,
     SUPPRESS,
     UNIT,
     L,
@@ -108,6 +111,8 @@ class Slice:
         SUPPRESS,
         MOST_SUPPRESSED,
         BINS,
+        CONDITIONS,
+        SETS,
         Parameter(
             name="scope",
             kind=str,
@@ -183,6 +188,14 @@ class Slice:
                 must="scope 'any'",
                 got="scope 'records'",
             )
+        if plan["scope"] == "records" and (plan["conditions"] or plan["sets"]):
+            raise PlanError(
+                "conditions and sets are checked in every bucket by itself",
+                must="scope 'any'",
+                got="scope 'records'",
+            )
+        if plan["sets"] and plan["regroup"] is False:
+            raise PlanError("buckets of sets are made by regrouping", must="'regroup' left out")
         if plan["groups"] is None:
             check_numbers(plan["columns"] or 2, plan["alpha"], len(quasi))
             return
@@ -204,7 +217,9 @@ class Slice:
         if plan["scope"] == "records":
             words.append("tuples of column values that no record has; the bound skips them")
         reason = "buckets weigh equally (beta = 0), which can hide a larger probability"
-        notion = LDiversity(l=plan["l"]) if plan["beta"] == 1 else NoGuarantee(reason=reason)
+        notion: Notion = NoGuarantee(reason=reason)
+        if plan["beta"] == 1:
+            notion = Conditions.of(plan).notion(plan["l"])
         names = ", ".join(sensitive_names(plan, schema))
         return Guarantee(
             notion=notion,

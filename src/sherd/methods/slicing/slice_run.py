@@ -13,13 +13,14 @@ from sherd.methods.slicing.attribute_grouping import grouped_layout
 from sherd.methods.slicing.bucket_pipeline import Coarse, Settings, bucketed, coarse, subset
 from sherd.methods.slicing.clamping import within
 from sherd.methods.slicing.column_layout import BUCKET, Layout, given_layout
+from sherd.methods.slicing.diversity_feasibility import feasible
 from sherd.methods.slicing.generalise import described
+from sherd.methods.slicing.group_conditions import Conditions
 from sherd.methods.slicing.membership_advantage import WORRYING, Membership, measure
 from sherd.methods.slicing.permutation import sliced
 from sherd.methods.slicing.public_cells import encode_on_cells
 from sherd.methods.slicing.sensitive_values import (
     Sensitive,
-    feasible,
     quasi_identifiers,
     sensitive_codes,
     stated_bins,
@@ -50,6 +51,7 @@ def settings(plan: Plan) -> Settings:
         scope=plan["scope"],
         beta=float(plan["beta"]),
         tries=plan["tries"],
+        conditions=Conditions.of(plan),
     )
 
 
