@@ -12,12 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PlanError
 from sherd.guarantees import Adversary, Guarantee, LDiversity, Proposition
 from sherd.methods.slicing.column_layout import BUCKET
 from sherd.methods.slicing.diversity_feasibility import feasible_rows
 from sherd.methods.slicing.group_conditions import Conditions
 from sherd.methods.slicing.sensitive_values import sensitive_names, stated_bins
+from sherd.methods.slicing.signature_record import (
+    KeepsSignatures,
+    followed,
+    needs_record,
+    plain_type,
+)
 from sherd.methods.slicing.slicing_promise import (
     AFTER,
     ARRANGED,
@@ -39,12 +44,9 @@ from sherd.release.method import Described, Finding, Outcome, Parameter
 from sherd.release.traits import Traits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     import pyarrow as pa
 
-    from sherd.methods.slicing.invariant_buckets import Signatures
+    from sherd.methods.slicing.signature_record import Signatures
     from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
     from sherd.tables.row_keys import Keys
@@ -72,7 +74,7 @@ TRAITS = Traits(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Anatomy:
+class Anatomy(KeepsSignatures):
     """Bucketisation for l-diversity."""
 
     name: str = "anatomy"
@@ -140,26 +142,8 @@ class Anatomy:
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         """Bucketise a prepared table."""
-        if plan["after"] is not None:
-            raise PlanError(
-                "a release that follows another needs the owner's record of it, and the key",
-                do="pass Settings(key=…, past=…)",
-            )
+        needs_record(plan)
         return _run(table, schema, plan, run)
-
-    def load_record(self, path: Path) -> Signatures:
-        """Read the record that an earlier release left with its owner."""
-        from sherd.methods.slicing.invariant_buckets import Signatures
-
-        return Signatures.load(path)
-
-    def plan_after(
-        self, old: Path, record: PrivateRecord, schema: Schema, chosen: Mapping[str, Any]
-    ) -> Plan:
-        """The plan of the release after the one in the folder ``old``."""
-        from sherd.methods.slicing.invariant_buckets import follow
-
-        return follow(old, record, schema, chosen)
 
     def run_keeping_record(
         self,
@@ -227,70 +211,32 @@ def _run_keeping_record(
     import pyarrow as pa
 
     from sherd.methods.slicing.clamping import within
-    from sherd.methods.slicing.invariant_buckets import Signatures, bucketed_again, check_past
-    from sherd.tables.coding import texts
+    from sherd.methods.slicing.invariant_buckets import kept_buckets, shown
 
-    (name,) = sensitive_names(plan, schema)[:1]
-    if plan["conditions"] or plan["sets"]:
-        raise PlanError("a record is kept for 'l' alone", must="no conditions and no sets")
-    if len(sensitive_names(plan, schema)) > 1 or schema[name].type.measured:
-        raise PlanError(
-            "a record is kept of one sensitive attribute with labels only",
-            got=", ".join(sensitive_names(plan, schema)),
-            do="name one with 'sensitive', or make its bins an attribute of the table",
-        )
     table = within(table, schema)
-    seeded = run.randomness.is_seeded
-    if past is None:
-        old = Signatures(
-            signatures=(), members={}, l=plan["l"], sensitive=name, method=plan.method,
-            key=keys.attribute, schema=schema.hash, seeded=seeded,
-        )  # fmt: skip
-        if plan["after"] is not None:
-            check_past(past, plan, schema, keys, seeded=seeded)
-    else:
-        old = check_past(past, plan, schema, keys, seeded=seeded)
-    column = table[name].combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    cells = texts(column)
-    values = [_MISSING if cell is None else _PRESENT + cell for cell in cells]
-    made = bucketed_again(old, keys.values, values, run.randomness)
-    if past is None and made.held_back > plan["most_suppressed"] * table.num_rows:
-        feasible_rows(table, schema, plan, run.randomness)  # says what would help
+    shuffled = run.randomness.permutation(table.num_rows)
+    made = kept_buckets(table, schema, plan, run, keys=keys, past=past, order=shuffled)
+    name = made.record.sensitive
     order = run.randomness.permutation(len(made.rows)) + 1
     bucket = np.repeat(order, [len(rows) for rows in made.rows])
     rows = np.array([row for rows in made.rows for row in rows], dtype=np.int64)
-    shuffled = run.randomness.permutation(len(rows)) if run.shuffle else np.argsort(rows)
-    place = pa.array(rows[shuffled])
+    turn = run.randomness.permutation(len(rows)) if run.shuffle else np.argsort(rows)
+    place = pa.array(rows[turn])
     quasi = {n: table[n].take(place) for n in table.column_names if n != name}
     listed = [(int(b), v) for b, vs in zip(order, made.values, strict=True) for v in vs]
     listed = [listed[at] for at in run.randomness.permutation(len(listed))]
-    shown = pa.array([None if v == _MISSING else v[1:] for _, v in listed], pa.string())
     tables = {
-        QUASI: pa.table({BUCKET: pa.array(bucket[shuffled]), **quasi}),
+        QUASI: pa.table({BUCKET: pa.array(bucket[turn]), **quasi}),
         SENSITIVE_TABLE: pa.table(
             {
                 BUCKET: pa.array([b for b, _ in listed]),
-                name: shown.cast(column.type),
+                name: shown([v for _, v in listed], plain_type(table, name)),
                 COUNT: pa.array(np.ones(len(listed), dtype=np.int64)),
             }
         ),
     }
-    facts = {"sensitive": [name], "bucket": BUCKET, "count": COUNT, "bins": {}}
-    if plan["after"] is not None:
-        facts["after"] = plan["after"]["release"]
-    told = (
-        ("kept", made.stay, "records of earlier releases, each with its signature"),
-        ("held back", made.held_back, "new records that found no bucket; they may come later"),
-        ("stale", made.stale, "records that keep the value they were last released with"),
-        ("empty places", made.empty, "listed values that belong to nobody any more"),
-    )
-    findings = tuple(Finding(name=n, value=v, meaning=text) for n, v, text in told)
-    return Outcome(tables=tables, facts=facts, findings=findings), made.record
-
-
-_MISSING, _PRESENT = "-", "+"
+    facts = {"sensitive": [name], "bucket": BUCKET, "count": COUNT, "bins": {}, **followed(plan)}
+    return Outcome(tables=tables, facts=facts, findings=made.findings()), made.record
 
 
 def _counted(table: pa.Table, names: tuple[str, ...], buckets: Any, run: Run) -> pa.Table:

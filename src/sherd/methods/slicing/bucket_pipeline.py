@@ -16,7 +16,7 @@ from sherd.methods.slicing.group_conditions import Conditions, shares
 from sherd.methods.slicing.record_signatures import Codes, signatures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -157,6 +157,20 @@ def bucketed(
     if settings.scope == "any":
         check_buckets(buckets, q, n_q, sensitive, wanted)
     return buckets
+
+
+def neighbour_order(dims: Sequence[Coded], randomness: Randomness) -> NDArray[np.int64]:
+    """All rows in Mondrian's order, without any check: similar ones lie near each other."""
+    from sherd.methods.slicing.tuple_partitioning import finest
+
+    ids = randomness.permutation(len(dims[0].codes))
+    rows = np.empty((len(ids), len(dims)), dtype=np.int32)
+    for place, dim in enumerate(dims):
+        rows[:, place] = dim.codes[ids]
+    sizes = np.array([dim.size for dim in dims], dtype=np.int32)
+    scales = 1.0 / np.maximum(sizes - 1, 1)
+    finest(rows, ids, len(dims), sizes, scales, np.zeros(1, dtype=np.int64))
+    return ids
 
 
 def relevance(dim: Coded, sensitive: Sensitive) -> float:

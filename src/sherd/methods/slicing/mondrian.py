@@ -16,7 +16,9 @@ from sherd.errors import InfeasibleError
 from sherd.guarantees import Adversary, Guarantee, KAnonymity, Proposition
 from sherd.methods.slicing.group_conditions import Conditions
 from sherd.methods.slicing.sensitive_values import quasi_identifiers, sensitive_names, stated_bins
+from sherd.methods.slicing.signature_record import KeepsSignatures, needs_record
 from sherd.methods.slicing.slicing_promise import (
+    AFTER,
     ARRANGED,
     BINS,
     CONDITIONS,
@@ -26,6 +28,7 @@ from sherd.methods.slicing.slicing_promise import (
     UNIT,
     assumptions,
     check_attributes,
+    following_words,
     left_aside,
     suppression,
 )
@@ -37,8 +40,10 @@ if TYPE_CHECKING:
 
     from sherd.methods.slicing.attribute_codes import Coded
     from sherd.methods.slicing.generalise import Cells
-    from sherd.release.method import Run
+    from sherd.methods.slicing.signature_record import Signatures
+    from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
+    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 
@@ -47,12 +52,13 @@ TRAITS = Traits(
     verifier="sherd.verifying.sliced_tables:verify_classes",
     facts="sherd.verifying.stated_facts:classes",
     drawing="sherd.auditing.case.record_drawing:classes",
+    following=("after",),
     needs=("slicing",),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mondrian:
+class Mondrian(KeepsSignatures):
     """Generalisation for k-anonymity."""
 
     name: str = "mondrian"
@@ -90,6 +96,7 @@ class Mondrian:
         MOST_SUPPRESSED,
         BINS,
         CONDITIONS,
+        AFTER,
     )
     traits: Traits = TRAITS
 
@@ -130,7 +137,8 @@ class Mondrian:
             covers="the link between a person's quasi-identifiers and a released row"
             if not diverse
             else "the link between a person's quasi-identifiers and a released row, and "
-            + ", ".join(sensitive_names(plan, schema)),
+            + ", ".join(sensitive_names(plan, schema))
+            + following_words(plan),
             adversary=Adversary.KNOWS_QUASI_IDENTIFIERS,
             assumes=assumptions(plan, schema),
             source=Proposition(work="lefevre2006", place="section 3; arul2019, section 2"),
@@ -139,7 +147,21 @@ class Mondrian:
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         """Generalise a prepared table."""
+        needs_record(plan)
         return _run(table, schema, plan, run)
+
+    def run_keeping_record(
+        self,
+        table: pa.Table,
+        schema: Schema,
+        plan: Plan,
+        run: Run,
+        *,
+        keys: Keys,
+        past: PrivateRecord | None,
+    ) -> tuple[Outcome, PrivateRecord]:
+        """Generalise a prepared table so that every record keeps its signature."""
+        return _run_keeping_record(table, schema, plan, run, keys, past)
 
 
 METHOD = Mondrian()
@@ -192,6 +214,61 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         facts=facts,
         findings=_findings(n, m, cells.count, plan["l"]),
         order_of=lambda: kept[rows],
+    )
+
+
+def _run_keeping_record(
+    table: pa.Table,
+    schema: Schema,
+    plan: Plan,
+    run: Run,
+    keys: Keys,
+    past: PrivateRecord | None,
+) -> tuple[Outcome, Signatures]:
+    """Make a class of every bucket of kept signatures, each with at least k places."""
+    import numpy as np
+
+    from sherd.methods.slicing.bucket_pipeline import neighbour_order
+    from sherd.methods.slicing.clamping import within
+    from sherd.methods.slicing.invariant_buckets import kept_buckets
+    from sherd.methods.slicing.signature_record import check_kept, followed
+
+    check_kept(plan, schema)
+    table = within(table, schema)
+    coded = _coded(table, schema, plan)
+    order = neighbour_order(coded, run.randomness)
+    made = kept_buckets(
+        table, schema, plan, run, keys=keys, past=past, order=order, local=True, least=plan["k"]
+    )
+    large, group = made.expanded(table)
+    cells = _around(coded, made.rows, group, tight=plan["boxes"] == "tight")
+    n = large.num_rows
+    rows = run.randomness.permutation(n) if run.shuffle else np.arange(n)
+    data, facts = _labelled(large, schema, plan, coded, cells, rows)
+    facts |= followed(plan)
+    if plan["after"] is not None:
+        facts["empty"] = made.empty
+    findings = (*_findings(n, n, cells.count, plan["l"]), *made.findings())
+    return Outcome(tables={"data": data}, facts=facts, findings=findings), made.record
+
+
+def _around(coded: list[Coded], classes: list[list[int]], group: Any, *, tight: bool) -> Cells:
+    """The boxes around the records of every class; ``group`` is the class of each released row."""
+    import numpy as np
+
+    from sherd.methods.slicing.boxes import tight_boxes
+    from sherd.methods.slicing.generalise import Cells
+
+    rows = np.array([row for members in classes for row in members], dtype=np.int64)
+    starts = np.cumsum([0, *map(len, classes)])[:-1]
+    codes = np.column_stack([one.codes[rows] for one in coded]).astype(np.int32)
+    low, high = tight_boxes(np.ascontiguousarray(codes), len(coded), starts.astype(np.int64))
+    return Cells(
+        names=tuple(one.name for one in coded),
+        of_row=group.astype(np.int32),
+        low=low,
+        high=high,
+        tight=tight,
     )
 
 

@@ -26,7 +26,9 @@ from sherd.methods.slicing.attribute_grouping import check_numbers
 from sherd.methods.slicing.column_layout import given_layout
 from sherd.methods.slicing.group_conditions import Conditions
 from sherd.methods.slicing.sensitive_values import quasi_identifiers, sensitive_names
+from sherd.methods.slicing.signature_record import KeepsSignatures, needs_record
 from sherd.methods.slicing.slicing_promise import (
+    AFTER,
     ARRANGED,
     BINS,
     CONDITIONS,
@@ -38,6 +40,7 @@ from sherd.methods.slicing.slicing_promise import (
     L,
     assumptions,
     check_attributes,
+    following_words,
     left_aside,
 )
 from sherd.release.method import Described, Outcome, Parameter
@@ -48,8 +51,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.release.method import Run
+    from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
+    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 
@@ -58,12 +62,13 @@ TRAITS = Traits(
     verifier="sherd.verifying.sliced_tables:verify_slices",
     facts="sherd.verifying.stated_facts:sliced",
     drawing="sherd.auditing.case.record_drawing:slices",
+    following=("after",),
     needs=("slicing",),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice:
+class Slice(KeepsSignatures):
     """The method behind ``sherd slice``."""
 
     name: str = "slice"
@@ -113,6 +118,7 @@ class Slice:
         BINS,
         CONDITIONS,
         SETS,
+        AFTER,
         Parameter(
             name="scope",
             kind=str,
@@ -224,7 +230,8 @@ class Slice:
         return Guarantee(
             notion=notion,
             unit=UNIT,
-            covers=f"the link between a person's quasi-identifiers and {names}",
+            covers=f"the link between a person's quasi-identifiers and {names}"
+            + following_words(plan),
             adversary=Adversary.KNOWS_QUASI_IDENTIFIERS,
             assumes=assumptions(plan, schema),
             source=Proposition(work="arul2019", place="section 4; li2012, section 3"),
@@ -235,7 +242,23 @@ class Slice:
         """Slice a prepared table."""
         from sherd.methods.slicing.slice_run import run_slicing
 
+        needs_record(plan)
         return run_slicing(table, schema, plan, run)
+
+    def run_keeping_record(
+        self,
+        table: pa.Table,
+        schema: Schema,
+        plan: Plan,
+        run: Run,
+        *,
+        keys: Keys,
+        past: PrivateRecord | None,
+    ) -> tuple[Outcome, PrivateRecord]:
+        """Slice a prepared table so that every record keeps its signature."""
+        from sherd.methods.slicing.slice_run import run_keeping_record
+
+        return run_keeping_record(table, schema, plan, run, keys, past)
 
 
 METHOD = Slice()
