@@ -51,7 +51,7 @@ POWER = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class TestedColumn:
     """One attribute under test: its clusters, their noise, and the distance that is looked at.
 
     ``pairs`` are, with a row map, (cluster, centre expected of a value, rows of that value in the
@@ -124,7 +124,7 @@ def check_noise(case: Case, *, order_kept: bool = False, joint: bool = False) ->
     return [*checks, judged([one for one in columns if one is not None], case.rng("noise"))]
 
 
-def judged(columns: list[Column], rng: np.random.Generator) -> Check:
+def judged(columns: list[TestedColumn], rng: np.random.Generator) -> Check:
     """Consistent with the plan, refuted, or not testable: the largest distance decides."""
     if not columns:
         detail = "not testable: no attribute has a declared domain and two clusters"
@@ -199,7 +199,7 @@ class _Yardstick:
         return found
 
 
-def _blind(columns: list[Column], yardstick: _Yardstick, least: float) -> list[str]:
+def _blind(columns: list[TestedColumn], yardstick: _Yardstick, least: float) -> list[str]:
     """The attributes in which values without any noise would not be found."""
     bare = [one.distance(one.centres if one.strict else np.rint(one.centres)) for one in columns]
     z = np.abs(yardstick.scores(np.array(bare)[:, None]))[:-1, 0]
@@ -210,7 +210,7 @@ def _blind(columns: list[Column], yardstick: _Yardstick, least: float) -> list[s
     ]
 
 
-def _column(case: Case, name: str) -> Column | None:
+def _column(case: Case, name: str) -> TestedColumn | None:
     """An attribute as it is tested; None where the plan does not say enough."""
     mechanism = case.mechanisms[name]
     if mechanism.step <= 0:
@@ -223,7 +223,7 @@ def _column(case: Case, name: str) -> Column | None:
     present = np.sort(original[~np.isnan(original)])
     if len(present) < 2 * mechanism.k:
         return None
-    column = Column(
+    column = TestedColumn(
         name=name,
         sums=sums(present, scaled),
         sizes=sizes(len(present), mechanism.k),
@@ -254,7 +254,7 @@ def _positions(values: Floats, mechanism: Mechanism, steps: int) -> Floats:
     return np.clip(found, 0, steps)
 
 
-def _paired(present: Floats, column: Column) -> tuple[Floats, Floats, Any]:
+def _paired(present: Floats, column: TestedColumn) -> tuple[Floats, Floats, Any]:
     """Every value's expected centroid, and how many of its rows lie in which cluster."""
     count = len(column.sizes)
     cluster = np.repeat(np.arange(count), column.sizes)
@@ -274,7 +274,7 @@ def _paired(present: Floats, column: Column) -> tuple[Floats, Floats, Any]:
     return values, expected, pairs
 
 
-def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> Column | None:
+def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> TestedColumn | None:
     """Values masked one by one: a sample of pairs, or all values where nobody said which."""
     released = _positions(case.released[name], case.mechanisms[name], round(scaled.high))
     if case.order is None:
@@ -296,7 +296,7 @@ def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> C
     reach = np.full(len(x), scaled.width)
     if scaled.method == "idp":
         reach = np.maximum(scaled.high - x, x - scaled.low)
-    return Column(
+    return TestedColumn(
         name=name,
         sums=x,
         sizes=np.ones(len(x), np.int64),
@@ -309,7 +309,9 @@ def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> C
     )
 
 
-def _ordered(case: Case, name: str, column: Column, mechanism: Mechanism) -> Column | None:
+def _ordered(
+    case: Case, name: str, column: TestedColumn, mechanism: Mechanism
+) -> TestedColumn | None:
     """The ordered centroids of a strict release."""
     import pyarrow.compute as pc
 

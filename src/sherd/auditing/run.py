@@ -281,7 +281,7 @@ def _jobs(
     from sherd.auditing.promise_check import measured_epsilon, table_loss
     from sherd.auditing.utility import cell_loss as loss
     from sherd.auditing.utility import coarseness as generalisation
-    from sherd.auditing.utility import learning, marginals, moments, queries
+    from sherd.auditing.utility import marginals, moments, queries, trained_models
     from sherd.auditing.utility.propensity import propensity
 
     matrices: list[Any] = []
@@ -298,7 +298,10 @@ def _jobs(
         (("means", "variances", "quantiles"), lambda: moments.moments(case)),
         (("queries",), lambda: queries.queries(case)),
         (("pmse", "distinguishable"), lambda: propensity(case)),
-        (("forest-accuracy", "forest-f", "tree-accuracy", "tree-f"), lambda: learning.models(case)),
+        (
+            ("forest-accuracy", "forest-f", "tree-accuracy", "tree-f"),
+            lambda: trained_models.models(case),
+        ),
         (("ncp", "discernibility"), lambda: generalisation.generalisation(case)),
         (("suppressed",), lambda: loss.suppressed(case)),
     ]

@@ -22,7 +22,7 @@ from sherd.budget.entries import (
     LOOKS,
     RHO,
     Account,
-    Column,
+    AccountColumn,
 )
 from sherd.errors import BudgetError
 
@@ -119,7 +119,7 @@ def _account(sums: _Sums, reservations: Sequence[Reservation]) -> Account:
             for column, more in one.wants().items():
                 held[column] = held.get(column, Fraction(0)) + more
     columns = {
-        name: Column(
+        name: AccountColumn(
             limit=sums.limits.get(name),
             spent=sums.spent.get(name, Fraction(0)),
             reserved=held.get(name, Fraction(0)),
@@ -137,7 +137,7 @@ def _account(sums: _Sums, reservations: Sequence[Reservation]) -> Account:
     )
 
 
-def _tightest(columns: Mapping[str, Column]) -> Column:
+def _tightest(columns: Mapping[str, AccountColumn]) -> AccountColumn:
     """The column of ε that is nearer to its limit, or has more where there is none."""
     one, other = columns[DP], columns[IDP]
     if one.left is not None and other.left is not None and one.left != other.left:

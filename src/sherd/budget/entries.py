@@ -184,7 +184,7 @@ def increments(measure: str, amount: Amount, rho: Fraction | None) -> dict[str, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class AccountColumn:
     """What of one kind an account may spend, has spent and has set aside, exact."""
 
     limit: Fraction | None = None
@@ -223,7 +223,7 @@ class Account:
     limit: Amount | None
     spent: Amount
     reserved: Amount
-    columns: Mapping[str, Column] = field(default_factory=dict)
+    columns: Mapping[str, AccountColumn] = field(default_factory=dict)
     delta: Fraction = Fraction(0)
 
     @property

@@ -248,7 +248,7 @@ def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
     for given, kind, how in kinds:
         if not isinstance(given, kind):
             raise UsageError(
-                f"the {kind.__name__.lower()} is not one",
+                f"the {kind.__name__.lower()} has the wrong type",
                 must=f"a sherd.{kind.__name__}",
                 got=f"a {type(given).__name__}",
                 do=f"make one with {how}",

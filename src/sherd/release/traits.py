@@ -40,7 +40,8 @@ class Traits:
       the risk-utility map; None where it is not set beside others.
     - ``following``: the parameters that only a release which follows another has.
     - ``engines``: the engines the method runs on (see ``sherd.engines``).
-    - ``query``: ``(tables, manifest, sql, *, own) -> Answer``, what answers SQL over a release.
+    - ``query``: ``(tables, manifest, sql, *, own) -> Answer``, what answers SQL over a release;
+      given the documents too where releases have any.
     - ``needs``: the extras to install before the method can run, as in ``sherd[slicing]``.
     """
 

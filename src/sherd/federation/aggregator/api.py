@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 
 from sherd import __version__
 from sherd.errors import OutsideError, PeerError, RefusedError, SherdError
+from sherd.federation.aggregator.announced import take_announcement
 from sherd.federation.aggregator.round_work import KEPT_SECONDS, Aggregator
 from sherd.federation.aggregator.service import (
     ANALYST,
@@ -54,6 +55,7 @@ from sherd.federation.wire.exchange import (
     read_request,
     write_response,
 )
+from sherd.federation.wire.policy_announcement import MOST_ANNOUNCEMENT
 from sherd.signing_keys import fingerprint, verify
 from sherd.values import from_data
 
@@ -87,7 +89,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Asked(_Strict):
+class SessionRequest(_Strict):
     """Who wants to open a session."""
 
     name: str = Field(max_length=63)
@@ -132,7 +134,7 @@ async def about(service: Served) -> dict[str, str]:
 
 
 @router.post("/challenge")
-async def challenge(asked: Asked, service: Served) -> dict[str, str]:
+async def challenge(asked: SessionRequest, service: Served) -> dict[str, str]:
     """A fresh number to sign; given to anybody, so that names cannot be probed."""
     store, nonce, now = service.aggregator.store, secrets.token_hex(32), service.aggregator.now()
     member = await run_in_threadpool(store.member, asked.name)
@@ -183,6 +185,7 @@ async def exchange(request: Request) -> Response:
     member = await who(request, service)
     if member.role != OWNER:
         raise refused(403, "this is not for your role")
+    await run_in_threadpool(service.saw, member.name)
     call = read_request(await limited(request, MOST_REQUEST))
     answers: tuple[ParcelAnswer, ...] = ()
     if call.parcels:
@@ -208,6 +211,14 @@ def _take_parcels(aggregator: Aggregator, owner: Member, call: Call) -> tuple[Pa
         except PeerError as error:
             answers.append(ParcelAnswer(reason=reason_of(error.reason) or Reason.UNEXPECTED))
     return tuple(answers)
+
+
+@router.put("/policy")
+async def announce(request: Request, member: AnOwner, service: Served) -> dict[str, str]:
+    """What an owner announces of its policy, signed."""
+    raw = await limited(request, MOST_ANNOUNCEMENT)
+    await run_in_threadpool(take_announcement, service.aggregator, member, raw)
+    return {"status": "ok"}
 
 
 @router.put("/rounds/{round_id}/chunks/{sha256}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sherd.errors import OutsideError, PeerError, UsageError
+from sherd.federation.aggregator.announced import check_announced
 from sherd.federation.aggregator.batching import Together
 from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
@@ -95,6 +96,7 @@ class Aggregator:
                     do="enrol it with `sherd aggregator enrol`",
                 )
             keys[owner] = member.key
+        check_announced(self, terms)
         machine = self.machine(RoundData(terms=terms, aggregator_key=self.key.public, keys=keys))
         sent = self._seal(machine, machine.open())
         self.store.add_round(machine.data, now=self.now(), sent=sent)

@@ -36,6 +36,8 @@ OWNER, OPERATOR, ANALYST = "owner", "operator", "analyst"
 
 LEAST_FREE = 64 << 20
 CLOCK_SECONDS = 300
+SEEN_SECONDS = 15
+"""How exactly it is known when an owner called last."""
 
 log = logging.getLogger("sherd.aggregator")
 
@@ -98,8 +100,16 @@ class Service:
         self.bell = Bell()
         self.metrics = Metrics()
         self.worker: threading.Thread | None = None
+        self._seen: dict[str, int] = {}
         self._stopping = threading.Event()
         aggregator.listener = self.bell.ring
+
+    def saw(self, owner: str) -> None:
+        """Note that an owner has called; not at every call, since each note is a write."""
+        now = self.aggregator.now()
+        if now - self._seen.get(owner, 0) >= SEEN_SECONDS:
+            self._seen[owner] = now
+            self.aggregator.store.see(owner, now)
 
     def work(self) -> None:
         """Do the aggregator's own work until told to stop."""

@@ -31,6 +31,7 @@ from sherd.errors import (
 )
 from sherd.federation.owner import outbox
 from sherd.federation.owner import owner_linking as linking
+from sherd.federation.owner.announcing import Announcer
 from sherd.federation.owner.owner_journal import FETCHED, Outgoing, OwnerJournal
 from sherd.federation.owner.owner_tasks import RoundBook, do_task
 from sherd.federation.protocol.knowledge import OwnerData
@@ -85,6 +86,7 @@ class Agent:
         """Rounds whose releases are out and were not fetched yet."""
         self._left = self._fruitless = self._waiting = self._stopping = False
         self._said: set[tuple[str, str, str]] = set()
+        self._announcer = Announcer(home, client, clock=clock)
         outbox.recover(self.ledger)
         outbox.sweep(home, self.ledger)
         self._give_up_what_kills()
@@ -157,6 +159,7 @@ class Agent:
         Whether anything happened.
         """
         before = self.work()
+        self._announcer.try_announcing(self._say)
         messages: list[bytes] = []
         for waiting in outbox.batches(self.journal, always=True):
             messages += self._exchange(waiting, wait)

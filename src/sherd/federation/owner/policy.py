@@ -15,6 +15,7 @@ A policy is a YAML file. Every key left out allows nothing:
     largest_batch: 100000                     most identifiers of another owner in one round
     yearly_guesses: 500000                    most identifiers of all others in a year
     approve: ask                              or: automatic
+    announce: [methods, largest_epsilon]      what the aggregator is told beforehand; or: all
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import UsageError, did_you_mean
+from sherd.federation.protocol.announced_policy import TELLS
 from sherd.federation.protocol.joint_plan import LEAST_K, Kind, Linkage, cluster_sizes
 from sherd.federation.protocol.reasons import Reason
 from sherd.signing_keys import same_fingerprint
@@ -48,6 +50,8 @@ peers: {}                  # NAME: FINGERPRINT of owners that `approve: automati
 largest_batch: 0           # most identifiers of another owner to match in one round
 yearly_guesses: 0          # most identifiers of all other owners to match in a year
 approve: ask               # ask a person (`sherd owner approve`), or: automatic
+announce: []               # settings that the aggregator is told beforehand: kinds, methods,
+                           # attributes, linkage, least_k, largest_epsilon; or: all
 """
 
 Objection = tuple[Reason, str]
@@ -55,6 +59,7 @@ Objection = tuple[Reason, str]
 _KEYS = (
     "aggregators", "kinds", "methods", "attributes", "linkage", "least_k", "least_rows",
     "largest_epsilon", "lifetime_epsilon", "peers", "largest_batch", "yearly_guesses", "approve",
+    "announce",
 )  # fmt: skip
 
 
@@ -75,6 +80,7 @@ class Policy:
     largest_batch: int = 0
     yearly_guesses: int = 0
     automatic: bool = False
+    announce: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: Path) -> Policy:
@@ -118,6 +124,9 @@ class Policy:
             largest_batch=_whole(data, "largest_batch", 0),
             yearly_guesses=_whole(data, "yearly_guesses", 0),
             automatic=approve == "automatic",
+            announce=TELLS
+            if data.get("announce") == "all"
+            else _listed(data, "announce", list(TELLS)),
         )
 
     def allows(self, attribute: str) -> bool:

@@ -189,7 +189,7 @@ class Abort:
     details: tuple[str, ...] = ()
 
 
-class Type(StrEnum):
+class MessageType(StrEnum):
     """The name of each kind of message."""
 
     INVITE = "invite"
@@ -213,25 +213,32 @@ Body = (
     | Delivery | Receipt | Released | Refusal | Abort
 )  # fmt: skip
 
-BODIES: dict[Type, type[Any]] = {
-    Type.INVITE: Invite,
-    Type.OFFER: Offer,
-    Type.PROPOSAL: Proposal,
-    Type.SIGNATURE: Signature,
-    Type.SIGNED: Signed,
-    Type.BATCH: Batch,
-    Type.HOP: Hop,
-    Type.PSEUDONYMS: Pseudonyms,
-    Type.COMMON: Common,
-    Type.DELIVERY: Delivery,
-    Type.RECEIPT: Receipt,
-    Type.RELEASED: Released,
-    Type.REFUSAL: Refusal,
-    Type.ABORT: Abort,
+BODIES: dict[MessageType, type[Any]] = {
+    MessageType.INVITE: Invite,
+    MessageType.OFFER: Offer,
+    MessageType.PROPOSAL: Proposal,
+    MessageType.SIGNATURE: Signature,
+    MessageType.SIGNED: Signed,
+    MessageType.BATCH: Batch,
+    MessageType.HOP: Hop,
+    MessageType.PSEUDONYMS: Pseudonyms,
+    MessageType.COMMON: Common,
+    MessageType.DELIVERY: Delivery,
+    MessageType.RECEIPT: Receipt,
+    MessageType.RELEASED: Released,
+    MessageType.REFUSAL: Refusal,
+    MessageType.ABORT: Abort,
 }
 
 FROM_OWNERS = frozenset(
-    {Type.OFFER, Type.SIGNATURE, Type.BATCH, Type.PSEUDONYMS, Type.DELIVERY, Type.REFUSAL}
+    {
+        MessageType.OFFER,
+        MessageType.SIGNATURE,
+        MessageType.BATCH,
+        MessageType.PSEUDONYMS,
+        MessageType.DELIVERY,
+        MessageType.REFUSAL,
+    }
 )
 """What owners send; everything else is the aggregator's."""
 
@@ -256,7 +263,7 @@ class Message:
     raw: str = ""
 
     @property
-    def type(self) -> Type:
+    def type(self) -> MessageType:
         """The kind of message."""
         return _TYPES[type(self.body)]
 

@@ -177,6 +177,10 @@ class Client:
         )
         return read_response(answer.content, len(call.parcels))
 
+    def announce(self, raw: bytes) -> None:
+        """Tell the aggregator what this owner's policy allows, signed."""
+        self._call("PUT", "/v1/policy", content=raw)
+
     def put_chunk(self, round_id: str, sha256: str, data: bytes) -> None:
         """Send a chunk."""
         self._call("PUT", f"/v1/rounds/{round_id}/chunks/{sha256}", content=data)

@@ -209,6 +209,7 @@ class DPGraph:
         verifier="sherd.verifying.graphical_models:verify",
         facts="sherd.verifying.graphical_models:expected_facts",
         alternative={},
+        query="sherd.methods.graphical.measured_answers:answer",
     )
 
     def describe(self) -> list[Described]:

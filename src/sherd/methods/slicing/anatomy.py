@@ -46,7 +46,7 @@ from sherd.release.traits import Traits
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sherd.methods.slicing.signature_record import Signatures
+    from sherd.methods.slicing.signature_record import SignatureRecord
     from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
     from sherd.tables.row_keys import Keys
@@ -206,7 +206,7 @@ def _run_keeping_record(
     run: Run,
     keys: Keys,
     past: PrivateRecord | None,
-) -> tuple[Outcome, Signatures]:
+) -> tuple[Outcome, SignatureRecord]:
     import numpy as np
     import pyarrow as pa
 

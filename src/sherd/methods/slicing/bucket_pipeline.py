@@ -11,7 +11,7 @@ import numpy as np
 from sherd.errors import InfeasibleError, InternalError
 from sherd.methods.slicing.attribute_codes import Coded, combined
 from sherd.methods.slicing.attribute_grouping import discretised, phi_squared
-from sherd.methods.slicing.generalise import NOTHING_MORE, Cells, into_cells
+from sherd.methods.slicing.generalise import NOTHING_MORE, BoxPartition, into_cells
 from sherd.methods.slicing.group_conditions import Conditions, shares
 from sherd.methods.slicing.record_signatures import Codes, signatures
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sherd.methods.slicing.column_layout import Layout
+    from sherd.methods.slicing.column_layout import ColumnLayout
     from sherd.methods.slicing.sensitive_values import Sensitive
     from sherd.randomness import Randomness
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class BucketSettings:
     """How tuples are partitioned; the names are the plan's."""
 
     l: int
@@ -49,12 +49,12 @@ class Coarse:
 
     columns: tuple[Codes, ...]
     q: Codes
-    cells: tuple[Cells | None, ...]
+    cells: tuple[BoxPartition | None, ...]
 
 
 def coarse(
     coded: Mapping[str, Coded],
-    layout: Layout,
+    layout: ColumnLayout,
     n: int,
     min_frequency: int | None,
     randomness: Randomness,
@@ -67,7 +67,7 @@ def coarse(
     not look at them.
     """
     found: list[Codes] = []
-    cells: list[Cells | None] = []
+    cells: list[BoxPartition | None] = []
     for names in (*layout.columns[:-1], layout.beside):
         nothing = np.zeros(0 if names and not need_columns else n, dtype=np.int32), 1
         if not names:
@@ -100,10 +100,10 @@ def coarse(
 
 def bucketed(
     coded: Mapping[str, Coded],
-    layout: Layout,
+    layout: ColumnLayout,
     parts: Coarse,
     sensitive: Sensitive,
-    settings: Settings,
+    settings: BucketSettings,
     randomness: Randomness,
 ) -> NDArray[np.int64]:
     """The bucket of every row, from 0. Every row takes part; l must be feasible."""
@@ -189,12 +189,12 @@ def _by_records(
     sizes: NDArray[np.int32],
     scales: NDArray[np.float64],
     coded: Mapping[str, Coded],
-    layout: Layout,
+    layout: ColumnLayout,
     parts: Coarse,
     sensitive: Sensitive,
     pairs: list[NDArray[np.int32]],
     n_pairs: int,
-    settings: Settings,
+    settings: BucketSettings,
 ) -> NDArray[np.int64]:
     """Tuple partitioning with the incremental check on the records' own tuples."""
     from sherd.methods.slicing.incremental_diversity import from_scratch, partition_records

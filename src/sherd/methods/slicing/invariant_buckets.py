@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sherd.methods.slicing.signature_record import Signatures
+    from sherd.methods.slicing.signature_record import SignatureRecord
     from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
     from sherd.tables.row_keys import Keys
@@ -60,7 +60,7 @@ class Buckets:
 
     places: list[list[int]]
     values: list[tuple[str, ...]]
-    record: Signatures
+    record: SignatureRecord
     stale: int = 0
     held_back: int = 0
     stay: int = 0
@@ -108,7 +108,7 @@ class Buckets:
 
 @dataclass(kw_only=True)
 class _Kept:
-    """Signatures as they grow."""
+    """SignatureRecord as they grow."""
 
     signatures: list[tuple[str, ...]]
     members: dict[str, tuple[int, str]]
@@ -168,7 +168,7 @@ def shown(values: Sequence[str], kind: pa.DataType) -> pa.Array:
 
 
 def bucketed_again(
-    old: Signatures,
+    old: SignatureRecord,
     keys: Sequence[str],
     values: Sequence[str],
     order: NDArray[np.int64],

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sherd.methods.slicing.attribute_codes import Coded
-    from sherd.methods.slicing.generalise import Cells
-    from sherd.methods.slicing.signature_record import Signatures
+    from sherd.methods.slicing.generalise import BoxPartition
+    from sherd.methods.slicing.signature_record import SignatureRecord
     from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
     from sherd.tables.row_keys import Keys
@@ -224,7 +224,7 @@ def _run_keeping_record(
     run: Run,
     keys: Keys,
     past: PrivateRecord | None,
-) -> tuple[Outcome, Signatures]:
+) -> tuple[Outcome, SignatureRecord]:
     """Make a class of every bucket of kept signatures, each with at least k places."""
     import numpy as np
 
@@ -252,18 +252,20 @@ def _run_keeping_record(
     return Outcome(tables={"data": data}, facts=facts, findings=findings), made.record
 
 
-def _around(coded: list[Coded], classes: list[list[int]], group: Any, *, tight: bool) -> Cells:
+def _around(
+    coded: list[Coded], classes: list[list[int]], group: Any, *, tight: bool
+) -> BoxPartition:
     """The boxes around the records of every class; ``group`` is the class of each released row."""
     import numpy as np
 
     from sherd.methods.slicing.boxes import tight_boxes
-    from sherd.methods.slicing.generalise import Cells
+    from sherd.methods.slicing.generalise import BoxPartition
 
     rows = np.array([row for members in classes for row in members], dtype=np.int64)
     starts = np.cumsum([0, *map(len, classes)])[:-1]
     codes = np.column_stack([one.codes[rows] for one in coded]).astype(np.int32)
     low, high = tight_boxes(np.ascontiguousarray(codes), len(coded), starts.astype(np.int64))
-    return Cells(
+    return BoxPartition(
         names=tuple(one.name for one in coded),
         of_row=group.astype(np.int32),
         low=low,
@@ -282,7 +284,7 @@ def _coded(table: pa.Table, schema: Schema, plan: Plan) -> list[Coded]:
 
 
 def _labelled(
-    table: pa.Table, schema: Schema, plan: Plan, coded: list[Coded], cells: Cells, rows: Any
+    table: pa.Table, schema: Schema, plan: Plan, coded: list[Coded], cells: BoxPartition, rows: Any
 ) -> tuple[pa.Table, dict[str, object]]:
     """The released table, its rows in the order of ``rows``, and what the manifest states."""
     import pyarrow as pa

@@ -29,7 +29,7 @@ _TEXTS = ("key", "release", "schema", "method")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signatures:
+class SignatureRecord:
     """The owner's private record: the signature and last released value of every record ever.
 
     ``signatures`` are lists of values; ``members`` maps a key to the number of its signature and
@@ -46,7 +46,7 @@ class Signatures:
     schema: str = ""
     seeded: bool = False
 
-    def belonging_to(self, release: str) -> Signatures:
+    def belonging_to(self, release: str) -> SignatureRecord:
         """The record with the sha256 of the release it belongs to."""
         return replace(self, release=release)
 
@@ -67,7 +67,7 @@ class Signatures:
         write_whole(Path(path), self.encoded(), mode=0o600)
 
     @classmethod
-    def load(cls, path: str | Path) -> Signatures:
+    def load(cls, path: str | Path) -> SignatureRecord:
         """Read the record that ``save`` wrote."""
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -96,9 +96,9 @@ class Signatures:
 class KeepsSignatures:
     """What methods that keep signatures have in common (see ``release.method.FollowsReleases``)."""
 
-    def load_record(self, path: Path) -> Signatures:
+    def load_record(self, path: Path) -> SignatureRecord:
         """Read the record that an earlier release left with its owner."""
-        return Signatures.load(path)
+        return SignatureRecord.load(path)
 
     def plan_after(
         self, old: Path, record: PrivateRecord, schema: Schema, chosen: Mapping[str, Any]
@@ -136,13 +136,13 @@ def check_kept(plan: Plan, schema: Schema) -> str:
 
 def earlier(
     past: PrivateRecord | None, plan: Plan, schema: Schema, keys: Keys, run: Run
-) -> Signatures:
+) -> SignatureRecord:
     """The record that a run goes on from: that of the release it follows, or an empty one."""
     name = check_kept(plan, schema)
     seeded = run.randomness.is_seeded
     if past is not None or plan["after"] is not None:
         return _checked(past, plan, schema, keys, seeded=seeded)
-    return Signatures(
+    return SignatureRecord(
         signatures=(), members={}, l=plan["l"], sensitive=name, method=plan.method,
         key=keys.attribute, schema=schema.hash, seeded=seeded,
     )  # fmt: skip
@@ -157,9 +157,9 @@ def needs_record(plan: Plan) -> None:
         )
 
 
-def _checked(past: Any, plan: Plan, schema: Schema, keys: Keys, *, seeded: bool) -> Signatures:
+def _checked(past: Any, plan: Plan, schema: Schema, keys: Keys, *, seeded: bool) -> SignatureRecord:
     """The record of the release that a run follows; raises where it is of another kind."""
-    if not isinstance(past, Signatures) or plan["after"] is None:
+    if not isinstance(past, SignatureRecord) or plan["after"] is None:
         raise PlanError(
             "a release that follows another needs three things",
             must="a plan made from the old release, the owner's record of it, and the key",

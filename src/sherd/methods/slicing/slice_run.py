@@ -11,15 +11,15 @@ from sherd.errors import InfeasibleError, PlanError
 from sherd.methods.slicing.attribute_codes import Coded, encode
 from sherd.methods.slicing.attribute_grouping import grouped_layout
 from sherd.methods.slicing.bucket_pipeline import (
+    BucketSettings,
     Coarse,
-    Settings,
     bucketed,
     coarse,
     neighbour_order,
     subset,
 )
 from sherd.methods.slicing.clamping import within
-from sherd.methods.slicing.column_layout import BUCKET, Layout, given_layout
+from sherd.methods.slicing.column_layout import BUCKET, ColumnLayout, given_layout
 from sherd.methods.slicing.diversity_feasibility import feasible
 from sherd.methods.slicing.generalise import described
 from sherd.methods.slicing.group_conditions import Conditions
@@ -38,7 +38,7 @@ from sherd.release.method import Finding, Outcome
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sherd.methods.slicing.signature_record import Signatures
+    from sherd.methods.slicing.signature_record import SignatureRecord
     from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
     from sherd.tables.row_keys import Keys
@@ -51,9 +51,9 @@ ROUNDS = 20
 """How often records are suppressed and columns generalised again before giving up."""
 
 
-def settings(plan: Plan) -> Settings:
+def settings(plan: Plan) -> BucketSettings:
     """The plan's part that says how tuples are partitioned."""
-    return Settings(
+    return BucketSettings(
         l=plan["l"],
         min_frequency=plan["min_frequency"],
         regroup=plan["scope"] == "any" if plan["regroup"] is None else plan["regroup"],
@@ -121,7 +121,7 @@ def run_keeping_record(
     run: Run,
     keys: Keys,
     past: PrivateRecord | None,
-) -> tuple[Outcome, Signatures]:
+) -> tuple[Outcome, SignatureRecord]:
     """Slice a prepared table into buckets in which every record keeps its signature."""
     from sherd.methods.slicing.invariant_buckets import kept_buckets
     from sherd.methods.slicing.signature_record import check_kept, followed
@@ -151,7 +151,7 @@ def run_keeping_record(
 
 def _layout(
     coded: dict[str, Coded], sensitive: Sensitive, plan: Plan, schema: Schema, run: Run
-) -> Layout:
+) -> ColumnLayout:
 
     quasi = quasi_identifiers(plan, schema)
     if plan["groups"] is not None:
@@ -173,7 +173,7 @@ def _layout(
 def _released(
     table: pa.Table,
     coded: dict[str, Coded],
-    layout: Layout,
+    layout: ColumnLayout,
     parts: Coarse,
     buckets: NDArray[np.int64],
     schema: Schema,

@@ -64,7 +64,7 @@ def test_the_structure_by_hand() -> None:
 
 def test_noise_does_not_hide_the_structure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where distances link few rows, clusters link most."""
-    from sherd.auditing.attacks.linkage import by_distance
+    from sherd.auditing.attacks.linkage_attack import by_distance
 
     table, schema = small(rows=2_000)
     case = case_of(table, schema, sherd.Plan(method="dp-um", epsilon=1.0, k=40), monkeypatch)

@@ -101,9 +101,8 @@ def test_what_sets_do_not_go_with_is_refused(
         ({"regroup": False}, "made by regrouping"),
         ({"scope": "records"}, "scope 'any'"),
     ):
+        parameters: dict[str, Any] = {"l": 2, "sets": {"ills": ";"}, **more}
         with pytest.raises(PlanError, match=said):
-            Plan(**({"method": "slice", "l": 2, "sets": {"ills": ";"}} | more)).guarantee(
-                patients_schema
-            )
+            Plan(method="slice", **parameters).guarantee(patients_schema)
     with pytest.raises(InfeasibleError, match="one element of 'ills' is too frequent"):
         make(patients, patients_schema, method="anatomy", l=300, sets={"ills": ";"})

@@ -29,7 +29,7 @@ BUSY_SECONDS = 30.0
 _lines: WeakKeyDictionary[Engine, threading.Lock] = WeakKeyDictionary()
 """Where the writers of a SQLite file wait for each other, those of this process."""
 
-REVISION = "0001"
+REVISION = "0002"
 """The revision of the tables this version works with: the last of the migrations."""
 
 

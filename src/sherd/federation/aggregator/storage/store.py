@@ -19,6 +19,7 @@ from sqlalchemy.exc import IntegrityError
 from sherd.errors import StorageError, UsageError
 from sherd.federation.aggregator.storage import database
 from sherd.federation.aggregator.storage.tables import (
+    ANNOUNCED,
     CHALLENGES,
     CHUNKS,
     GRANTS,
@@ -26,6 +27,7 @@ from sherd.federation.aggregator.storage.tables import (
     MEMBERS,
     MESSAGES,
     ROUNDS,
+    SEEN,
     SESSIONS,
 )
 from sherd.federation.aggregator.storage.work import RoundWork, Sent, write_sent
@@ -145,6 +147,8 @@ class Store:
         """Take somebody's access away; whether there was any."""
         with database.writing(self._engine) as db:
             db.execute(delete(SESSIONS).where(SESSIONS.c.name == name))
+            db.execute(delete(ANNOUNCED).where(ANNOUNCED.c.owner == name))
+            db.execute(delete(SEEN).where(SEEN.c.owner == name))
             return bool(db.execute(delete(MEMBERS).where(MEMBERS.c.name == name)).rowcount)
 
     def members(self) -> list[Member]:
@@ -190,6 +194,48 @@ class Store:
         with database.writing(self._engine) as db:
             row = {"token_sha256": token_hash(token), "name": name, "expires": expires}
             db.execute(insert(SESSIONS).values(row))
+
+    # what owners announce, and when they called
+
+    def announce(self, owner: str, version: int, raw: bytes, *, now: int) -> bool:
+        """Keep an announcement; False where a later one, or another of that version, is known."""
+        with database.writing(self._engine) as db:
+            mine = ANNOUNCED.c.owner == owner
+            known = db.execute(select(ANNOUNCED.c.version, ANNOUNCED.c.raw).where(mine)).first()
+            if known is not None and known[0] >= version:
+                return bool(known[0] == version and bytes(known[1]) == raw)
+            db.execute(delete(ANNOUNCED).where(mine))
+            row = {"owner": owner, "version": version, "raw": raw, "time": now}
+            db.execute(insert(ANNOUNCED).values(row))
+        return True
+
+    def announced(self, owner: str) -> bytes | None:
+        """What an owner announced last, as it was signed."""
+        with database.reading(self._engine) as db:
+            row = db.execute(select(ANNOUNCED.c.raw).where(ANNOUNCED.c.owner == owner)).first()
+        return None if row is None else bytes(row[0])
+
+    def see(self, owner: str, now: int) -> None:
+        """Note that an owner has called."""
+        with database.writing(self._engine) as db:
+            db.execute(delete(SEEN).where(SEEN.c.owner == owner))
+            db.execute(insert(SEEN).values(owner=owner, time=now))
+
+    def seen(self) -> dict[str, int]:
+        """When each owner called last."""
+        with database.reading(self._engine) as db:
+            rows = db.execute(select(SEEN.c.owner, SEEN.c.time)).all()
+        return {str(owner): int(time) for owner, time in rows}
+
+    def last_sent(self, round: str) -> dict[str, int]:  # noqa: A002
+        """When each recipient was sent its last message of a round."""
+        found = (
+            select(MESSAGES.c.recipient, func.max(MESSAGES.c.time))
+            .where(MESSAGES.c.round == round)
+            .group_by(MESSAGES.c.recipient)
+        )
+        with database.reading(self._engine) as db:
+            return {str(who): int(time) for who, time in db.execute(found)}
 
     # rounds
 

@@ -97,6 +97,24 @@ HEADS = Table(
 )
 """The last ledger head seen from each owner."""
 
+ANNOUNCED = Table(
+    "announced",
+    METADATA,
+    Column("owner", String(63), primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    Column("time", BigInteger, nullable=False),
+)
+"""What each owner announced last of its policy, as it was signed."""
+
+SEEN = Table(
+    "seen",
+    METADATA,
+    Column("owner", String(63), primary_key=True),
+    Column("time", BigInteger, nullable=False),
+)
+"""When each owner called last."""
+
 CHALLENGES = Table(
     "challenges",
     METADATA,
