@@ -24,7 +24,14 @@ from sherd.release.bundle import (
     check_format,
     check_target,
 )
-from sherd.release.charging import Occasion, chosen_ledger, cost_of, looking, reserved
+from sherd.release.charging import (
+    Occasion,
+    check_alone,
+    chosen_ledger,
+    cost_of,
+    looking,
+    reserved,
+)
 from sherd.release.manifest import manifest_of
 from sherd.release.method import Finding, FollowsReleases, PrivateRecord, Run
 
@@ -66,7 +73,8 @@ class Settings:
     ``past`` is the record of the release that this one follows. ``engine`` is where the heavy
     work runs (see ``sherd.engines``); the release is the same on each. ``randomness`` gives
     the source for the table that was read, where it is not the operating system's: a keyed
-    one, so that the same occasion comes out the same again.
+    one, so that the same occasion comes out the same again. ``again`` allows another release of
+    a population whose promise takes for granted that there is none (see ``check_alone``).
     """
 
     seed: int | None = None
@@ -77,6 +85,7 @@ class Settings:
     past: PrivateRecord | None = field(default=None, repr=False)
     engine: Engine = field(default_factory=InMemory)
     randomness: Callable[[pa.Table], Randomness] | None = field(default=None, repr=False)
+    again: bool = False
 
     def run(self, table: pa.Table) -> Run:
         """What the method is given to protect this table."""
@@ -117,6 +126,7 @@ def protect(
     settings = settings or Settings()
     promised = _promise(plan, schema, settings)
     book = chosen_ledger(ledger, population)
+    _check_alone(book, promised, schema, population, settings)
     with reserved(book, plan, schema, population) as reservation:
         with looking(book, reservation):
             release = _make(to_arrow(table), schema, plan, promised, settings, reservation)
@@ -170,6 +180,8 @@ def protect_to(
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
     book = chosen_ledger(ledger, population)
+    if occasion is None:
+        _check_alone(book, promised, schema, population, settings)
     with reserved(book, plan, schema, population, occasion) as reservation:
         with looking(book, reservation):
             table = settings.engine.take_in(read)
@@ -201,6 +213,18 @@ def protect_to(
                 error.add_note(PAID)
             raise
     return release
+
+
+def _check_alone(
+    ledger: Ledger | None,
+    guarantee: Guarantee,
+    schema: Schema,
+    population: str | None,
+    settings: Settings,
+) -> None:
+    """A seeded release promises nothing that another could break."""
+    if not settings.again and settings.seed is None:
+        check_alone(ledger, guarantee, schema, population)
 
 
 def _check_engine(plan: Plan, settings: Settings) -> None:
