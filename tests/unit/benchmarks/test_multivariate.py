@@ -43,7 +43,10 @@ def test_matching_is_the_best_there_is(multivariate: ModuleType) -> None:
     """Sums in another order have not moved; one that moved counts by how far."""
     before = np.array([[1.0, 2.0], [5.0, 5.0], [9.0, 0.0]])
     assert multivariate.moved(before, before[::-1]) == 0
-    assert multivariate.moved(before, np.add(before[::-1], [[0, 0], [0, 0.5], [0, 0]])) == 0.5
+    assert (
+        multivariate.moved(before, before[::-1] + np.array([[0.0, 0.0], [0.0, 0.5], [0.0, 0.0]]))
+        == 0.5
+    )
 
 
 @pytest.mark.parametrize("k", [5, 25])
