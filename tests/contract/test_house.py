@@ -29,10 +29,8 @@ LONG = {
     "auditing/verdict/verdict.py": {"_promise"},
     "federation/aggregator/migrations/versions/0001_first_tables.py": {"upgrade"},
     "methods/fragmenting/association.py": {"associate", "problem_shape"},
-    "methods/fragmenting/fragment.py": {"_first", "_run"},
     "methods/fragmenting/heterogeneity_kernels.py": {"fits"},
     "methods/fragmenting/next_release.py": {"rerelease"},
-    "methods/slicing/anatomy.py": {"_run_keeping_record"},
     "methods/slicing/boxes.py": {"cells"},
     "methods/slicing/incremental_diversity.py": {"partition_records"},
     "release/bundle.py": {"stage"},
@@ -75,7 +73,6 @@ TO_SPLIT = {
     "auditing/verdict/verdict.py",
     "cli/aggregator.py",
     "federation/owner/agent.py",
-    "methods/fragmenting/fragment.py",
     "methods/graphical/secure_measuring.py",
 }
 """Modules that are still too long."""

@@ -134,7 +134,8 @@ def condition_checks(
         table.update(group)
     order = order_of(manifest["schema"]["attributes"][name], list(table))
     checks = []
-    for condition, limit in wanted.items():
+    for condition, told in wanted.items():
+        limit = told[0] if isinstance(told, list) and len(told) == 1 else told
         passed, number = worst(condition, limit, groups.values(), table, order)
         said = ", ".join(map(str, limit)) if isinstance(limit, list) else limit
         checks.append(

@@ -277,7 +277,7 @@ def fragmented(tables: Tables, manifest: Manifest) -> Expected:
         "withheld": _is([name for name in released if name not in held]),
         "constraints": _is(separate),
         "fragmentation_proved_best": lambda given: type(given) is bool,
-        "fragmentation_minimal": _is(fragments.is_minimal(layout, plan["constraints"])),
+        "fragmentation_minimal": _is(fragments.is_minimal(layout, plan)),
     }
     if plan.get("after") is not None:
         return found | {"after": lambda given: is_hash(given) and given == plan["after"]["release"]}

@@ -95,7 +95,10 @@ class Conditions:
         """The conditions of a plan, checked."""
         given: Mapping[str, Any] = plan["conditions"] or {}
         made: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, told in given.items():
+            # An option's numbers come as a list, be it of one.
+            alone = isinstance(told, (list, tuple)) and len(told) == 1
+            value = told[0] if alone else told
             if name not in _MUST:
                 raise PlanError(
                     "a condition is unknown",
