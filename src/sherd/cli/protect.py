@@ -83,6 +83,12 @@ _FOLLOWING = (
         help="Read the private record of the release that is followed.",
     ),
     click.option(
+        "--to",
+        multiple=True,
+        metavar="TABLE=PLACE",
+        help="Send a table of the release to a place of its own, a folder or postgresql://…",
+    ),
+    click.option(
         "--again",
         is_flag=True,
         help="Release a population again without a record, by a method that takes for granted that "
@@ -165,6 +171,7 @@ def fragment() -> None:
 
 def _make(given: dict[str, Any]) -> None:
     import sherd
+    from sherd.release.destinations import check_destinations, destinations, send
     from sherd.release.private_files import PrivateFiles
     from sherd.release.protect import is_strict
 
@@ -175,6 +182,8 @@ def _make(given: dict[str, Any]) -> None:
         _explain(plan, schema, given["as_json"])
         return
     output = checked_output(given)
+    places = destinations(given["to"])
+    check_destinations(places, force=given["force"])
     private = PrivateFiles(row_map=given["row_map"], record=given["record"])
     private.check(
         [folder for folder in (output, given["after"]) if folder is not None], force=given["force"]
@@ -214,6 +223,7 @@ def _make(given: dict[str, Any]) -> None:
             spreadsheet_safe=given["spreadsheet_safe"],
             before_publishing=write,
         )
+    send(release.tables, places, force=given["force"])
     _print(release, output, ledger, given)
 
 
