@@ -78,13 +78,16 @@ REAL_SPEND = "epsilon with clusters recomputed"
 class Finding:
     """One number a run computed from raw data, for the owner's eyes only.
 
-    It is printed and goes to the owner's report, never to the manifest.
+    It is printed and goes to the owner's report, never to the manifest. Where it says how much an
+    attacker gains, ``risk`` is that gain as a share of what is possible: an audit calls a release
+    no safer than its method does.
     """
 
     name: str
     value: float | int | str
     meaning: str
     attribute: str | None = None
+    risk: float | None = None
 
     def as_data(self) -> dict[str, object]:
         """The finding as plain data, labelled as internal."""

@@ -129,7 +129,8 @@ def protect(
     _check_alone(book, promised, schema, population, settings)
     with reserved(book, plan, schema, population) as reservation:
         with looking(book, reservation):
-            release = _make(to_arrow(table), schema, plan, promised, settings, reservation)
+            taken = to_arrow(table, lenient=is_strict(plan))
+            release = _make(taken, schema, plan, promised, settings, reservation)
         release = _told(release, schema, population)
         if book is not None and reservation is not None:
             book.charge(

@@ -55,7 +55,7 @@ def read(
         from sherd.tables.sql import read_sql
 
         address = Address.parse(source, query=query)
-        table, shown = read_sql(address), address.shown
+        table, shown = read_sql(address, lenient=lenient), address.shown
     else:
         path, shown = Path(source), redact(str(source))
         if query is not None:

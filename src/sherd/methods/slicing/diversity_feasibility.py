@@ -110,44 +110,36 @@ def feasible(
     """The rows to work on: all of them, or those that suppression leaves.
 
     ``rows`` is the size of the whole table, of which ``most_suppressed`` may be left out. Raises
-    InfeasibleError with the number that limits l, and what would help, where l is not feasible.
+    InfeasibleError with the attribute at fault, and what would help, where l is not feasible.
     """
     l = plan["l"]
     bound = limit(sensitive, q, n_q)
     if l <= bound.l:
         check_conditions(sensitive, q, plan, beside)
         return np.arange(len(q), dtype=np.int64)
-    if sensitive.sets:
-        raise InfeasibleError(
-            f"no release with l = {l} exists for this table",
-            must=f"at most {bound.l}: one element of '{bound.attribute}' is too frequent",
-            got=str(l),
-            do=f"lower l to {bound.l}" if bound.l >= 2 else f"coarsen '{bound.attribute}'",
-        )
-    kept = surviving(sensitive, q, l, randomness.permutation(len(q)))
-    lost = rows - len(kept)
+    # A refusal is an output: it names an attribute and quotes the plan, and counts nothing.
+    where = f" among records that agree in {', '.join(beside)}" if beside else ""
+    ways = ["lower l", f"coarsen '{bound.attribute}'"]
     share = plan["most_suppressed"]
-    if plan["suppress"] and len(kept) and lost <= share * rows:
-        return kept
-    where = (
-        f" among records that agree in {', '.join(beside)}, which share its column"
-        if beside
-        else ""
-    )
-    way = "suppress: records would be left out"
-    if not len(kept):
-        way = "suppression does not help: no record would be left"
-    elif lost > share * rows:
-        way = f"suppress: more than the {share:.0%} that 'most_suppressed' allows would be left out"
-    ways = [f"lower l to {bound.l}"] if bound.l >= 2 else []
-    ways += [f"take {', '.join(beside)} out of the sensitive column"] if beside else []
-    ways += [f"coarsen '{bound.attribute}'" if bound.l < 2 else "", way]
+    if not sensitive.sets:
+        kept = surviving(sensitive, q, l, randomness.permutation(len(q)))
+        if plan["suppress"] and len(kept) and rows - len(kept) <= share * rows:
+            return kept
+        ways += [f"take {', '.join(beside)} out of the sensitive column"] if beside else []
+        ways.append(
+            "raise 'most_suppressed'"
+            if plan["suppress"]
+            else "let records be left out ('suppress')"
+        )
+    what = "element" if sensitive.sets else "value"
     raise InfeasibleError(
         f"no release with l = {l} exists for this table"
         + (" without leaving out too many records" if plan["suppress"] else ""),
-        must=f"at most {bound.l}: one value of '{bound.attribute}' is too frequent{where}",
-        got=str(l),
-        do="; or ".join(filter(None, ways)),
+        must=f"a share of at most 1/{l} for every {what} of '{bound.attribute}'{where}",
+        got=f"more than the {share:.0%} that 'most_suppressed' allows would be left out"
+        if plan["suppress"]
+        else f"a more frequent {what}",
+        do=", or ".join(ways),
     )
 
 

@@ -30,6 +30,7 @@ from sherd.methods.slicing.slicing_promise import (
     check_attributes,
     following_words,
     left_aside,
+    range_ends_words,
     suppression,
 )
 from sherd.release.method import Described, Finding, Outcome, Parameter
@@ -88,9 +89,10 @@ class Mondrian(KeepsSignatures):
         Parameter(
             name="boxes",
             kind=str,
-            default="tight",
-            choices=("tight", "cells"),
-            help="ranges around the values in a class, or up to the next class",
+            default="cells",
+            choices=("cells", "tight"),
+            help="ranges that end on cells which the schema decides, or around the values in a "
+            "class (tight), whose ends are then values of people",
         ),
         SUPPRESS,
         MOST_SUPPRESSED,
@@ -131,6 +133,7 @@ class Mondrian(KeepsSignatures):
                 "(homogeneity); set l above 1",
             )
         words.append("whether somebody is in the table, where a range is narrow")
+        words += range_ends_words(plan, schema, tight=plan["boxes"] == "tight")
         return Guarantee(
             notion=Conditions.of(plan).notion(plan["l"], plan["k"]),
             unit=UNIT,
@@ -190,8 +193,8 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     if k > table.num_rows:
         raise InfeasibleError(
             "there are fewer records than one class must hold",
-            must=f"k at most {table.num_rows}",
-            got=str(k),
+            got=f"k = {k}",
+            do="lower k",
         )
     run.progress("splitting", 0, 2)
     coded = _coded(table, schema, plan)
@@ -212,7 +215,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     return Outcome(
         tables={"data": data},
         facts=facts,
-        findings=_findings(n, m, cells.count, plan["l"]),
+        findings=(*_findings(n, m, cells.count, plan["l"]), *_ends_of_ranges(plan)),
         order_of=lambda: kept[rows],
     )
 
@@ -248,7 +251,11 @@ def _run_keeping_record(
     facts |= followed(plan)
     if plan["after"] is not None:
         facts["empty"] = made.empty
-    findings = (*_findings(n, n, cells.count, plan["l"]), *made.findings())
+    findings = (
+        *_findings(n, n, cells.count, plan["l"]),
+        *_ends_of_ranges(plan),
+        *made.findings(),
+    )
     return Outcome(tables={"data": data}, facts=facts, findings=findings), made.record
 
 
@@ -301,6 +308,16 @@ def _labelled(
         "bins": stated_bins(plan, schema) if _diverse(plan) else {},
     }
     return pa.table(fields), facts
+
+
+def _ends_of_ranges(plan: Plan) -> tuple[Finding, ...]:
+    if plan["boxes"] != "tight":
+        return ()
+    meaning = (
+        "WARNING: every end of a range is the value of somebody in its class; leave out boxes for "
+        "ends on cells that the schema decides"
+    )
+    return (Finding(name="ends of ranges", value="tight", meaning=meaning),)
 
 
 def _findings(n: int, kept: int, n_classes: int, l: int) -> tuple[Finding, ...]:

@@ -40,7 +40,7 @@ Tables = dict[str, pa.Table]
 
 
 METHODS = ("anatomy", "slice", "mondrian")
-MORE: dict[str, dict[str, Any]] = {"mondrian": {"k": 3}}
+MORE: dict[str, dict[str, Any]] = {"mondrian": {"k": 3, "boxes": "tight"}}
 
 
 def plan(l: int, method: str = "anatomy", **more: Any) -> sherd.Plan:
