@@ -15,15 +15,16 @@ ROOT = Path(__file__).parents[2]
 CONSTRAINTS = """
 constraints: [[age, income]]
 """
+HIDDEN = ("--set", "sensitive=[occupation]")
 NEEDS = {
     "audit": (["audit", ":wine", "out"], "report"),
     "mondrian": (["protect", ":adult", "-m", "mondrian", "-k", "5", "-o", "m"], "slicing"),
     "slice": (
-        ["protect", ":adult", "-m", "slice", "-l", "2", "--set", "sensitive=[income]", "-o", "s"],
+        ["protect", ":adult", "-m", "slice", "-l", "2", *HIDDEN, "-o", "s"],
         "slicing",
     ),
     "anatomy": (
-        ["protect", ":adult", "-m", "anatomy", "-l", "2", "--set", "sensitive=[income]", "-o", "a"],
+        ["protect", ":adult", "-m", "anatomy", "-l", "2", *HIDDEN, "-o", "a"],
         "slicing",
     ),
     "fragment": (
@@ -33,7 +34,7 @@ NEEDS = {
     ),
     "key": (["key", "mine.key"], "federation"),
     "studio": (["studio"], "studio"),
-    "aggregator": (["aggregator", "init", "home"], "federation"),
+    "aggregator": (["aggregator", "init", "--home", "home"], "federation"),
 }  # fmt: skip
 
 
