@@ -6,12 +6,16 @@ import contextlib
 import html
 import json
 import re
+import ssl
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from organisations import OWNERS, Organisations
 
 import sherd
+from sherd.errors import UsageError
+from sherd.federation.wire import certificates
+from sherd.federation.wire.enrolment import make_request, read_answer, read_request
 from sherd.signing_keys import fingerprint
 
 if TYPE_CHECKING:
@@ -49,6 +53,44 @@ def test_wrong_fingerprint_is_not_enrolled(organisations: Organisations) -> None
     assert "not the owner" in html.unescape(refused.text)
     assert "stranger" not in organisations.operator.get("/members").text
     del organisations.homes["stranger"]
+
+
+def test_certificate_is_renewed_by_a_click(organisations: Organisations) -> None:
+    """A new certificate for the same key, which the owner takes in; nobody else gets one."""
+    operator, home = organisations.operator, organisations.homes["north"]
+    before = home.certificate.read_bytes()
+    answer = operator.post("/members/renew", {"name": "north"})
+    assert answer.headers["content-disposition"].endswith('"north.enrolment.json"')
+    (home.folder / "renewed.json").write_bytes(answer.content)
+    home.join(read_answer(home.folder / "renewed.json"))
+    assert home.certificate.read_bytes() != before
+    context = ssl.create_default_context(cafile=str(home.authority))
+    context.load_cert_chain(home.certificate, home.channel_key)
+    page = operator.get("/members").text
+    assert re.search(r"<td>20\d\d-\d\d-\d\d</td>", page), "the page says how long it lasts"
+    assert organisations.enrol("north").status_code == 200, "its request renews it, too"
+    for name in ("operator", "nobody", "../north", ""):
+        assert operator.post("/members/renew", {"name": name}).status_code == 400
+
+
+def test_renewing_needs_the_key_that_is_enrolled(organisations: Organisations) -> None:
+    """A request under an enrolled name with another key is refused; the owner is left as it is."""
+    organisations.set_up("other", 8)
+    home = organisations.homes.pop("other")
+    forged = make_request("north", home.key, certificates.request("north", certificates.new_key()))
+    operator = organisations.operator
+    answer = operator.client.post(
+        f"{operator.base}{operator.root}/members/enrol",
+        data={"code": operator.code, "fingerprint": fingerprint(home.key.public)},
+        files={"request": ("request.json", forged)},
+        headers={"Origin": operator.base},
+    )
+    assert answer.status_code == 400
+    assert "name is taken" in answer.text
+    (home.folder / "forged.json").write_bytes(forged)
+    with pytest.raises(UsageError, match="same key"):
+        organisations.premises.renew("north", read_request(home.folder / "forged.json"))
+    assert organisations.premises.renew("north")
 
 
 def test_three_organisations_to_a_joint_release(organisations: Organisations) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.federation.aggregator.round_work import Aggregator
 
+WARN_DAYS = 30
+"""How long before a certificate ends the page says so."""
+
 
 class MemberPages:
     """The pages of an aggregator's members."""
@@ -38,6 +42,7 @@ class MemberPages:
         return [
             Route("/members", self._members),
             Route("/members/enrol", self._enrol, methods=["POST"]),
+            Route("/members/renew", self._renew, methods=["POST"]),
             Route("/members/revoke", self._revoke, methods=["POST"]),
         ]
 
@@ -51,6 +56,7 @@ class MemberPages:
                 "role": m.role,
                 "fingerprint": fingerprint(m.key) if m.key else "",
                 "seen": moment(seen[m.name]) if m.name in seen else None,
+                "until": self._until(m.name) if m.role == "owner" else "",
                 "announced": told[m.name].told if m.name in told else {},
             }
             for m in members
@@ -82,7 +88,24 @@ class MemberPages:
             path.write_bytes(data)
             asked = read_request(path)
         compare(told or None, asked.key, "owner")
+        known = self._aggregator.store.member(asked.name)
+        if known is not None and known.key == asked.key:
+            return asked.name, self._premises.renew(asked.name, asked)
         return asked.name, self._premises.enrol(asked, now=int(time.time()))
+
+    async def _renew(self, request: Request) -> Response:
+        """Give an owner a new certificate; the answer goes back to it as a file."""
+        name = (await form_of(request)).get("name", "")
+        answer = await run_in_threadpool(self._premises.renew, name)
+        return download(answer, f"{name}.enrolment.json", "application/json")
+
+    def _until(self, name: str) -> str:
+        ends = self._premises.certified_until(name)
+        if ends is None:
+            return "not known"
+        days = (ends - datetime.now(UTC)).days
+        soon = " (has ended)" if days < 0 else f" ({days} days left)" if days < WARN_DAYS else ""
+        return f"{ends:%Y-%m-%d}{soon}"
 
     async def _revoke(self, request: Request) -> Response:
         form = await form_of(request)
