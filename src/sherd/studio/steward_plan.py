@@ -15,6 +15,7 @@ from sherd.release.plan import Plan
 from sherd.studio import plan_form
 from sherd.studio.job_worker import problem_of
 from sherd.studio.page_rendering import form_of, fragment, go, inside, page
+from sherd.studio.steward_table import described
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,10 +55,7 @@ class PlanPages:
 
     def _opened(self, request: Request) -> tuple[Project, Schema]:
         project = self._steward.workspace.project(request.path_params["project"])
-        schema = project.schema
-        if schema is None:
-            raise UsageError("the table has no schema yet", do="wait until it is read")
-        return project, schema
+        return project, described(project)
 
     async def _promise(self, request: Request) -> Response:
         project, schema = await run_in_threadpool(self._opened, request)
@@ -140,8 +138,7 @@ class PlanPages:
     async def _map(self, request: Request) -> Response:
         form = await form_of(request)
         project, schema = await run_in_threadpool(self._opened, request)
-        plan = project.plan
-        assert plan is not None
+        plan = _chosen(project)
         plans = _grid(plan, form)
         for each in plans:
             each.check(schema)
@@ -161,9 +158,7 @@ class PlanPages:
     async def _candidate(self, request: Request) -> Response:
         form = await form_of(request)
         project, schema = await run_in_threadpool(self._opened, request)
-        plan = project.plan
-        if plan is None:
-            raise UsageError("there is no plan yet", do="choose a promise first")
+        plan = _chosen(project)
         plan.check(schema)
         count = len(self._steward.jobs.of(project.id, "candidate")) + 1
         title = f"{count}: {_title(plan)}"
@@ -208,6 +203,13 @@ class PlanPages:
         if name not in ("audit", "compare"):
             raise UsageError("there is no such report")
         return inside(job.folder / f"{name}.html")
+
+
+def _chosen(project: Project) -> Plan:
+    plan = project.plan
+    if plan is None:
+        raise UsageError("there is no plan yet", do="choose a promise first")
+    return plan
 
 
 def _table(form: Mapping[str, str]) -> str:
