@@ -173,6 +173,9 @@ def test_refusal_ends_the_round(organisations: Organisations) -> None:
     assert 'class="note bad"' in text
     kept = json.loads(organisations.operator.get("/log.json").text)
     assert {each["round"] for each in kept["rounds"]} == {"stays", "second"}
+    assert {each["name"] for each in kept["members"]} == {"operator", *OWNERS}
+    ended = {each["round"]: each["reason"] for each in kept["rounds"]}
+    assert ended == {"stays": None, "second": "an owner refused"}
     assert "board" not in json.dumps(kept)
 
 
@@ -192,18 +195,10 @@ def test_decision_about_another_plan_is_refused(organisations: Organisations) ->
     assert again.status_code == 400, "a decision is not made twice"
 
 
-def announce(organisations: Organisations, name: str, what: str) -> None:
-    """An owner changes what it announces; its agent tells the aggregator."""
-    path = organisations.homes[name].policy_file
-    kept = [line for line in path.read_text().splitlines() if not line.startswith("announce:")]
-    path.write_text("\n".join([*kept, f"announce: {what}", ""]))
-    organisations.settle()
-
-
 def test_what_an_announced_policy_forbids_cannot_be_opened(organisations: Organisations) -> None:
     """The page names the owner and the limit, keeps what was filled in, and opens nothing."""
     operator = organisations.operator
-    announce(organisations, "south", "all")
+    organisations.announce("south", "all")
     assert "largest epsilon 2" in operator.get("/new").text
     given = {"method": "dp-um", "kind": "horizontal", "epsilon": "2.5", "k": "7", "name": "dear",
              "purpose": "lengths & stays", "owner": ["north", "south"]}  # fmt: skip
@@ -221,7 +216,7 @@ def test_what_an_announced_policy_forbids_cannot_be_opened(organisations: Organi
     assert 'value="lengths & stays"' in again
     assert re.search(r'value="south" checked', again)
     assert not re.search(r'value="west" checked', again)
-    announce(organisations, "south", "[]")
+    organisations.announce("south", "[]")
     fine = operator.post("/new", given).text
     assert "Open the round" in fine
 
@@ -232,7 +227,7 @@ def test_the_command_line_refuses_the_same(
     """`sherd aggregator round open` ends with the code for policies, and says which limit."""
     from sherd.cli import run
 
-    announce(organisations, "south", "[least_k]")
+    organisations.announce("south", "[least_k]")
     words = ["aggregator", "round", "open", "cheap", "--home", str(organisations.premises.folder),
              "--kind", "horizontal", "--owner", "south", "-m", "dp-um", "-e", "1"]  # fmt: skip
     path = organisations.homes["south"].policy_file
@@ -241,7 +236,7 @@ def test_the_command_line_refuses_the_same(
     assert (run([*words, "-k", "5"]), organisations.service.store.round("cheap")) == (3, None)
     assert "south allows k from 6; the round asks for 5" in capsys.readouterr().err
     path.write_text(path.read_text().replace("least_k: 6", "least_k: 3"))
-    announce(organisations, "south", "[]")
+    organisations.announce("south", "[]")
 
 
 def test_who_is_silent_and_since_when(organisations: Organisations) -> None:

@@ -202,18 +202,21 @@ def test_any_earlier_candidate_comes_back(
         "high": "99",
     }
     visitor.post(f"{there}/schema", {"attribute": "a", **bounds})
-    started: list[dict[str, Any]] = []
+    started: list[str] = []
     start = steward.jobs.start
-    monkeypatch.setattr(
-        steward.jobs, "start", lambda **given: (started.append(given), start(**given))[1]
-    )
+
+    def noting(**given: Any) -> Any:
+        started.append(given["id"])
+        return start(**given)
+
+    monkeypatch.setattr(steward.jobs, "start", noting)
     plans = [{"method": "dp-um", "epsilon": "1", "k": "5"}, {"method": "dp", "epsilon": "2"},
              {"method": "idp", "epsilon": "3"}]  # fmt: skip
     for plan in plans:
         visitor.post(f"{there}/promise", plan)
         visitor.post(f"{there}/explore/candidate", {"table": "made-up"})
     for plan, job in list(zip(plans, started, strict=True))[::-1]:
-        visitor.post(f"{there}/explore/take", {"job": job["id"]})
+        visitor.post(f"{there}/explore/take", {"job": job})
         kept = visitor.get(f"{there}/explore").text
         shown = re.search(r'<p class="code big">([^<]+)</p>', kept)
         assert shown is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -106,6 +107,18 @@ class StudioProcess:
         if self.process.poll() is None:
             self.process.send_signal(how)
         return self.process.wait(30)
+
+
+def data_hashes(folder: Path) -> dict[str, str]:
+    """The hashes of a release's files of data."""
+    files = json.loads((folder / "manifest.json").read_text())["files"]
+    return {name: each["sha256"] for name, each in files.items() if name.startswith("data.")}
+
+
+def run_shown(command: str) -> None:
+    """Run the command that a page shows for the same again."""
+    line = command.replace("sherd protect", f"{sys.executable} -m sherd protect", 1)
+    subprocess.run(line, shell=True, check=True, capture_output=True)  # noqa: S602 - our own
 
 
 def processor_seconds(pid: int) -> float:

@@ -46,7 +46,7 @@ class MemberPages:
             Route("/members/revoke", self._revoke, methods=["POST"]),
         ]
 
-    def _every(self) -> list[dict[str, Any]]:
+    def every(self) -> list[dict[str, Any]]:
         """Every member with what is known of it."""
         members, seen = self._aggregator.store.members(), self._aggregator.store.seen()
         told = announced_policies(self._aggregator, [m.name for m in members])
@@ -64,7 +64,7 @@ class MemberPages:
 
     async def _members(self, request: Request) -> Response:
         return await page(
-            request, "aggregator_members.html", members=await run_in_threadpool(self._every),
+            request, "aggregator_members.html", members=await run_in_threadpool(self.every),
             own=fingerprint(self._premises.key.public),
             name=self._premises.settings.name, here="members",
         )  # fmt: skip

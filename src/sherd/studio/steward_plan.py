@@ -119,6 +119,7 @@ class PlanPages:
             return go(request, f"/p/{project.id}/promise")
         candidates = await run_in_threadpool(self._steward.jobs.of, project.id, "candidate")
         comparison = self._steward.latest(project, "compare")
+        drawn = self._steward.latest(project, "map")
         return await page(
             request,
             "explore.html",
@@ -127,8 +128,8 @@ class PlanPages:
             plan=plan,
             tunable={"epsilon", "guarantee"} <= set(plan.parameters),
             has_k="k" in plan.parameters,
-            axes={"epsilons": _EPSILONS, "ks": _KS},
-            map=self._steward.latest(project, "map"),
+            axes=_axes(drawn),
+            map=drawn,
             candidates=candidates[::-1],
             comparison=comparison,
             panel=lambda job: self._steward.panel(request, job),
@@ -231,6 +232,17 @@ def _numbers(text: str, what: str) -> list[float]:
             f"{what} cannot be read", must="numbers with commas between", got=repr(text)
         )
     return sorted(set(found))
+
+
+def _axes(drawn: Job | None) -> dict[str, str]:
+    """The two lists of a map's form: of the last that was drawn, or some to begin with."""
+    found = {"epsilons": _EPSILONS, "ks": _KS}
+    plans = [] if drawn is None else drawn.arguments["plans"]
+    for key, name in (("epsilons", "epsilon"), ("ks", "k")):
+        values = sorted({plan[name] for plan in plans if plan.get(name) is not None})
+        if values:
+            found[key] = ", ".join(f"{value:g}" for value in values)
+    return found
 
 
 def _grid(plan: Plan, form: Mapping[str, str]) -> list[Plan]:
