@@ -25,9 +25,6 @@ SAME_ROLE = {
 """Module names that stand in two folders, with the role both have."""
 
 LONG = {
-    "auditing/run.py": {"audit"},
-    "auditing/verdict/verdict.py": {"_promise"},
-    "budget/ledger.py": {"charge"},
     "federation/aggregator/migrations/versions/0001_first_tables.py": {"upgrade"},
     "methods/fragmenting/association.py": {"associate", "problem_shape"},
     "methods/fragmenting/fragment.py": {"_first", "_run"},
@@ -76,9 +73,6 @@ def test_no_class_name_is_given_again() -> None:
 
 TO_SPLIT = {
     "auditing/verdict/verdict.py",
-    "budget/ledger.py",
-    "cli/aggregator.py",
-    "federation/owner/agent.py",
     "methods/fragmenting/fragment.py",
     "methods/graphical/secure_measuring.py",
 }

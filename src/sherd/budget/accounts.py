@@ -174,10 +174,15 @@ def check_left(account: Account, wants: Mapping[str, Fraction]) -> None:
 
 
 def shown(amount: Fraction) -> str:
-    """An exact amount as a decimal where it ends, else as a fraction.
+    """An amount as a person reads it: exact where that is short, else to six digits.
 
     >>> shown(Fraction(1, 2)), shown(Fraction(1, 3)), shown(Fraction(2))
     ('0.5', '1/3', '2')
+    >>> shown(Fraction(2957571769293, 197526239244208))
+    '≈ 0.0149731'
     """
     micro = amount * MICRO
-    return str(Amount(amount)) if micro.denominator == 1 and micro <= LARGEST else str(amount)
+    if micro.denominator == 1 and micro <= LARGEST:
+        return str(Amount(amount))
+    exact = str(amount)
+    return exact if len(exact) <= 12 else f"≈ {float(amount):.6g}"

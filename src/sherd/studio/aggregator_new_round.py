@@ -147,7 +147,8 @@ class NewRoundPages:
 
 def joint_methods() -> list[str]:
     """The methods whose releases are made of records, which several owners' can be united."""
-    return [name for name in names() if find(name).traits.rows_are_records]
+    declared = {name: find(name).traits for name in names()}
+    return [n for n, one in declared.items() if one.rows_are_records or one.rows_are_drawn]
 
 
 def _choice(form: Mapping[str, str], key: str, known: list[str]) -> str:

@@ -94,13 +94,10 @@ def learn(
 ) -> Learned:
     """Ask for noisy numbers as the design says, and fit a model to them."""
     account = Spending(kind=design.kind, total=design.total)
-    fine = measurer.measure(_fine_requests(design, account))
-    progress("measuring", 1, 3)
-    binnings = bins_of(design, fine, measurer.rows)
-    start = starts(binnings, fine, measurer.rows)
     asked = DataAccess(measurer=measurer, chooser=chooser, account=account)
-    measured, rate, picks = _measure_chosen(design, asked, binnings, fine, start)
-    progress("measuring", 2, 3)
+    numbers = ask_all(design, asked, progress)
+    fine, binnings, start = numbers.fine, numbers.binnings, numbers.start
+    measured, rate, picks = numbers.measured, numbers.rate, numbers.picks
     used = within_size(design, binnings, start, measured, measurer.rows)
     model = fit_model(design, binnings, fine, [measured[i] for i in used], start, measurer.rows)
     progress("measuring", 3, 3)
@@ -116,6 +113,35 @@ def learn(
         spent=account.spent,
         start=start,
         model=model,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyNumbers:
+    """All that was asked of the data, and the bins it was asked for."""
+
+    fine: list[Measurement]
+    binnings: tuple[Binning, ...]
+    start: tuple[Shares, ...]
+    measured: list[Measurement]
+    rate: Fraction | None
+    picks: int
+
+
+def ask_all(
+    design: Design,
+    asked: DataAccess,
+    progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
+) -> NoisyNumbers:
+    """Ask for everything that a design needs to know of the data."""
+    fine = asked.measurer.measure(_fine_requests(design, asked.account))
+    progress("measuring", 1, 3)
+    binnings = bins_of(design, fine, asked.measurer.rows)
+    start = starts(binnings, fine, asked.measurer.rows)
+    measured, rate, picks = _measure_chosen(design, asked, binnings, fine, start)
+    progress("measuring", 2, 3)
+    return NoisyNumbers(
+        fine=fine, binnings=binnings, start=start, measured=measured, rate=rate, picks=picks
     )
 
 

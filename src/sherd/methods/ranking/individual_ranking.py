@@ -93,7 +93,7 @@ def rank(
     if axis.steps.bit_length() + bits > 64:
         raise TableError(
             f"the attribute '{axis.name}' has too fine a grid for this many rows",
-            must=f"at most 2**{64 - bits} steps for {rows} rows",
+            must="few enough steps that a place on it and a row's number fit into 64 bits",
             got=f"{axis.steps} steps",
             do="declare a wider `grid` in the schema",
         )
@@ -121,7 +121,6 @@ def rank(
         raise TableError(
             f"the attribute '{axis.name}' has fewer values than one cluster needs",
             must=f"at least k = {k} present values",
-            got=str(filled),
             do="choose a smaller k",
         )
     words = words[:filled]

@@ -75,8 +75,8 @@ def coarse(
             if min_frequency > n:
                 raise InfeasibleError(
                     "the least frequency is above the number of records",
-                    must=f"at most {n}",
                     got=str(min_frequency),
+                    do="lower min_frequency",
                 )
             mine = into_cells(
                 [coded[name] for name in names],

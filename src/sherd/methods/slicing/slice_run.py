@@ -189,6 +189,11 @@ def _findings(
                 f"the table; {meaning}; raise min_frequency (20 is usual) and use fewer columns"
             )
         found.append(
-            Finding(name="membership advantage", value=membership.advantage, meaning=meaning)
+            Finding(
+                name="membership advantage",
+                value=membership.advantage,
+                meaning=meaning,
+                risk=membership.advantage,
+            )
         )
     return tuple(found)
