@@ -14,6 +14,7 @@ from organisations import OWNERS, Organisations
 
 import sherd
 from sherd.errors import UsageError
+from sherd.federation.aggregator.owner_certificates import renew_owner
 from sherd.federation.wire import certificates
 from sherd.federation.wire.enrolment import make_request, read_answer, read_request
 from sherd.signing_keys import fingerprint
@@ -89,8 +90,8 @@ def test_renewing_needs_the_key_that_is_enrolled(organisations: Organisations) -
     assert "name is taken" in answer.text
     (home.folder / "forged.json").write_bytes(forged)
     with pytest.raises(UsageError, match="same key"):
-        organisations.premises.renew("north", read_request(home.folder / "forged.json"))
-    assert organisations.premises.renew("north")
+        renew_owner(organisations.premises, "north", read_request(home.folder / "forged.json"))
+    assert renew_owner(organisations.premises, "north")
 
 
 def test_three_organisations_to_a_joint_release(organisations: Organisations) -> None:

@@ -14,6 +14,11 @@ from starlette.routing import Route
 
 from sherd.errors import UsageError
 from sherd.federation.aggregator.announced import announced_policies
+from sherd.federation.aggregator.owner_certificates import (
+    certified_until,
+    keep_enrolment,
+    renew_owner,
+)
 from sherd.signing_keys import fingerprint
 from sherd.studio.page_rendering import check_code, download, form_of, go, moment, page
 
@@ -90,17 +95,19 @@ class MemberPages:
         compare(told or None, asked.key, "owner")
         known = self._aggregator.store.member(asked.name)
         if known is not None and known.key == asked.key:
-            return asked.name, self._premises.renew(asked.name, asked)
-        return asked.name, self._premises.enrol(asked, now=int(time.time()))
+            return asked.name, renew_owner(self._premises, asked.name, asked)
+        answer = self._premises.enrol(asked, now=int(time.time()))
+        keep_enrolment(self._premises, asked, answer)
+        return asked.name, answer
 
     async def _renew(self, request: Request) -> Response:
         """Give an owner a new certificate; the answer goes back to it as a file."""
         name = (await form_of(request)).get("name", "")
-        answer = await run_in_threadpool(self._premises.renew, name)
+        answer = await run_in_threadpool(renew_owner, self._premises, name)
         return download(answer, f"{name}.enrolment.json", "application/json")
 
     def _until(self, name: str) -> str:
-        ends = self._premises.certified_until(name)
+        ends = certified_until(self._premises, name)
         if ends is None:
             return "not known"
         days = (ends - datetime.now(UTC)).days

@@ -6,24 +6,15 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sherd.errors import UsageError
 from sherd.federation.aggregator.storage import Store
 from sherd.federation.protocol.joint_plan import check_name
 from sherd.federation.wire import certificates
-from sherd.federation.wire.enrolment import (
-    EnrolmentRequest,
-    make_answer,
-    read_answer,
-    read_request,
-)
+from sherd.federation.wire.enrolment import EnrolmentRequest, make_answer
 from sherd.federation.wire.settings_file import make_folder, read_settings, write_settings
 from sherd.signing_keys import SigningKey, write_secret
-from sherd.tables.files import write_whole
-from sherd.values import canonical, to_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
     from pathlib import Path
 
     from sherd.federation.aggregator.round_work import Aggregator
@@ -110,62 +101,14 @@ class AggregatorHome:
 
     def enrol(self, request: EnrolmentRequest, *, now: int) -> bytes:
         """Enrol an owner; the file to send back."""
-        answer = self._certify(request)
-        store = self.store()
-        try:
-            store.add_member(request.name, "owner", key=request.key, now=now)
-        finally:
-            store.close()
-        self._keep(request, answer)
-        return answer
-
-    def renew(self, name: str, request: EnrolmentRequest | None = None) -> bytes:
-        """A new certificate for an enrolled owner, by its request or the one it enrolled with.
-
-        The file to send back; the owner takes it in as it took in the first.
-        """
-        path = self._request_of(name)
-        if request is None and not path.is_file():
-            raise UsageError(
-                "the owner's request is not kept here", got=repr(name), do="give its request.json"
-            )
-        request = request or read_request(path)
-        store = self.store()
-        try:
-            member = store.member(name)
-        finally:
-            store.close()
-        if member is None or (request.name, request.key) != (name, member.key):
-            raise UsageError(
-                "only an enrolled owner with the same key can be renewed",
-                got=repr(name),
-                do="revoke it and enrol its new request",
-            )
-        answer = self._certify(request)
-        self._keep(request, answer)
-        return answer
-
-    def certified_until(self, name: str) -> datetime | None:
-        """When the certificate that an owner was given last ends; None where none is kept."""
-        path = self._request_of(name).with_suffix(".answer")
-        return certificates.ends(read_answer(path).certificate.encode()) if path.exists() else None
-
-    def _request_of(self, name: str) -> Path:
-        return self.folder / "owners" / f"{check_name(name, 'owner')}.json"
-
-    def _keep(self, request: EnrolmentRequest, answer: bytes) -> None:
-        """Keep what was asked and answered, neither of them secret, for a renewal."""
-        path = self._request_of(request.name)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_whole(path, canonical(to_data(request)))
-        write_whole(path.with_suffix(".answer"), answer)
-
-    def _certify(self, request: EnrolmentRequest) -> bytes:
         authority = (
             (self.folder / "authority-key.pem").read_bytes(),
             self.authority.read_bytes(),
         )
         certificate = certificates.issue_client(authority, request.csr.encode(), request.name)
+        store = self.store()
+        store.add_member(request.name, "owner", key=request.key, now=now)
+        store.close()
         return make_answer(
             request,
             self.key,

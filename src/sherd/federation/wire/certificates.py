@@ -135,11 +135,6 @@ def issue_client(
     return _issue(authority, key, name, [x509.DNSName(name)], usage, life)
 
 
-def ends(certificate_pem: bytes) -> datetime.datetime:
-    """When a certificate ends."""
-    return x509.load_pem_x509_certificate(certificate_pem).not_valid_after_utc
-
-
 def issue_server(
     authority: tuple[bytes, bytes],
     key_pem: bytes,
