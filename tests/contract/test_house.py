@@ -73,8 +73,6 @@ def test_no_class_name_is_given_again() -> None:
 
 TO_SPLIT = {
     "auditing/verdict/verdict.py",
-    "cli/aggregator.py",
-    "federation/owner/agent.py",
     "methods/fragmenting/fragment.py",
     "methods/graphical/secure_measuring.py",
 }

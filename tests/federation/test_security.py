@@ -91,12 +91,18 @@ def body_of(path: str) -> dict[str, Any]:
         return {"json": {"name": "north", "nonce": "00", "signature": "00"}}
     if path == "/v1/exchange":
         return {"content": write_request(Call(parcels=(), seen={}, wait=0.0))}
+    if path == "/v1/certificate":
+        return {"json": {"csr": "-"}}
+    if path.endswith("/countersignature"):
+        return {"json": {"signature": "0" * 128}}
     return {}
 
 
 def test_role_by_endpoint(consortium: Consortium) -> None:
     """Every route answers every role in every state as the reference says, which has them all."""
     set_up(consortium)
+    consortium.aggregator.open_round(consortium.terms("aborted", owners=("north", "south")))
+    consortium.aggregator.abort("aborted")
     bearers = [
         None,
         "analyst-token",
@@ -107,7 +113,7 @@ def test_role_by_endpoint(consortium: Consortium) -> None:
     told = matrix()
     # The operator last, and aborting last of all: it may end the round.
     for (method, path, state), expected in sorted(told.items(), key=lambda e: "abort" in e[0][1]):
-        round_id = "done" if state == "released" else "running"
+        round_id = {"released": "done", "aborted": "aborted"}.get(state, "running")
         name = "manifest.json"
         where = path.format(round_id=round_id, sha256=HASH, name=name)
         order = [0, 1, 3, 4, 2]
@@ -122,7 +128,8 @@ def test_role_by_endpoint(consortium: Consortium) -> None:
     assert {(method, path) for method, path, _ in told} == listed
     by_round = {path for _, path, state in told if "{round_id}" in path}
     for path in by_round:
-        assert {state for _, other, state in told if other == path} == {"running", "released"}
+        states = {state for _, other, state in told if other == path}
+        assert states == {"running", "released", "aborted"}, path
 
 
 def test_rounds_are_listed_by_role(consortium: Consortium) -> None:
@@ -293,16 +300,23 @@ def test_certificate_must_be_the_owners(consortium: Consortium) -> None:
         transport.stop()
 
 
-def test_metrics_have_no_names(consortium: Consortium) -> None:
-    """Metrics count by route and state; no owner, round or value is in them."""
+def test_metrics_have_no_rounds_and_no_data(consortium: Consortium) -> None:
+    """Metrics count by route, state, reason and owner; no round, attribute or value is in them."""
     set_up(consortium)
     with httpx.Client(base_url="https://registry.test", transport=_keep(consortium)) as client:
         answer = client.get("/v1/metrics", headers={"Authorization": "Bearer operator-token"})
     text = answer.text
-    assert 'sherd_rounds{state="released"} 1' in text
+    assert 'sherd_rounds{state="released"} 1.0' in text
     assert 'path="/v1/exchange",status="200"' in text
-    for name in ("north", "south", "done", "running", "income", "registry"):
+    assert 'sherd_owner_silent_seconds{owner="north"} 0.0' in text
+    assert "sherd_queue 0.0" in text
+    assert 'sherd_request_seconds_bucket{le="0.5",path="/v1/exchange"}' in text
+    for name in ("done", "running", "income", "registry", "stranger.de"):
         assert name not in text
+    consortium.aggregator.abort("running")
+    with httpx.Client(base_url="https://registry.test", transport=_keep(consortium)) as client:
+        answer = client.get("/v1/metrics", headers={"Authorization": "Bearer operator-token"})
+    assert 'sherd_rounds_failed{reason="stopped"} 1.0' in answer.text
 
 
 def test_errors_carry_a_code_and_a_sentence_only(consortium: Consortium) -> None:

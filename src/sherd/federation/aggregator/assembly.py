@@ -13,7 +13,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import VerificationError
-from sherd.federation.aggregator.delivery_check import RECORDS, check_delivery, holds_records
+from sherd.federation.aggregator.delivery_check import (
+    RECORDS,
+    check_delivery,
+    check_part,
+    holds_records,
+)
 from sherd.federation.protocol.joint_plan import Kind, Linkage
 from sherd.federation.protocol.joint_release import (
     followed,
@@ -45,6 +50,7 @@ def check(data: RoundData, owner: str, tables: Tables) -> None:
     share = plan.share(owner)
     if not verify_plan(share.key, plan.hash, data.signatures.get(owner, "")):
         raise VerificationError(f"the plan is not signed by {owner}")
+    check_part(data, owner, data.deliveries[owner])
     rows = data.common_count if plan.terms.kind is Kind.VERTICAL else share.rows
     assert rows is not None
     schema = plan.schema(owner)
@@ -169,6 +175,7 @@ def manifest(data: RoundData, rows: int) -> dict[str, Any]:
             "artefact": delivery.artefact,
             "ledger_head": delivery.head,
             "versions": delivery.versions,
+            **({"part_signature": delivery.signature} if delivery.signature else {}),
         }
         for owner, delivery in handed_in.items()
         if owner not in data.dropped

@@ -24,6 +24,7 @@ from sherd.federation.protocol.summing import sums_rows
 from sherd.federation.wire.arrow_stream import read_table
 from sherd.federation.wire.chunks import describe, gather
 from sherd.federation.wire.failpoints import reach
+from sherd.release.signature import write_signature
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,6 +170,8 @@ def _publish(aggregator: Aggregator, round_id: str, folder: Path, data: RoundDat
     for left in aggregator.releases.glob(f".{round_id}.staged-*"):
         shutil.rmtree(left, ignore_errors=True)  # by a run that died before it published
     staged = release.stage(folder)
+    if data.terms.signed_release:
+        write_signature(staged.path, aggregator.key)
     reach("aggregator.staged")
     staged.publish()
     reach("aggregator.published")

@@ -17,6 +17,8 @@ from sherd.federation.aggregator.announced import check_announced
 from sherd.federation.aggregator.batching import Together
 from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish, sum_answers
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
+from sherd.federation.aggregator.storage.sequence_numbers import forgotten_rounds
+from sherd.federation.aggregator.storage.upkeep import shrink
 from sherd.federation.protocol.knowledge import RoundData
 from sherd.federation.protocol.messages import Delivery, Masked, Message, attachments
 from sherd.federation.protocol.reasons import Reason
@@ -65,13 +67,17 @@ class Aggregator:
         releases: Path,
         clock: Callable[[], float] = time.time,
         listener: Listener = lambda _recipients: None,
+        certify: Callable[[str, str, str], bytes] | None = None,
     ) -> None:
         self.name = name
         self.key = key
         self.store = store
         self.releases = releases
         self._clock = clock
+        self.certify = certify
+        """Issues a certificate to an owner's name and key for its request; None: not here."""
         self._together = Together(self._take)
+        self._purged = False
         self.listener = listener
         """Told who got a message, or nobody where only a round's state may have changed."""
 
@@ -85,7 +91,9 @@ class Aggregator:
             raise UsageError("the terms are another aggregator's", got=repr(terms.aggregator))
         if terms.deadline <= self.now():
             raise UsageError("the deadline has passed already")
-        terms = replace(terms, opened=self.now(), delivery_bytes=terms.most_bytes)
+        terms = replace(
+            terms, opened=self.now(), delivery_bytes=terms.most_bytes, signed_release=True
+        )
         keys = {}
         for owner in terms.owners:
             member = self.store.member(owner)
@@ -135,6 +143,7 @@ class Aggregator:
         work.save(self._seal(machine, messages), now=self.now())
         if machine.ended:
             work.purge()
+            self._purged = True
         return frozenset(message.recipient for message in messages)
 
     # what owners send
@@ -276,7 +285,7 @@ class Aggregator:
 
     def revoke(self, name: str) -> list[str]:
         """Take somebody's access away and end the rounds it is part of; which they were."""
-        if not self.store.remove_member(name):
+        if not self.store.remove_member(name, now=self.now()):
             raise UsageError("nobody of that name is enrolled", got=repr(name))
         ended = []
         for round_id in self.store.open_rounds():
@@ -298,9 +307,17 @@ class Aggregator:
                     done.append(round_id)
             except Exception as error:
                 trouble = trouble or error
+        if self._purged:
+            self._purged = False
+            shrink(self.store)
         if trouble is not None:
             raise trouble
         return done
+
+    def notice(self, owner: str, seen: Mapping[str, int]) -> None:
+        """End rounds of which an owner has seen more than we know: we are a restored backup."""
+        for round_id in forgotten_rounds(self.store, owner, seen):
+            self.abort(round_id, Reason.RESTORED)
 
     def _work_on(self, round_id: str) -> bool:
         """Do what waits to be done in one round; whether anything did."""

@@ -13,8 +13,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Path, Request
 from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -36,10 +37,23 @@ OWNER, OPERATOR, ANALYST = "owner", "operator", "analyst"
 
 LEAST_FREE = 64 << 20
 CLOCK_SECONDS = 300
+WORKER_SECONDS = 900
+"""How long the worker may be busy with one look at all rounds before that is said."""
 SEEN_SECONDS = 15
 """How exactly it is known when an owner called last."""
 
 log = logging.getLogger("sherd.aggregator")
+
+
+Name = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+Hash = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+FileName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,120}$")]
+
+
+class Strict(BaseModel):
+    """A body that holds exactly what it must."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Bell:
@@ -98,10 +112,14 @@ class Service:
         self.aggregator = aggregator
         self.certificates = certificates
         self.bell = Bell()
-        self.metrics = Metrics()
+        self.metrics = Metrics(aggregator)
+        self.known: dict[str, frozenset[str]] = {}
+        """The rounds of which each owner said since our start how much it has seen."""
         self.worker: threading.Thread | None = None
         self._seen: dict[str, int] = {}
         self._stopping = threading.Event()
+        self._beat = time.monotonic()
+        self._ahead = time.time() - time.monotonic()
         aggregator.listener = self.bell.ring
 
     def saw(self, owner: str) -> None:
@@ -114,6 +132,7 @@ class Service:
     def work(self) -> None:
         """Do the aggregator's own work until told to stop."""
         while not self._stopping.is_set():
+            self._beat = time.monotonic()
             self.bell.work.wait(1.0)
             self.bell.work.clear()
             try:
@@ -147,10 +166,16 @@ class Service:
     def _check_clock(self) -> None:
         if self.aggregator.store.latest() > self.aggregator.now() + CLOCK_SECONDS:
             raise OSError("the clock is behind the last message")
+        if abs(time.time() - time.monotonic() - self._ahead) > CLOCK_SECONDS:
+            raise OSError("the clock was changed while the service ran")
 
     def _check_worker(self) -> None:
-        if self.worker is not None and not self.worker.is_alive():
+        if self.worker is None:
+            return
+        if not self.worker.is_alive():
             raise OSError("the worker has stopped")
+        if time.monotonic() - self._beat > WORKER_SECONDS:
+            raise OSError("the worker does not come back from a round")
 
     def stop(self) -> None:
         """Tell the worker to stop."""

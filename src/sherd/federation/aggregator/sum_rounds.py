@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import SherdError, VerificationError
+from sherd.federation.aggregator.delivery_check import check_part
 from sherd.federation.protocol.joint_release import pooled_plan, pooled_schema
 from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.protocol.pairwise_masks import total
@@ -51,6 +52,8 @@ def add_up(aggregator: Aggregator, round_id: str, data: RoundData, bulk: Bulk) -
     method, schema, plan = method_of(data.plan), pooled_schema(data.plan), pooled_plan(data.plan)
     so_far, sums = answered(data, bulk), b""
     try:
+        for owner, one in (data.masked or {}).items():
+            check_part(data, owner, one)
         if data.asked:
             handed_in = [bulk(one.attachment) for one in (data.masked or {}).values()]
             whole = total(handed_in)

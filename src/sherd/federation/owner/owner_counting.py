@@ -59,12 +59,14 @@ def answer(
     linking.note_bulk(home, data.round)
     _, head = ledger.head()
     outbox.write_witness(home, head)
+    artefact, versions = (data.questions or ())[0].attachment.sha256, _versions()
     body = Masked(
         exchange=ask.exchange,
         attachment=made.attachment,
-        artefact=(data.questions or ())[0].attachment.sha256,
+        artefact=artefact,
         head=head,
-        versions=_versions(),
+        versions=versions,
+        signature=outbox.sign_part(home, machine, artefact=artefact, head=head, versions=versions),
     )
     return body, {"attachment": made.path}
 

@@ -124,6 +124,9 @@ def _offer(agent: Agent, book: RoundBook) -> bool:
     terms = machine.data.terms
     assert terms is not None
     objection = home.policy.objection(terms, agent.aggregator_key) or agent.rolled_back()
+    if not terms.signed_release:
+        what = "the terms do not say that the aggregator signs the release"
+        objection = objection or (Reason.RELEASE_UNSIGNED, what)
     if objection is not None:
         book.refuse(*objection)
         return True

@@ -75,6 +75,8 @@ class Terms:
     are in seconds since 1970. ``delivery_bytes`` is the most that one owner's delivery may
     take, on the wire and in memory. ``repeats`` is the hash of the plan of a round that ended
     without a release: who was charged for it sends what it paid for, and pays nothing more.
+    ``signed_release`` promises that the aggregator signs the release's manifest and that it holds
+    each owner's signature of its part; rounds of earlier versions do not say so.
     ``colluders`` is how many owners of a round of sums may collude, None for all but one.
     """
 
@@ -95,6 +97,7 @@ class Terms:
     opened: int | None = field(default=None, metadata=LATER)
     delivery_bytes: int | None = field(default=None, metadata=LATER)
     repeats: str | None = field(default=None, metadata=LATER)
+    signed_release: bool | None = field(default=None, metadata=LATER)
     colluders: int | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
@@ -307,6 +310,12 @@ class Share:
     mask_key: str | None = field(default=None, metadata=LATER)
 
 
+_OF_THE_ROUND = (
+    "round", "deadline", "opened", "purpose", "delivery_bytes", "repeats", "signed_release",
+)  # fmt: skip
+"""The terms that do not change what is released."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class JointPlan:
     """What every owner signs: the terms, who takes part with which key, and the shares.
@@ -336,7 +345,7 @@ class JointPlan:
         A round that repeats another one has another plan with the same substance.
         """
         data = to_data(self)
-        for name in ("round", "deadline", "opened", "purpose", "delivery_bytes", "repeats"):
+        for name in _OF_THE_ROUND:
             data["terms"].pop(name, None)
         return digest(["sherd-substance-1", data])
 

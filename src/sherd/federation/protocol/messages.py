@@ -16,6 +16,7 @@ from typing import Any
 from sherd.errors import PlanError
 from sherd.federation.protocol.joint_plan import HASH, JointPlan, Offer, Terms
 from sherd.federation.protocol.reasons import Reason
+from sherd.values import LATER
 
 MOST_BYTES = 4 << 20
 """The most bytes of an envelope; bulk is sent as attachments."""
@@ -130,7 +131,7 @@ class Delivery:
     """Owner to aggregator, step 7: the protected tables.
 
     ``artefact`` is the hash the owner's ledger was charged with, ``head`` the ledger's last
-    row after that.
+    row after that; ``signature`` is the owner's of its part, as the manifest will state it.
     """
 
     artefact: str
@@ -139,6 +140,7 @@ class Delivery:
     facts: dict[str, Any] = field(default_factory=dict)
     head: str
     versions: dict[str, str] = field(default_factory=dict)
+    signature: str | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_hash(self.artefact)
@@ -171,7 +173,7 @@ class Masked:
     """Owner to aggregator: its numbers under the masks that it shares with the other owners.
 
     ``artefact`` is the hash the owner's ledger was charged with (that of the first question),
-    ``head`` the ledger's last row.
+    ``head`` the ledger's last row; ``signature`` is the owner's of its part.
     """
 
     exchange: int
@@ -179,6 +181,7 @@ class Masked:
     artefact: str
     head: str
     versions: dict[str, str] = field(default_factory=dict)
+    signature: str | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_hash(self.artefact)

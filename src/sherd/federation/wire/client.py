@@ -66,6 +66,15 @@ def proxy_for(url: str) -> str | None:
     return found if found is None or "://" in found else f"http://{found}"
 
 
+def _transport(url: str, context: ssl.SSLContext | None) -> httpx.BaseTransport:
+    return httpx.HTTPTransport(
+        verify=True if context is None else context,
+        proxy=proxy_for(url),
+        # An owner masks for a while between two calls; the service hangs up after 75 s.
+        limits=httpx.Limits(max_keepalive_connections=4, keepalive_expiry=60.0),
+    )
+
+
 class Client:
     """A line to one aggregator: for an owner with its key, for an analyst with a token."""
 
@@ -88,17 +97,14 @@ class Client:
         """How many calls were answered and not refused."""
         self.head: str | None = None
         """The last head of this owner's ledger that the aggregator has seen, told at login."""
+        self.received: dict[str, int] = {}
+        """The number of our last message in each open round, as told at login, until it is used."""
         self.request_id = ""
         """The number of the last request, which is in the aggregator's log, too."""
         self._url = url.rstrip("/")
         # The transport itself: what a full client adds (cookies, redirects, authentication)
         # is of no use here and takes longer than the rest of the call.
-        self._transport = transport or httpx.HTTPTransport(
-            verify=True if context is None else context,
-            proxy=proxy_for(url),
-            # An owner masks for a while between two calls; the service hangs up after 75 s.
-            limits=httpx.Limits(max_keepalive_connections=4, keepalive_expiry=60.0),
-        )
+        self._transport = transport or _transport(url, context)
 
     def close(self) -> None:
         """Hang up."""
@@ -168,6 +174,9 @@ class Client:
             ) from None
         head = _json(answer).get("head")
         self.head = head if isinstance(head, str) else None
+        received = _json(answer).get("received")
+        if isinstance(received, dict):
+            self.received = {n: last for n, last in received.items() if type(last) is int}
         return _field(answer, "token")
 
     def exchange(self, call: Call) -> Exchanged:
@@ -200,9 +209,38 @@ class Client:
             raise PeerError("the aggregator's answer cannot be understood")
         return (head if isinstance(head, str) else None), [raw.encode() for raw in raws]
 
+    def next_certificate(self, csr: bytes) -> bytes:
+        """Our next certificate, in the signed form of an enrolment; the caller checks it."""
+        return self._call("POST", "/v1/certificate", json={"csr": csr.decode()}).content
+
+    def reconnect(self, context: ssl.SSLContext) -> None:
+        """Show another certificate from now on."""
+        self._transport.close()
+        self._transport = _transport(self._url, context)
+
+    def rounds(self) -> dict[str, str]:
+        """The states of our rounds, as the aggregator knows them."""
+        listed = _json(self._call("GET", "/v1/rounds")).get("rounds")
+        try:
+            return {str(each["round"]): str(each["state"]) for each in listed or ()}
+        except (TypeError, LookupError):
+            raise PeerError("the aggregator's answer cannot be understood") from None
+
     def release_manifest(self, round_id: str) -> bytes:
         """The manifest of a release, as bytes."""
         return self._call("GET", f"/v1/rounds/{round_id}/release/manifest.json").content
+
+    def release_signature(self, round_id: str, name: str) -> bytes | None:
+        """A file of signatures beside a release, as bytes; None where there is none."""
+        try:
+            return self._call("GET", f"/v1/rounds/{round_id}/release/{name}").content
+        except PeerError:
+            return None
+
+    def countersign(self, round_id: str, signature: str) -> None:
+        """Send our signature of a release that holds our part."""
+        place = f"/v1/rounds/{round_id}/countersignature"
+        self._call("POST", place, json={"signature": signature})
 
     def download(self, round_id: str, name: str, path: Path, *, size: int) -> None:
         """A file of a release, written a piece at a time and no longer than announced."""

@@ -13,6 +13,7 @@ from sherd.errors import StorageError, UsageError, VerificationError
 from sherd.federation.wire.failpoints import reach
 from sherd.release.bundle import MANIFEST, is_plain_name
 from sherd.release.bundle import digest as file_digest
+from sherd.release.signature import COUNTERSIGNATURES, SIGNATURE
 from sherd.tables.files import sync_file, sync_folder, write_whole
 
 if TYPE_CHECKING:
@@ -86,6 +87,10 @@ def fetch_release(
             if file_digest(staged / name) != sha256:
                 raise VerificationError("a file of the release is not what its manifest says")
             sync_file(staged / name)
+        for name in (SIGNATURE, COUNTERSIGNATURES):
+            signed = client.release_signature(round_id, name)
+            if signed is not None:
+                write_whole(staged / name, signed)
         reach("owner.fetched")
         sync_folder(staged)
         staged.rename(target)
