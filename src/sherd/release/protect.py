@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sherd.budget.sealed_folder import new_key
 from sherd.engines import Engine, InMemory
 from sherd.errors import PlanError, UsageError
+from sherd.extras import check_extras
 from sherd.release.bundle import (
     Release,
     Staged,
@@ -279,6 +280,8 @@ def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
                 do=f"make one with {how}",
             )
     guarantee = plan.guarantee(schema)
+    # Before anything is reserved or read; what parties need for a joint run they check themselves.
+    check_extras(extra for extra in plan.spec.traits.needs if extra != "joint")
     return guarantee if settings.seed is None else guarantee.seeded()
 
 

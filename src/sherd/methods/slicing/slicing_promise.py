@@ -17,6 +17,7 @@ from sherd.methods.slicing.sensitive_values import (
 )
 from sherd.release.method import Finding, Parameter
 from sherd.tables.schema import Missing, Outside
+from sherd.tables.treatment import warned
 
 if TYPE_CHECKING:
     from sherd.release.plan import Plan
@@ -197,5 +198,6 @@ def suppression(n: int, kept: int, l: int) -> tuple[Finding, ...]:  # noqa: E741
     """What the owner is told of records that were left out; nothing where none were."""
     if kept == n:
         return ()
-    meaning = f"left out of {n} so that l = {l} is feasible"
+    why = f"left out of {n}: their sensitive values are too frequent for l = {l}"
+    meaning = warned(why, (n - kept) / n)
     return (Finding(name="suppressed records", value=n - kept, meaning=meaning),)
