@@ -177,7 +177,7 @@ def _make(given: dict[str, Any]) -> None:
         [folder for folder in (output, given["after"]) if folder is not None], force=given["force"]
     )
     ledger = _ledger(given["ledger_file"])
-    engine = _engine(given, plan).make(output.resolve().parent)
+    engine = _engine(given, plan, schema).make(output.resolve().parent)
     with (
         progress(given["method"] or "protect") as bar,
         private.writing() as write,
@@ -286,7 +286,7 @@ def _explain(plan: Plan, schema: Schema, as_json: bool) -> None:
     emit_json({"plan": plan.as_data(), **more, "guarantee": plan.guarantee(schema).as_data()})
 
 
-def _engine(given: dict[str, Any], plan: Plan) -> Choice:
+def _engine(given: dict[str, Any], plan: Plan, schema: Schema) -> Choice:
     """The engine to run on; what was chosen is told where it is not the plain one."""
     from sherd.engines import choose, parse_size
     from sherd.tables.blocks import extent
@@ -295,7 +295,7 @@ def _engine(given: dict[str, Any], plan: Plan) -> Choice:
     name = given["engine"]
     if name == "auto" and plan.spec.traits.engines == ("memory",):
         name = "memory"
-    size = extent(given["table"])
+    size = extent(given["table"], columns=len(schema.attributes))
     choice = choose(name, memory=memory, rows=size.rows, column_bytes=size.column_bytes)
     if choice.name != "memory" or given["engine"] != "auto":
         click.echo(f"note: running on the engine {choice.name}: {choice.why}", err=True)
