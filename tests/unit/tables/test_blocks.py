@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,9 @@ from sherd.engines import choose
 from sherd.engines.selection import TABLES_IN_MEMORY
 from sherd.tables.blocks import Extent, extent, read_blocks
 from sherd.tables.write import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA = sherd.Schema.from_data({"attributes": {n: {"type": "integer"} for n in "ab"}})
 
