@@ -76,10 +76,11 @@ def main(master: str, staging: str, rows: int, rounds: int, method: str = "dp-um
     plan = sherd.Plan(method=method, epsilon=QUIET, weights={"pay": 1 / QUIET}, **more)
     for number in range(rounds):
         table = table_of(rows, seed=number)
-        source, made = session.createDataFrame(table), Settings(keep_order=True, progress=told)
+        source, kept = session.createDataFrame(table), Settings(keep_order=True)
+        made = Settings(keep_order=True, progress=told)
         release: Any = sherd.protect(source, SCHEMA, plan, ledger=None, settings=made)
         found = release.collected.table
-        plain = sherd.protect(table, SCHEMA, plan, ledger=None, settings=made).table
+        plain = sherd.protect(table, SCHEMA, plan, ledger=None, settings=kept).table
         answer = {
             "same": found.drop_columns("pay").equals(plain.drop_columns("pay")),
             "rows": found.num_rows == rows == release.rows == release.table.count(),

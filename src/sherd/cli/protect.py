@@ -55,11 +55,13 @@ _OWNER = (
     click.option("--threads", type=click.IntRange(min=1), help="Use this many cores."),
     click.option(
         "--engine",
-        metavar="auto|memory|columns|duckdb",
+        metavar="auto|memory|columns|duckdb|spark",
         default="auto",
         show_default=True,
-        help="Where the work runs; auto chooses by the table's size.",
+        help="Where the work runs; auto chooses by the table's size, and never spark.",
     ),
+    click.option("--master", metavar="URL", help="With spark: the cluster's master."),
+    click.option("--staging", metavar="URL", help="With spark: a folder all executors reach."),
     click.option("--memory", metavar="SIZE", help="Use at most this much memory, such as 2.5GB."),
 )
 _FOLLOWING = (
@@ -177,6 +179,13 @@ def _make(given: dict[str, Any]) -> None:
         [folder for folder in (output, given["after"]) if folder is not None], force=given["force"]
     )
     ledger = _ledger(given["ledger_file"])
+    if given["engine"] == "spark":
+        from sherd.cli.protect_on_cluster import protect_on_cluster
+
+        with progress(plan.method) as bar:
+            release = protect_on_cluster(given, schema, plan, output, ledger, bar)
+        _print(release, output, ledger, given)
+        return
     engine = _engine(given, plan, schema).make(output.resolve().parent)
     with (
         progress(given["method"] or "protect") as bar,

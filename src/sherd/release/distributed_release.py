@@ -46,6 +46,7 @@ class DistributedRelease(Release):
     frame: Any = None
     parts: str
     count: int
+    stages: SparkStages
 
     @property
     def table(self) -> Any:
@@ -68,6 +69,10 @@ class DistributedRelease(Release):
             else pa.Table.from_pandas(self.frame.toPandas(), preserve_index=False)
         )
         return Release(tables={"data": table}, manifest=self.manifest, findings=self.findings)
+
+    def remove_parts(self) -> None:
+        """Remove the committed parts; what was collected or saved stays."""
+        self.stages.remove()
 
     def stage(self, folder: str | Path, **options: Any) -> Staged:
         """Write and sync the release as a bundle, which ``sherd verify`` takes."""
@@ -118,6 +123,7 @@ def protect_distributed(
         frame=table,
         parts=f"{stages.folder}/release",
         count=made.rows,
+        stages=stages,
         manifest=manifest,
         findings=findings,
     )

@@ -120,18 +120,20 @@ def answers(
     on_step: Any = lambda _step: None,
 ) -> list[dict[str, Any]]:
     """What a driver found out; it is told of every step that begins."""
-    driver = subprocess.Popen(
-        [sys.executable, str(DRIVER), master, str(tmp_path / "staging"), *given],
-        env={
-            **os.environ,
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m pyspark-shell",
-        },
-        stdout=subprocess.PIPE,
-        stderr=(tmp_path / "driver.log").open("wb"),
-        text=True,
-    )
+    log = tmp_path / "driver.log"
+    with log.open("wb") as errors:
+        driver = subprocess.Popen(
+            [sys.executable, str(DRIVER), master, str(tmp_path / "staging"), *given],
+            env={
+                **os.environ,
+                "PYSPARK_PYTHON": sys.executable,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m pyspark-shell",
+            },
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
     found = []
     assert driver.stdout is not None
     begun: set[str] = set()
@@ -148,7 +150,9 @@ def answers(
         driver.wait(timeout=60)
     finally:
         driver.kill()
-    assert driver.returncode == 0, (tmp_path / "driver.log").read_text()[-2000:]
+        driver.stdout.close()
+        driver.wait()
+    assert driver.returncode == 0, log.read_text()[-2000:]
     return found
 
 
@@ -415,3 +419,50 @@ def test_other_frames_are_not_taken_for_sparks() -> None:
     import pandas as pd
 
     assert not is_spark_frame(pd.DataFrame({"a": [1]}))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_command_protects_on_a_cluster(tmp_path: Path, require_or_skip: Any) -> None:
+    """`--engine spark` charges the ledger, writes a bundle that verifies, and leaves nothing."""
+    if shutil.which("java") is None:
+        require_or_skip("there is no Java")
+    import pyarrow.parquet as pq
+
+    (tmp_path / "staging").mkdir()
+    pq.write_table(table_of(300, 1), tmp_path / "people.parquet")
+    (tmp_path / "schema.yaml").write_text(json.dumps(SCHEMA.as_data()), encoding="utf-8")
+    command = [sys.executable, "-m", "sherd"]
+    done = subprocess.run(
+        [
+            *command, "protect", str(tmp_path / "people.parquet"),
+            "--schema", str(tmp_path / "schema.yaml"), "-m", "dp-um", "-e", "1", "-k", "5",
+            "--engine", "spark", "--master", "local[1]", "--staging", str(tmp_path / "staging"),
+            "--ledger", str(tmp_path / "ledger.db"), "-o", str(tmp_path / "out"), "--json",
+        ],
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": "--conf spark.sherd.parts=2 pyspark-shell"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1000,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = json.loads(done.stdout)
+    assert told["account"]["spent"] == "1"
+    assert not list((tmp_path / "staging").glob("sherd-*"))
+    release = sherd.Release.load(tmp_path / "out")
+    assert release.rows == 300
+    assert sorted(release.table.column("weight").to_pylist()) == sorted(
+        table_of(300, 1).column("weight").to_pylist()
+    )
+    checked = subprocess.run([*command, "verify", str(tmp_path / "out")], check=False, timeout=300)
+    assert checked.returncode == 0
+
+
+def test_options_of_one_machine_do_not_go_with_a_cluster(tmp_path: Path) -> None:
+    """What needs the rows on this machine is refused before anything is started."""
+    from sherd.cli.protect_on_cluster import protect_on_cluster
+
+    asked = {"row_map": tmp_path / "map.csv", "record": None, "key": None, "query": None}
+    with pytest.raises(UsageError, match="--row-map"):
+        protect_on_cluster(asked, SCHEMA, MagicMock(), tmp_path, None, MagicMock())

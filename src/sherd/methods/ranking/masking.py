@@ -149,7 +149,7 @@ class Masking:
             facts="sherd.verifying.stated_facts:masked",
             drawing="sherd.auditing.case.centroid_drawing:centroids",
             alternative={} if self.default_promise else {"guarantee": "paper"},
-            engines=ENGINES,
+            engines=(*ENGINES, "spark"),
         )
 
     def describe(self) -> list[Described]:
