@@ -84,7 +84,7 @@ lock: $(READY) ## lock the development dependencies anew
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --custom-compile-command "make lock" \
 	  --extra joint -o requirements/joint.lock pyproject.toml
-	for peer in anjana anonymeter pycanon sdmetrics; do \
+	for peer in anjana anonymeter dpmm opendp pycanon sdmetrics; do \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --custom-compile-command "make lock" \
 	  benchmarks/peers/$$peer.in -o benchmarks/peers/$$peer.txt || exit; done

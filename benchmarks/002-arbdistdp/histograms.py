@@ -31,7 +31,7 @@ import numpy as np
 
 import sherd
 from sherd.methods.graphical.measuring import CodedTable, Marginal, Noise, Request
-from sherd.methods.graphical.secure_measuring import EVERYBODY, Layout, SecureMeasurer
+from sherd.methods.graphical.secure_measuring import EVERYBODY, HolderLayout, SecureMeasurer
 from sherd.methods.specialising import diffgen
 from sherd.randomness import Randomness
 from sherd.secure.engine.link import Peer, connect, make_key
@@ -83,7 +83,7 @@ def worker(case: dict[str, Any], rank: int, folder: Path) -> None:
     }
     source = Randomness.from_system()
     engine, sent, leave = engine_of(case, rank, folder, source)
-    layout = Layout(holders=holders, sizes=tuple(sizes), rows=case["records"])
+    layout = HolderLayout(holders=holders, sizes=tuple(sizes), rows=case["records"])
     measurer = SecureMeasurer(
         engine, layout, mine, lambda _party: lambda noise, n: noise.draw(source, n)
     )

@@ -100,7 +100,7 @@ def ours(table: pa.Table, schema: Schema, k: int, repeats: int) -> Result:
     """Mondrian on the same table: the median of several runs after one that compiles."""
     kept = table.select(list(QUASI))
     mine = Schema(attributes={name: schema[name] for name in QUASI})
-    plan = Plan(method="mondrian", k=k)
+    plan = Plan(method="mondrian", k=k, boxes="tight")
     times = []
     for _ in range(repeats + 1):
         started = time.perf_counter()

@@ -35,7 +35,7 @@ METHODS = ("slicing, as printed", "slicing, regrouped", "generalisation", "bucke
 def parameters(method: str, l: int, **more: Any) -> dict[str, Any]:  # noqa: E741 - the field's name
     """The plan behind a line of the figures."""
     if method == "generalisation":
-        return {"method": "mondrian", "k": l, "l": l}
+        return {"method": "mondrian", "k": l, "l": l, "boxes": "tight"}  # as the paper's baseline
     if method == "bucketisation":
         return {"method": "anatomy", "l": l}
     given = {"columns": COLUMNS, **more}
@@ -152,7 +152,7 @@ def other_advantages(task: Task, l: int, seed: int) -> dict[str, float]:  # noqa
 
 def homogeneous(task: Task, k: int, seed: int) -> float:
     """The share of k-anonymous records in whose class everybody has the same sensitive value."""
-    plan, outcome = task.released(Randomness.seeded(seed), method="mondrian", k=k)
+    plan, outcome = task.released(Randomness.seeded(seed), method="mondrian", k=k, boxes="tight")
     names = list(quasi_identifiers(plan, task.schema))
     classes = outcome.tables["data"].group_by(names).aggregate(
         [(SENSITIVE, "count_distinct"), (SENSITIVE, "count")]

@@ -4,34 +4,41 @@
 
 Two thirds of the complete records are released, the rest is the real hold-out. TVD is the mean
 distance of all pairs of attributes (numbers in ten classes of equal frequency); GBDT the accuracy
-of gradient-boosted trees trained on the release and tested on the hold-out. Ends with 1 where a
-limit is missed.
+of gradient-boosted trees trained on the release and tested on the hold-out. The settings of the
+method were chosen on the split of seed 0 and on Nursery; measured is the split of seed 1. Time is
+processor time; time and memory are those of a process that does nothing but release. Ends with 1
+where a limit is missed.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-import math
+import json
+import os
 import resource
+import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from public_tables import PublicTable
+
 import sherd
-from sherd.tables.axis import Axis
-from sherd.tables.coding import positions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CLASS = "income"
 LEFT_OUT = "fnlwgt"
-CLASSES = 10
 DELTA = 1e-9
+MEASURED_SPLIT = 1
+"""The seed of the split that is measured; settings were chosen on that of seed 0."""
 LIMITS: dict[tuple[float, float | None], tuple[float, float]] = {
     (0.1, DELTA): (0.13, 0.795),
     (0.3, DELTA): (0.068, 0.823),
@@ -40,49 +47,22 @@ LIMITS: dict[tuple[float, float | None], tuple[float, float]] = {
     (1.0, None): (0.062, 0.826),
 }
 """ε and δ: the largest mean TVD, the smallest accuracy."""
-SECONDS, MEGABYTES, MILLION_SECONDS = 15.0, 600.0, 30.0
+SECONDS, MEGABYTES = 15.0, 600.0
+MILLION_SECONDS, MILLION_TABLES = 30.0, 3.0
 
 
-class Adult:
-    """The training part, the hold-out, and how both are measured."""
+class Adult(PublicTable):
+    """The training part of Adult, the hold-out, and how both are measured."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = MEASURED_SPLIT) -> None:
         table = sherd.datasets.load("adult", complete=True).drop_columns([LEFT_OUT])
         data = sherd.datasets.schema("adult").as_data()
         kept = {n: a for n, a in data["attributes"].items() if n != LEFT_OUT}
-        self.schema = sherd.Schema.from_data({**data, "attributes": kept, "missing": "refuse"})
+        schema = sherd.Schema.from_data({**data, "attributes": kept, "missing": "refuse"})
         order = np.random.default_rng(seed).permutation(table.num_rows)
         cut = table.num_rows * 2 // 3
-        self.train = table.take(pa.array(order[:cut]))
-        self.names = table.column_names
-        self.columns = self.coded(self.train)
+        super().__init__(table.take(pa.array(order[:cut])), schema, CLASS)
         self.holdout = self.coded(table.take(pa.array(order[cut:])))
-        self.edges = {
-            name: np.unique(np.quantile(values, np.arange(1, CLASSES) / CLASSES))
-            for name, values in self.columns.items()
-            if self.schema[name].type.measured
-        }
-
-    def coded(self, table: pa.Table) -> dict[str, NDArray[np.int64]]:
-        """Every column as positions on its axis."""
-        return {n: positions(table.column(n), Axis.of(self.schema[n]))[0] for n in self.names}
-
-    def distance(self, released: dict[str, NDArray[np.int64]]) -> float:
-        """The mean total variation distance of all pairs."""
-        real, drawn = ({n: self._classes(n, c[n]) for n in c} for c in (self.columns, released))
-        found = []
-        for one, other in itertools.combinations(self.names, 2):
-            width = int(max(real[other].max(), drawn[other].max())) + 1
-            joint = [c[one] * width + c[other] for c in (real, drawn)]
-            cells = int(max(j.max() for j in joint)) + 1
-            shares = [np.bincount(j, minlength=cells) / len(j) for j in joint]
-            found.append(float(np.abs(shares[0] - shares[1]).sum() / 2))
-        return float(np.mean(found))
-
-    def _classes(self, name: str, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        if name not in self.edges:
-            return values
-        return np.searchsorted(self.edges[name], values, side="left")
 
     def accuracy(self, released: dict[str, NDArray[np.int64]]) -> float:
         """The accuracy on the hold-out of boosted trees trained on a release."""
@@ -101,7 +81,7 @@ def measure(adult: Adult, runs: int, **plan: Any) -> tuple[float, float, float]:
     for _ in range(runs):
         start = time.process_time()
         chosen = sherd.Plan(method="dp-graph", class_attribute=CLASS, **plan)
-        table = sherd.protect(adult.train, adult.schema, chosen).table
+        table = sherd.protect(adult.table, adult.schema, chosen).table
         seconds.append(time.process_time() - start)
         released = adult.coded(table)
         distances.append(adult.distance(released))
@@ -109,15 +89,53 @@ def measure(adult: Adult, runs: int, **plan: Any) -> tuple[float, float, float]:
     return float(np.mean(distances)), float(np.mean(accuracies)), float(np.mean(seconds))
 
 
-def million() -> float:
-    """Seconds of processor for a million records of all fifteen attributes."""
-    table = sherd.datasets.load("adult")
-    rows = np.random.default_rng(1).integers(0, table.num_rows, 10**6)
-    large = table.take(pa.array(rows))
+def release_once(what: str) -> dict[str, float]:
+    """Seconds, memory at the peak, and what the work added to it: the split, or a million rows."""
+    if what == "split":
+        adult = Adult()
+        table, schema = adult.table, adult.schema
+    else:
+        whole = sherd.datasets.load("adult")
+        rows = np.random.default_rng(1).integers(0, whole.num_rows, 10**6)
+        table, schema = whole.take(pa.array(rows)), sherd.datasets.schema("adult")
     plan = sherd.Plan(method="dp-graph", epsilon=1.0, delta=DELTA, class_attribute=CLASS)
-    start = time.process_time()
-    sherd.protect(large, sherd.datasets.schema("adult"), plan)
-    return time.process_time() - start
+    before, start = _resident(), time.process_time()
+    sherd.protect(table, schema, plan)
+    seconds = time.process_time() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    size = table.num_rows * table.num_columns * 8
+    return {"seconds": seconds, "peak": peak / 2**20, "tables": (peak - before) / size}
+
+
+def _resident() -> int:
+    """What this process holds now, in bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def in_a_process(what: str) -> dict[str, float]:
+    """``release_once`` in a process of its own."""
+    command = [sys.executable, __file__, "--release", what]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found: dict[str, float] = json.loads(told.strip().splitlines()[-1])
+    return found
+
+
+def utility(adult: Adult, runs: int) -> list[str]:
+    """Print what releases keep; the limits that are missed."""
+    print("| ε | δ | TVD | limit | GBDT | limit | seconds |\n|---|---|---|---|---|---|---|")
+    missed = []
+    for (epsilon, delta), (most, least) in LIMITS.items():
+        distance, accuracy, seconds = measure(adult, runs, epsilon=epsilon, delta=delta)
+        print(
+            f"| {epsilon:g} | {delta or 0:g} | {distance:.4f} | {most} | {accuracy:.4f} | {least} "
+            f"| {seconds:.1f} |",
+            flush=True,
+        )
+        if distance > most or accuracy < least or seconds > SECONDS:
+            missed.append(f"ε = {epsilon:g}, δ = {delta or 0:g}")
+    print(f"\nTrained on the originals: {adult.accuracy(adult.codes):.4f}.")
+    return missed
 
 
 def main() -> int:
@@ -125,29 +143,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--million", action="store_true")
+    parser.add_argument("--release", choices=("split", "million"), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    adult = Adult()
-    missed = []
-    print("| ε | δ | TVD | limit | GBDT | limit | seconds |\n|---|---|---|---|---|---|---|")
-    for (epsilon, delta), (most, least) in LIMITS.items():
-        distance, accuracy, seconds = measure(adult, given.runs, epsilon=epsilon, delta=delta)
-        print(
-            f"| {epsilon:g} | {delta or 0:g} | {distance:.4f} | {most} | {accuracy:.4f} | {least} "
-            f"| {seconds:.1f} |",
-            flush=True,
-        )
-        if distance > most or accuracy < least or seconds > SECONDS:
-            missed.append(f"ε = {epsilon:g}")
-    print(f"\nTrained on the originals: {adult.accuracy(adult.columns):.4f}.")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"Most memory, training included: {peak:.0f} MB (limit {MEGABYTES:.0f}).")
-    missed += ["memory"] * (peak > MEGABYTES)
+    if given.release:
+        print(json.dumps(release_once(given.release)))
+        return 0
+    busy = os.getloadavg()[0]
+    missed = utility(Adult(), given.runs)
+    one = in_a_process("split")
+    print(
+        f"One release: {one['seconds']:.1f} s of processor (limit {SECONDS:.0f}), at most "
+        f"{one['peak']:.0f} MB held (limit {MEGABYTES:.0f})."
+    )
+    missed += ["memory"] * (one["peak"] > MEGABYTES) + ["time"] * (one["seconds"] > SECONDS)
     if given.million:
-        taken = million()
-        print(f"A million records: {taken:.1f} s of processor (limit {MILLION_SECONDS:.0f}).")
-        missed += ["a million records"] * (taken > MILLION_SECONDS)
+        large = in_a_process("million")
+        print(
+            f"A million records of 15 attributes: {large['seconds']:.1f} s of processor (limit "
+            f"{MILLION_SECONDS:.0f}), {large['tables']:.1f} tables of memory beside the table "
+            f"itself (limit {MILLION_TABLES:.0f})."
+        )
+        missed += ["a million records"] * (large["seconds"] > MILLION_SECONDS)
+        missed += ["a million's memory"] * (large["tables"] > MILLION_TABLES)
+    if busy > 1:
+        print("Measured beside other work.")
     print(f"Missed: {', '.join(missed) or 'nothing'}.")
-    return 1 if missed or math.isnan(peak) else 0
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ def anonymity(rows: int, folder: Path) -> None:
     attributes = schema.as_data()["attributes"]
     attributes[SENSITIVE] = {**attributes[SENSITIVE], "role": "sensitive"}
     schema = sherd.Schema.from_data({**schema.as_data(), "attributes": attributes})
-    release = sherd.protect(table, schema, sherd.Plan(method="mondrian", k=10))
+    release = sherd.protect(table, schema, sherd.Plan(method="mondrian", k=10, boxes="tight"))
     released = release.table
     pyarrow.csv.write_csv(released, folder / "released.csv")
     release.save(folder / "bundle")

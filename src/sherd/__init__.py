@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from sherd.budget.ledger import Ledger as Ledger
     from sherd.datasets.sources import read as read
     from sherd.errors import SherdError as SherdError
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome as AggregatorHome
+    from sherd.federation.owner.owner_home import OwnerHome as OwnerHome
+    from sherd.federation.wire.fetching import fetch as fetch
     from sherd.methods.fragmenting.fragment_table import fragment as fragment
     from sherd.release.bundle import Release as Release
     from sherd.release.plan import Plan as Plan
@@ -26,9 +29,13 @@ if TYPE_CHECKING:
     from sherd.release.protect import protect as protect
     from sherd.release.protect import protect_to as protect_to
     from sherd.release.query_release import query as query
+    from sherd.release.signature import make_key as make_key
+    from sherd.release.signature import sign as sign
     from sherd.release.tune import tune as tune
     from sherd.report.reporting import audit as audit
     from sherd.report.reporting import compare as compare
+    from sherd.secure.party import PartySettings as PartySettings
+    from sherd.secure.party import take_part as take_part
     from sherd.tables.infer import schema as schema
     from sherd.tables.schema import Schema as Schema
     from sherd.verifying.verification import verify as verify
@@ -38,8 +45,11 @@ __version__ = "0.1.0"
 # What `import sherd` offers, imported when it is first asked for: the command line's help
 # must not wait for Arrow.
 _PUBLIC = {
+    "AggregatorHome": "sherd.federation.aggregator.aggregator_home",
     "Amount": "sherd.budget.amount",
     "Ledger": "sherd.budget.ledger",
+    "OwnerHome": "sherd.federation.owner.owner_home",
+    "PartySettings": "sherd.secure.party",
     "Plan": "sherd.release.plan",
     "Release": "sherd.release.bundle",
     "Schema": "sherd.tables.schema",
@@ -47,12 +57,16 @@ _PUBLIC = {
     "SherdError": "sherd.errors",
     "audit": "sherd.report.reporting",
     "compare": "sherd.report.reporting",
+    "fetch": "sherd.federation.wire.fetching",
     "fragment": "sherd.methods.fragmenting.fragment_table",
+    "make_key": "sherd.release.signature",
     "protect": "sherd.release.protect",
     "protect_to": "sherd.release.protect",
     "query": "sherd.release.query_release",
     "read": "sherd.datasets.sources",
     "schema": "sherd.tables.infer",
+    "sign": "sherd.release.signature",
+    "take_part": "sherd.secure.party",
     "tune": "sherd.release.tune",
     "verify": "sherd.verifying.verification",
 }
@@ -61,8 +75,11 @@ _PUBLIC = {
 _PACKAGES = ("datasets", "methods")
 
 __all__ = [
+    "AggregatorHome",
     "Amount",
     "Ledger",
+    "OwnerHome",
+    "PartySettings",
     "Plan",
     "Release",
     "Schema",
@@ -71,13 +88,17 @@ __all__ = [
     "audit",
     "compare",
     "datasets",
+    "fetch",
     "fragment",
+    "make_key",
     "methods",
     "protect",
     "protect_to",
     "query",
     "read",
     "schema",
+    "sign",
+    "take_part",
     "tune",
     "verify",
 ]

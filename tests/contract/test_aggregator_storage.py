@@ -79,10 +79,10 @@ def test_migrations_make_the_tables(address: str) -> None:
     fresh.migrate()
     fresh.migrate()
     fresh.check()
-    with database.reading(fresh._engine) as connection:
+    with database.reading(fresh.engine) as connection:
         assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
     assert ScriptDirectory.from_config(database._config(None)).get_heads() == [database.REVISION]
-    with database.writing(fresh._engine) as connection:
+    with database.writing(fresh.engine) as connection:
         command.downgrade(database._config(connection), "base")
     with pytest.raises(StorageError, match="another version"):
         fresh.check()
@@ -248,3 +248,25 @@ def test_unreachable_database() -> None:
     with pytest.raises(StorageError, match="not reachable") as caught:
         store.members()
     assert "secret" not in str(caught.value)
+
+
+def test_a_copy_holds_everything_that_lasts(store: Store, tmp_path: Path) -> None:
+    """Members, rounds and messages are in it, sessions are not; nothing is mixed with it."""
+    from sherd.federation.aggregator.storage.upkeep import check_empty, copy_store, shrink
+
+    store.add_member("north", "owner", key="11", now=NOW)
+    store.add_session("token", "north", expires=NOW + 100)
+    sent = [Sent(recipient="north", sequence=1, raw=b"\x00hello")]
+    store.add_round(data(), now=NOW, sent=sent)
+    copy = Store(f"sqlite:///{tmp_path}/copy.db")
+    check_empty(copy)
+    copy.migrate()
+    copy_store(store, copy)
+    assert copy.members() == store.members()
+    assert copy.round("r1") == store.round("r1")
+    assert copy.inbox("north", {}) == [b"\x00hello"]
+    assert copy.member_of_token("token", NOW) is None
+    with pytest.raises(UsageError, match="already"):
+        check_empty(copy)
+    shrink(store)
+    copy.close()

@@ -21,24 +21,10 @@ SAME_ROLE = {
     "query": "the command, and the function it calls",
     "schema": "the command, and what it drafts",
     "tune": "the command, and the function it calls",
-    "linkage": "linking records: as a step of a round, and as an attack",
-    "verification": "checking what is stored: a ledger, and a release",
-    "learning": "fitting a model: to judge a release, and to make one",
-    "frames": "dataframes of a table, and messages of a party: both are the word of their field",
 }
 """Module names that stand in two folders, with the role both have."""
 
-NAMED_TWICE = {
-    *("Account", "Answer", "Asked", "Budget", "Candidate", "Cells", "Change", "Column", "Journal"),
-    *("Layout", "Linkage", "Signatures"),
-    *("Noise", "Request", "Scale", "Secret", "Settings", "Source", "State", "Type"),
-}
-"""Class names that still stand twice. None is added; each that goes is taken off this list."""
-
 LONG = {
-    "auditing/run.py": {"audit"},
-    "auditing/verdict/verdict.py": {"_promise"},
-    "budget/ledger.py": {"charge"},
     "federation/aggregator/migrations/versions/0001_first_tables.py": {"upgrade"},
     "methods/fragmenting/association.py": {"associate", "problem_shape"},
     "methods/fragmenting/fragment.py": {"_first", "_run"},
@@ -75,21 +61,18 @@ def test_no_module_name_stands_twice() -> None:
 
 
 def test_no_class_name_is_given_again() -> None:
-    """What is called the same is the same; the list of exceptions only shrinks."""
+    """What is called the same is the same."""
     places = defaultdict(set)
     for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].add(str(path.relative_to(PACKAGE)))
     twice = {name: sorted(where) for name, where in places.items() if len(where) > 1}
-    assert set(twice) <= NAMED_TWICE, {n: w for n, w in twice.items() if n not in NAMED_TWICE}
+    assert twice == {}
 
 
 TO_SPLIT = {
     "auditing/verdict/verdict.py",
-    "budget/ledger.py",
-    "cli/aggregator.py",
-    "federation/owner/agent.py",
     "methods/fragmenting/fragment.py",
     "methods/graphical/secure_measuring.py",
 }

@@ -12,16 +12,16 @@ from typing import Any
 
 import sherd.secure.engine.spu_engine
 from sherd.cli import run
-from sherd.secure.party import frames
+from sherd.secure.party import message_frames
 from sherd.secure.party.connection import Connection
 from sherd.secure.party.run_journal import RunJournal, SignedResult
 
 FRAMES = {
     "garbage": os.urandom(64),
     "oversize": b"shrdm" + (2**60).to_bytes(8, "big"),
-    "truncated": frames.frame(frames.MESSAGE, b'{"terms": {}}')[:-4],
-    "wrong-type": frames.frame(frames.MESSAGE, b'["hello"]'),
-    "wrong-kind": frames.frame(frames.NUMBERS, bytes(800)),
+    "truncated": message_frames.frame(message_frames.MESSAGE, b'{"terms": {}}')[:-4],
+    "wrong-type": message_frames.frame(message_frames.MESSAGE, b'["hello"]'),
+    "wrong-kind": message_frames.frame(message_frames.NUMBERS, bytes(800)),
 }
 
 
@@ -54,8 +54,8 @@ def send_too_few(_fault: str) -> None:
     """An owner that does not compute sends fewer numbers than it should, then messages."""
 
     async def send_bytes(self: Any, data: bytes) -> None:
-        await self.send(frames.NUMBERS, data[:-8])
-        await self.send(frames.MESSAGE, b"{}")
+        await self.send(message_frames.NUMBERS, data[:-8])
+        await self.send(message_frames.MESSAGE, b"{}")
 
     Connection.send_bytes = send_bytes  # type: ignore[method-assign]
 

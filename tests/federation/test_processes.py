@@ -141,7 +141,7 @@ def test_nothing_raw_in_logs_wire_or_service(village: Village) -> None:
         assert marker.encode() not in content, path
         assert str(number).encode() not in content, path
     store = village.premises.store()
-    with store._engine.connect() as connection:
+    with store.engine.connect() as connection:
         from sqlalchemy import text
 
         for (raw,) in connection.execute(text("SELECT raw FROM messages")):

@@ -11,6 +11,7 @@ from driving import fetch, flush
 from people import PARTS, SCHEMA, part, people
 
 from sherd.federation.owner.owner_home import SETTINGS
+from sherd.federation.owner.release_taking import take_releases
 from sherd.federation.protocol.joint_plan import Kind, Linkage
 from sherd.federation.protocol.states import OwnerState, RoundState
 from sherd.federation.wire.settings_file import write_settings
@@ -80,14 +81,14 @@ def test_release_that_is_not_what_was_announced(consortium: Consortium) -> None:
     assert data.state is OwnerState.CLOSED
     folder = consortium.aggregator.folder("r1")
     (folder / "data.parquet").write_bytes(b"short")
-    agent._take_releases()
+    take_releases(agent)
     assert not (agent.home.releases / "r1").exists()
     (folder / "manifest.json").write_text("{}")
     agent.released.add("r1")
-    agent._take_releases()
+    take_releases(agent)
     (folder / "manifest.json").unlink()
     agent.released.add("r1")
-    agent._take_releases()
+    take_releases(agent)
     events = [event for _, _, event, _ in agent.journal.audit()]
     assert events.count("could not fetch the release") == 3
     assert not (agent.home.releases / "r1").exists()
@@ -100,8 +101,11 @@ def test_owner_that_keeps_manifests_alone(consortium: Consortium) -> None:
     write_settings(home.folder / SETTINGS, dataclasses.replace(home.settings, keeps="manifest"))
     consortium.aggregator.open_round(consortium.terms())
     consortium.settle()
-    assert [path.name for path in (home.releases / "r1").iterdir()] == ["manifest.json"]
-    assert len(list((consortium.homes["south"].releases / "r1").iterdir())) == 3
+    kept = {path.name for path in (home.releases / "r1").iterdir()}
+    assert {"manifest.json", "signature.json"} <= kept
+    data = {"data.parquet", "datapackage.json"}
+    assert not kept & data
+    assert data < {path.name for path in (consortium.homes["south"].releases / "r1").iterdir()}
 
 
 @pytest.mark.parametrize("linkage", [Linkage.OPRF, Linkage.HMAC])

@@ -150,6 +150,84 @@ def test_decision_about_another_plan_is_refused(organisations: Organisations) ->
     assert again.status_code == 400, "a decision is not made twice"
 
 
+def announce(organisations: Organisations, name: str, what: str) -> None:
+    """An owner changes what it announces; its agent tells the aggregator."""
+    path = organisations.homes[name].policy_file
+    kept = [line for line in path.read_text().splitlines() if not line.startswith("announce:")]
+    path.write_text("\n".join([*kept, f"announce: {what}", ""]))
+    organisations.settle()
+
+
+def test_what_an_announced_policy_forbids_cannot_be_opened(organisations: Organisations) -> None:
+    """The page names the owner and the limit, keeps what was filled in, and opens nothing."""
+    operator = organisations.operator
+    announce(organisations, "south", "all")
+    assert "largest epsilon 2" in operator.get("/new").text
+    given = {"method": "dp-um", "kind": "horizontal", "epsilon": "2.5", "k": "7", "name": "dear",
+             "purpose": "lengths & stays", "owner": ["north", "south"]}  # fmt: skip
+    text = html.unescape(operator.post("/new", given).text)
+    assert "<b>south</b> allows epsilon up to 2 in one round; the round asks for 2.5" in text
+    assert "Open the round" not in text
+    refused = operator.post("/open", given)
+    assert refused.status_code == 400
+    assert "south allows epsilon up to 2" in html.unescape(refused.text)
+    assert organisations.service.store.round("dear") is None
+    change = re.search(r'href="/\w+(/new\?[^"]+)"', text)
+    assert change is not None
+    again = html.unescape(operator.get(change[1]).text)
+    assert 'name="k" value="7"' in again
+    assert 'value="lengths & stays"' in again
+    assert re.search(r'value="south" checked', again)
+    assert not re.search(r'value="west" checked', again)
+    announce(organisations, "south", "[]")
+    fine = operator.post("/new", given).text
+    assert "Open the round" in fine
+
+
+def test_the_command_line_refuses_the_same(
+    organisations: Organisations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`sherd aggregator round open` ends with the code for policies, and says which limit."""
+    from sherd.cli import run
+
+    announce(organisations, "south", "[least_k]")
+    words = ["aggregator", "round", "open", "cheap", "--home", str(organisations.premises.folder),
+             "--kind", "horizontal", "--owner", "south", "-m", "dp-um", "-e", "1"]  # fmt: skip
+    path = organisations.homes["south"].policy_file
+    path.write_text(path.read_text().replace("least_k: 3", "least_k: 6"))
+    organisations.settle()
+    assert (run([*words, "-k", "5"]), organisations.service.store.round("cheap")) == (3, None)
+    assert "south allows k from 6; the round asks for 5" in capsys.readouterr().err
+    path.write_text(path.read_text().replace("least_k: 6", "least_k: 3"))
+    announce(organisations, "south", "[]")
+
+
+def test_who_is_silent_and_since_when(organisations: Organisations) -> None:
+    """Each owner that is awaited is named, with when it was asked and when it last called."""
+    there = organisations.open_round(name="quiet", epsilon="0.25")
+    text = organisations.operator.get(there).text
+    known = (
+        r"<b>{}</b> {}[^<]*: has not answered since \d{{4}}-\d\d-\d\d \d\d:\d\d UTC, last called \d"
+    )
+    for name in OWNERS:
+        assert re.search(known.format(name, "invited"), text), name
+    organisations.settle()
+    text = organisations.operator.get(there).text
+    for name in OWNERS:
+        assert re.search(known.format(name, "offered"), text), "each must sign, and has not"
+    decide(organisations.visitors["north"], "approve")
+    organisations.settle()
+    text = organisations.operator.get(there).text
+    assert not re.search(known.format("north", "signed"), text)
+    assert "south since" in organisations.operator.get("/").text
+    assert "north since" not in organisations.operator.get("/").text
+    organisations.operator.post(f"{there}/abort")
+    organisations.settle()
+    text = organisations.operator.get(there).text
+    assert "the operator ended the round" in text
+    assert "has not answered" not in text
+
+
 def test_terms_are_checked_before_anybody_is_asked(organisations: Organisations) -> None:
     """What no round could be is said at once; what a policy forbids is refused when offered."""
     operator = organisations.operator
@@ -165,8 +243,11 @@ def test_terms_are_checked_before_anybody_is_asked(organisations: Organisations)
 
 
 def test_revoked_owner_is_gone(organisations: Organisations) -> None:
-    """A member that is revoked is not offered for the next round."""
+    """A member that is revoked is not offered for the next round, and its rounds end."""
     operator = organisations.operator
+    there = organisations.open_round(name="last", epsilon="0.25")
     operator.post("/members/revoke", {"name": "west"})
+    ended = organisations.operator.get(there).text
+    assert "west has no access any more" in ended
     assert 'value="west"' not in operator.get("/new").text
     assert operator.post("/members/revoke", {"name": "operator"}).status_code == 400

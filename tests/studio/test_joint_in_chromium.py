@@ -94,7 +94,7 @@ def test_three_organisations_by_clicks(browser: Any, axe: str, tmp_path: Path) -
             walker.write("Name of the round", "stays")
             walker.write("What the release is for", "lengths of stay in three hospitals")
             walker.click("Look at it before anybody is asked")
-            walker.says("nobody is asked yet")
+            walker.says("nobody has been asked yet")
             check(walker, axe)
             walker.click("Open the round and invite them")
             walker.says("has not answered since")

@@ -94,7 +94,7 @@ class AppTransport(httpx.BaseTransport):
 POLICY = """\
 aggregators: {{registry: {fingerprint}}}
 kinds: [horizontal, vertical]
-methods: [dp, dp-um, idp, idp-ls, idp-cbls, mondrian]
+methods: [dp, dp-graph, dp-um, idp, idp-ls, idp-cbls, mondrian]
 attributes: all
 linkage: [oprf, hmac]
 least_k: 3

@@ -122,7 +122,7 @@ class Organisations:
         }  # fmt: skip
         look = self.operator.post("/new", given)
         assert look.status_code == 200, look.text
-        assert "nobody is asked yet" in look.text
+        assert "nobody has been asked yet" in look.text
         hidden = re.findall(r'<input type="hidden" name="([\w-]+)" value="([^"]*)">', look.text)
         again: dict[str, Any] = {key: html.unescape(value) for key, value in hidden}
         again["owner"] = [value for key, value in hidden if key == "owner"]

@@ -22,7 +22,7 @@ import numpy as np
 
 import sherd
 from sherd.methods.graphical.measuring import CodedTable, Marginal, Noise, Request
-from sherd.methods.graphical.secure_measuring import EVERYBODY, Layout, SecureMeasurer
+from sherd.methods.graphical.secure_measuring import EVERYBODY, HolderLayout, SecureMeasurer
 from sherd.methods.specialising.epsilon_shares import Budget
 from sherd.methods.specialising.hierarchy import Hierarchy
 from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
@@ -218,7 +218,9 @@ def measurer_of(case: Case, engine: Any) -> SecureMeasurer:
     holder = np.array(case["holder"], np.int64)
     mine = (holder == engine.rank) | (holder == EVERYBODY)
     cells = tuple(np.where(mine[:, a], column, -1) for a, column in enumerate(codes))
-    layout = Layout(holders=tuple(case["layout"]), sizes=tuple(case["sizes"]), rows=len(codes[0]))
+    layout = HolderLayout(
+        holders=tuple(case["layout"]), sizes=tuple(case["sizes"]), rows=len(codes[0])
+    )
     source = Randomness.from_system()
     return SecureMeasurer(
         engine, layout, {engine.rank: cells}, lambda _p: lambda noise, n: noise.draw(source, n)

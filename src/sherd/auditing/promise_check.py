@@ -9,10 +9,11 @@ import numpy as np
 
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.epsilon.experiment import frozen_bound, real_bound, worst_case
-from sherd.auditing.epsilon.mechanism import RANKING, SINGLE, Mechanism, exact_loss
+from sherd.auditing.epsilon.mechanism import Mechanism, exact_loss, scales
 from sherd.auditing.epsilon.runs import centroids_of
 from sherd.auditing.verdict.measure import Measure
 from sherd.errors import SherdError
+from sherd.release.method import traits_of
 from sherd.tables.axis import Axis
 from sherd.tables.schema import Type
 
@@ -34,9 +35,20 @@ def shares(plan: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, float]:
     return {name: float(plan["epsilon"] * weight / total) for name, weight in weights.items()}
 
 
+def masking_of(plan: Mapping[str, Any]) -> Mapping[str, str]:
+    """How a plan's method masks by ranking and noise, as it declares; nothing where it does not.
+
+    >>> dict(masking_of({"method": "idp-ls"}))
+    {'centre': 'mean', 'reach': 'local'}
+    """
+    traits = traits_of({"plan": plan})
+    return {} if traits is None else traits.masking or {}
+
+
 def mechanisms_of(case: Case, plan: Mapping[str, Any]) -> dict[str, Mechanism]:
     """What a plan does to each protected attribute by ranking and noise; nothing by others."""
-    if plan.get("method") not in (*RANKING, *SINGLE):
+    masking = masking_of(plan)
+    if not masking:
         return {}
     enlarge = plan.get("guarantee") == "centroids"
     floor = float(plan.get("min_scale", _FLOOR if enlarge else 0.0))
@@ -47,7 +59,8 @@ def mechanisms_of(case: Case, plan: Mapping[str, Any]) -> dict[str, Mechanism]:
             continue
         low, high, step = bounds
         found[name] = Mechanism(
-            method=str(plan["method"]),
+            centre=masking["centre"],
+            reach=masking["reach"],
             k=int(plan.get("k_of", {}).get(name, plan.get("k", 1))),
             epsilon=epsilon,
             low=low,
@@ -61,11 +74,13 @@ def mechanisms_of(case: Case, plan: Mapping[str, Any]) -> dict[str, Mechanism]:
 
 def table_loss(case: Case, plan: Mapping[str, Any]) -> list[Measure]:
     """What the ordered centroids of this table spend when the worst record changes."""
-    parts = {}
+    parts, bare = {}, []
     for name, mechanism in case.mechanisms.items():
         values = np.sort(case.original[name][~np.isnan(case.original[name])])
         if len(values) >= mechanism.k:
             parts[name] = exact_loss(values, mechanism)
+            if not mechanism.single and not scales(values, mechanism).any():
+                bare.append(name)
     if not parts:
         return []
     return [
@@ -77,6 +92,7 @@ def table_loss(case: Case, plan: Mapping[str, Any]) -> list[Measure]:
             baseline=float(plan["epsilon"]),
             against="the claimed ε",
             parts=parts,
+            caution=f"published as it is: no ε ({', '.join(bare)})" if bare else "",
         )
     ]
 
@@ -105,12 +121,12 @@ def measured_epsilon(plan: Mapping[str, Any], *, seed: int, runs: int) -> list[M
     The method is tested with its own k and promise, on one attribute with ε = 1 whatever the
     plan's: a promise that fails there fails in proportion at every ε.
     """
-    method, k = str(plan.get("method")), int(plan.get("k", 1))
-    if method not in (*RANKING, *SINGLE):
+    masking, k = masking_of(plan), int(plan.get("k", 1))
+    if not masking:
         return []
     enlarge = plan.get("guarantee") == "centroids"
     floor = float(plan.get("min_scale", _FLOOR if enlarge else 0.0))
-    experiment = worst_case(method, k, enlarge=enlarge, floor=floor)
+    experiment = worst_case(masking, k, enlarge=enlarge, floor=floor)
     exact = experiment.exact()
     frozen = frozen_bound(experiment, seed=seed, alpha=ALPHA / 2)
     found = [

@@ -22,7 +22,7 @@ from sherd.budget.entries import (
     LOOKS,
     RHO,
     Account,
-    Column,
+    AccountColumn,
 )
 from sherd.errors import BudgetError
 
@@ -119,7 +119,7 @@ def _account(sums: _Sums, reservations: Sequence[Reservation]) -> Account:
             for column, more in one.wants().items():
                 held[column] = held.get(column, Fraction(0)) + more
     columns = {
-        name: Column(
+        name: AccountColumn(
             limit=sums.limits.get(name),
             spent=sums.spent.get(name, Fraction(0)),
             reserved=held.get(name, Fraction(0)),
@@ -137,7 +137,7 @@ def _account(sums: _Sums, reservations: Sequence[Reservation]) -> Account:
     )
 
 
-def _tightest(columns: Mapping[str, Column]) -> Column:
+def _tightest(columns: Mapping[str, AccountColumn]) -> AccountColumn:
     """The column of ε that is nearer to its limit, or has more where there is none."""
     one, other = columns[DP], columns[IDP]
     if one.left is not None and other.left is not None and one.left != other.left:
@@ -174,10 +174,15 @@ def check_left(account: Account, wants: Mapping[str, Fraction]) -> None:
 
 
 def shown(amount: Fraction) -> str:
-    """An exact amount as a decimal where it ends, else as a fraction.
+    """An amount as a person reads it: exact where that is short, else to six digits.
 
     >>> shown(Fraction(1, 2)), shown(Fraction(1, 3)), shown(Fraction(2))
     ('0.5', '1/3', '2')
+    >>> shown(Fraction(2957571769293, 197526239244208))
+    '≈ 0.0149731'
     """
     micro = amount * MICRO
-    return str(Amount(amount)) if micro.denominator == 1 and micro <= LARGEST else str(amount)
+    if micro.denominator == 1 and micro <= LARGEST:
+        return str(Amount(amount))
+    exact = str(amount)
+    return exact if len(exact) <= 12 else f"≈ {float(amount):.6g}"

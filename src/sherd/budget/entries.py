@@ -184,7 +184,7 @@ def increments(measure: str, amount: Amount, rho: Fraction | None) -> dict[str, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class AccountColumn:
     """What of one kind an account may spend, has spent and has set aside, exact."""
 
     limit: Fraction | None = None
@@ -223,7 +223,7 @@ class Account:
     limit: Amount | None
     spent: Amount
     reserved: Amount
-    columns: Mapping[str, Column] = field(default_factory=dict)
+    columns: Mapping[str, AccountColumn] = field(default_factory=dict)
     delta: Fraction = Fraction(0)
 
     @property
@@ -241,7 +241,19 @@ class Account:
             "left": None if self.left is None else float(self.left),
             "columns": {name: column.as_data() for name, column in self.columns.items()},
             "delta": str(self.delta),
+            "epsilon_of_rho": None if self.concentrated is None else float(self.concentrated[0]),
         }
+
+    @property
+    def concentrated(self) -> tuple[Fraction, Fraction] | None:
+        """What all ρ that was spent means as (ε, δ), at the account's δ; None where there is none.
+
+        Less than the releases' ε added up: ρ composes exactly.
+        """
+        column = self.columns.get(RHO)
+        if column is None or not column.spent or not 0 < self.delta < 1:
+            return None
+        return self.epsilon_of_rho(self.delta), self.delta
 
     def epsilon_of_rho(self, delta: Fraction) -> Fraction:
         """The ε that the account's ρ amounts to at a δ (``sherd.guarantees.concentrated``)."""

@@ -22,16 +22,22 @@ import re
 import secrets
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NotRequired, TypedDict, Unpack
 
-from sherd.budget import accounts, population_name, publishing, rows, storage, verification
+from sherd.budget import (
+    accounts,
+    ledger_checks,
+    population_name,
+    publishing,
+    reservations,
+    rows,
+    storage,
+)
 from sherd.budget.amount import Amount
 from sherd.budget.entries import (
     COLUMNS,
-    COST,
     DP,
     EPSILON,
-    GENESIS,
     IDP,
     NONE,
     RHO,
@@ -52,6 +58,20 @@ __all__ = ["Account", "Amount", "Entry", "Ledger", "Pending", "Reservation"]
 _HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
+class Wanted(TypedDict):
+    """What a run wants to spend, of whom, and for which plan."""
+
+    population: str
+    amount: Amount
+    plan_hash: str
+    schema_hash: str
+    method: str
+    note: NotRequired[str]
+    measure: NotRequired[str]
+    rho: NotRequired[Fraction | None]
+    delta: NotRequired[Fraction | None]
+
+
 class Ledger:
     """One ledger in one SQLite file, which is made if it is not there."""
 
@@ -69,74 +89,42 @@ class Ledger:
     def _writing(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         return storage.writing(self.path)
 
-    def reserve(
-        self,
-        *,
-        population: str,
-        amount: Amount,
-        plan_hash: str,
-        schema_hash: str,
-        method: str,
-        note: str = "",
-        measure: str = DP,
-        rho: Fraction | None = None,
-        delta: Fraction | None = None,
-    ) -> Reservation:
+    def reserve(self, **wanted: Unpack[Wanted]) -> Reservation:
         """Set budget aside for a run, or raise BudgetError where the limit does not allow it.
 
         ``measure`` says what the amount is of: ``dp``, ``idp``, or ``none`` for a release without
         an ε. Reservations of processes that are gone are freed first, and what they staged is
         deleted. A name that looks like a slip for another asks.
         """
+        measure = wanted.get("measure", DP)
         if measure not in (DP, IDP, NONE):
             raise UsageError("the measure is not valid", must="dp, idp or none", got=repr(measure))
+        population = _text("population", wanted["population"])
         reservation = Reservation(
             id=secrets.token_hex(16),
-            population=_text("population", population),
-            amount=amount,
-            method=_text("method", method),
-            plan_hash=_hash("plan_hash", plan_hash),
-            schema_hash=_hash("schema_hash", schema_hash),
-            note=_text("note", note, least=0, most=1000),
+            population=population,
+            amount=wanted["amount"],
+            method=_text("method", wanted["method"]),
+            plan_hash=_hash("plan_hash", wanted["plan_hash"]),
+            schema_hash=_hash("schema_hash", wanted["schema_hash"]),
+            note=_text("note", wanted.get("note", ""), least=0, most=1000),
             time=rows.now(),
             process=current(),
             measure=measure,
-            rho=rho,
-            delta=delta,
+            rho=wanted.get("rho"),
+            delta=wanted.get("delta"),
         )
         with self._writing() as db:
-            _free_abandoned(db)
-            _check_name(db, population)
+            reservations.free_abandoned(db)
+            reservations.check_name(db, population)
             accounts.check_left(accounts.account(db, population), reservation.wants())
             rows.insert_reservation(db, reservation)
         return reservation
 
     @contextlib.contextmanager
-    def reserving(
-        self,
-        *,
-        population: str,
-        amount: Amount,
-        plan_hash: str,
-        schema_hash: str,
-        method: str,
-        note: str = "",
-        measure: str = DP,
-        rho: Fraction | None = None,
-        delta: Fraction | None = None,
-    ) -> Iterator[Reservation]:
+    def reserving(self, **wanted: Unpack[Wanted]) -> Iterator[Reservation]:
         """Reserve for the length of a block, and free what the block did not charge."""
-        reservation = self.reserve(
-            population=population,
-            amount=amount,
-            plan_hash=plan_hash,
-            schema_hash=schema_hash,
-            method=method,
-            note=note,
-            measure=measure,
-            rho=rho,
-            delta=delta,
-        )
+        reservation = self.reserve(**wanted)
         try:
             yield reservation
         except BaseException as error:
@@ -192,18 +180,10 @@ class Ledger:
                         "this plan was charged already",
                         do="nothing was charged now; use the artefact that was made for it",
                     )
-                entry = _charge(db, reservation.id, artefact, cost)
+                entry = reservations.charge(db, reservation.id, artefact, cost)
                 pending = None
                 if staged is not None and final is not None:
-                    pending = Pending(
-                        index=entry.index,
-                        artefact=artefact,
-                        staged=staged.absolute(),
-                        final=final.absolute(),
-                        process=current(),
-                        key=key,
-                    )
-                    rows.insert_artefact(db, pending)
+                    pending = reservations.hold_artefact(db, entry, staged, final, key)
                 # Before the commit, so that no other thread takes it for left behind.
                 mark.enter_context(publishing.finishing(self.path, entry.index))
             self._charged.add(reservation.id)
@@ -264,7 +244,7 @@ class Ledger:
         if not found:
             return []
         with self._writing() as db:
-            return _free_abandoned(db)
+            return reservations.free_abandoned(db)
 
     def reservations(self) -> list[Reservation]:
         """Every reservation that is held, oldest first."""
@@ -311,7 +291,7 @@ class Ledger:
         for _ in range(2):
             with self._reading() as db:
                 account = accounts.account(db, population)
-                held = all(_holds(db, head) for head in heads)
+                held = all(reservations.holds(db, head) for head in heads)
                 abandoned = any(rows.abandoned(each) for each in rows.reservations(db))
             if not abandoned:
                 break
@@ -350,12 +330,12 @@ class Ledger:
         A head that others saw and that is not held any more tells of a restored backup.
         """
         with self._reading() as db:
-            return _holds(db, hash)
+            return reservations.holds(db, hash)
 
     def verify(self) -> int:
         """Recompute the chain and the sums; the number of rows, or VerificationError."""
         with self._reading() as db:
-            return verification.verify(db)
+            return ledger_checks.verify(db)
 
     def pending(self) -> list[Pending]:
         """Artefacts that are paid for and were not seen to reach their place."""
@@ -376,91 +356,11 @@ class Ledger:
         return publishing.recover(self.path, digest)
 
 
-def _charge(
-    db: sqlite3.Connection,
-    id: str,  # noqa: A002
-    artefact: str,
-    cost: Amount | None,
-) -> Entry:
-    """Replace a held reservation by a charge."""
-    found = rows.reservations(db, id)
-    if not found:
-        charged = rows.was_charged(db, id)
-        raise BudgetError(
-            f"the reservation was {'charged' if charged else 'freed'} already",
-            must="held",
-            do="nothing was charged now; reserve again",
-        )
-    (held,) = found
-    account = accounts.account(db, held.population)
-    wants = held.wants()
-    if cost is not None:
-        wants[COST] = cost.epsilon
-    for name, more in wants.items():
-        column = account.columns[name]
-        if column.limit is not None and column.spent + more > column.limit:
-            raise BudgetError(
-                f"the limit of population '{held.population}' was lowered meanwhile"
-                if name != COST
-                else f"the release really spends more than population '{held.population}' may",
-                must=f"at most {accounts.shown(column.limit)}",
-                got=f"{accounts.shown(column.spent + more)} with this release",
-                do="nothing was charged; raise the limit with `sherd ledger set-limit`",
-            )
-    rows.delete_reservation(db, id)
-    rows.forget_stagings(db, id)
-    return rows.append(
-        db,
-        kind="charge",
-        population=held.population,
-        amount=held.amount,
-        method=held.method,
-        plan_hash=held.plan_hash,
-        schema_hash=held.schema_hash,
-        artefact=artefact,
-        note=held.note,
-        reservation=id,
-        measure=held.measure,
-        cost=cost,
-        rho=held.rho,
-        delta=held.delta,
-    )
-
-
-def _check_name(db: sqlite3.Connection, population: str) -> None:
-    """Ask where a new name looks like a slip for one that is there."""
-    known = {one.population for one in accounts.accounts(db)}
-    if any(population_name.same(population, name) for name in known):
-        return
-    near = population_name.near_miss(population, sorted(known))
-    if near is not None:
-        raise UsageError(
-            f"the ledger knows no population '{population}', but one called '{near}'",
-            must="the same name for the same people",
-            do=f"name '{near}'; if these are other people, open their account with "
-            f"`sherd ledger set-limit '{population}' none`",
-        )
-
-
 def _count(given: Amount | Fraction | int) -> int:
     exact = given.epsilon if isinstance(given, Amount) else Fraction(given)
     if exact.denominator != 1 or exact < 0:
         raise UsageError("the limit is not valid", must="a whole number of runs", got=str(exact))
     return int(exact)
-
-
-def _holds(db: sqlite3.Connection, hash: str) -> bool:  # noqa: A002
-    found = db.execute("SELECT 1 FROM entries WHERE hash = ?", (hash,)).fetchone()
-    return found is not None or hash == GENESIS
-
-
-def _free_abandoned(db: sqlite3.Connection) -> list[Reservation]:
-    found = [held for held in rows.reservations(db) if rows.abandoned(held)]
-    for held in found:
-        rows.delete_reservation(db, held.id)
-        publishing.clear(rows.stagings(db, held.id))
-        rows.forget_stagings(db, held.id)
-    return found
 
 
 def _text(name: str, value: str, *, least: int = 1, most: int = 200) -> str:

@@ -139,6 +139,8 @@ def _recover(ledger: Path, pending: Pending, digest: Callable[[Path], str]) -> b
             return False  # another process was faster
         if staged:
             publish(pending.staged, pending.final, pending.key)
+        if pending.key is not None:
+            clear([pending.staged])  # also what a dead process had half opened
         rows.mark_published(db, pending.index)  # if not staged, only this note was missing
     return staged
 

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import signal
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, in_words, json_option, settings
+from sherd.cli.aggregator_folder import home_option, open_home
+from sherd.cli.aggregator_rounds import round_group
+from sherd.cli.aggregator_upkeep import backup, restore
+from sherd.cli.options import emit_json, in_words, json_option
 from sherd.errors import UsageError
-
-if TYPE_CHECKING:
-    from sherd.federation.protocol.joint_plan import Terms
-
-home_option = click.option(
-    "--home",
-    type=click.Path(path_type=Path),
-    default=Path("aggregator"),
-    show_default=True,
-    envvar="SHERD_AGGREGATOR",
-    help="The aggregator's folder.",
-)
 
 
 @click.group()
@@ -109,12 +98,7 @@ def enrol(
     as_json: bool,
 ) -> None:
     """Enrol an owner by its request file, or give an analyst a token."""
-    from sherd.federation.wire.optional_parts import require
-
-    require()
-    from sherd.federation.aggregator.aggregator_home import AggregatorHome
-
-    premises, now = AggregatorHome(home), int(time.time())
+    premises, now = open_home(home), int(time.time())
     if remove is not None:
         ended = premises.aggregator().revoke(remove)
         click.echo(f"'{remove}' has no access any more")
@@ -176,13 +160,9 @@ def _port_of(url: str) -> int:
 )
 def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> None:
     """Listen for owners and analysts. The only part of sherd that other machines reach."""
-    from sherd.federation.wire.optional_parts import require
-
-    require()
-    from sherd.federation.aggregator.aggregator_home import AggregatorHome
+    premises = open_home(home)
     from sherd.federation.aggregator.serving import ClientCertificates, server, set_up_logs
 
-    premises = AggregatorHome(home)
     if plain and host not in ("127.0.0.1", "::1", "localhost"):
         raise UsageError(
             "without TLS the service may listen on this machine only",
@@ -218,163 +198,9 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
 @json_option
 def check_home(home: Path, as_json: bool) -> int:
     """Look whether the folder is complete: settings, keys, certificates, database, disk."""
-    from sherd.federation.wire.optional_parts import require
-
-    require()
     from sherd.cli.home_check import aggregator_checks, show
-    from sherd.federation.aggregator.aggregator_home import AggregatorHome
 
-    return show(aggregator_checks(AggregatorHome(home)), as_json=as_json)
-
-
-@aggregator.group()
-def round() -> None:  # noqa: A001 - the command's name
-    """Open, repeat or abort a round."""
-
-
-@round.command("open")
-@home_option
-@click.argument("name", required=False)
-@click.option("--kind", type=click.Choice(["horizontal", "vertical"]), required=True)
-@click.option("--owner", "owners", multiple=True, required=True, help="An owner that takes part.")
-@click.option("-m", "--method", required=True, help="One of `sherd methods`.")
-@click.option("-e", "--epsilon", help="The privacy budget of the whole release.")
-@click.option("-k", "--k", type=int, help="Least number of records in a cluster.")
-@click.option("--guarantee", metavar="paper|centroids|strict", help="Which promise to make.")
-@click.option("--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any other parameter.")
-@click.option(
-    "--sharing",
-    type=click.Choice(["attributes", "equal"]),
-    default="attributes",
-    show_default=True,
-    help="How a vertical round shares epsilon: by attributes, or equally as in the paper.",
-)
-@click.option("--share", multiple=True, metavar="OWNER=EPSILON", help="Given shares instead.")
-@click.option(
-    "--linkage",
-    type=click.Choice(["oprf", "hmac", "none"]),
-    help="How people are matched (hmac: low assurance). Default: oprf if vertical.",
-)
-@click.option(
-    "--dropout",
-    type=click.Choice(["abort", "continue"]),
-    default="abort",
-    show_default=True,
-    help="What happens if an owner of a horizontal round drops out.",
-)
-@click.option("--least-owners", type=int, default=1, show_default=True)
-@click.option("--deadline", default="24h", show_default=True, help="30m, 24h, 7d, or a date.")
-@click.option("--purpose", default="", help="What owners are told the release is for.")
-@json_option
-def open_round(home: Path, as_json: bool, **given: Any) -> None:
-    """Open a round: invite owners to a joint release."""
-    from sherd.federation.wire.optional_parts import require
-
-    require()
-    from sherd.federation.aggregator.aggregator_home import AggregatorHome
-
-    premises = AggregatorHome(home)
-    terms = _terms(premises.settings.name, given)
-    premises.aggregator().open_round(terms)
-    if as_json:
-        emit_json({"round": terms.round, "deadline": terms.deadline})
-        return
-    click.echo(f"round '{terms.round}' is open; owners are invited as they call in")
-    click.echo(f"watch it with `sherd aggregator status {terms.round}`")
-
-
-def _terms(name: str, given: dict[str, Any]) -> Terms:
-    import secrets
-
-    from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Sharing, Terms
-
-    parameters = settings(given["extra"])
-    for key in ("k", "guarantee"):
-        if given[key] is not None:
-            parameters[key] = given[key]
-    shares = {}
-    for text in given["share"]:
-        owner, equals, amount = text.partition("=")
-        if not equals:
-            raise UsageError("--share cannot be read", must="OWNER=EPSILON", got=repr(text))
-        shares[owner] = amount
-    kind = Kind(given["kind"])
-    linkage = given["linkage"] or ("oprf" if kind is Kind.VERTICAL else "none")
-    return Terms(
-        round=given["name"] or f"round-{secrets.token_hex(4)}",
-        aggregator=name,
-        kind=kind,
-        owners=given["owners"],
-        method=given["method"],
-        parameters=parameters,
-        epsilon=given["epsilon"],
-        sharing=Sharing.GIVEN if shares else Sharing(given["sharing"]),
-        given=shares,
-        linkage=Linkage(linkage),
-        dropout=Dropout(given["dropout"]),
-        least_owners=given["least_owners"],
-        deadline=read_deadline(given["deadline"], time.time()),
-        purpose=given["purpose"],
-    )
-
-
-def read_deadline(text: str, now: float) -> int:
-    """A deadline in seconds since 1970, from a span or a date.
-
-    >>> read_deadline("2h", 0)
-    7200
-    """
-    span = re.fullmatch(r"(\d{1,6})([smhd])", text)
-    if span:
-        seconds = {"s": 1, "m": 60, "h": 3600, "d": 86400}[span[2]]
-        return int(now) + int(span[1]) * seconds
-    try:
-        return int(datetime.fromisoformat(text).astimezone().timestamp())
-    except ValueError:
-        raise UsageError(
-            "the deadline cannot be read", must="30m, 24h, 7d or a date", got=repr(text)
-        ) from None
-
-
-@round.command("repeat")
-@home_option
-@click.argument("name")
-@click.argument("new_name", required=False)
-@click.option("--deadline", default="24h", show_default=True, help="30m, 24h, 7d, or a date.")
-@json_option
-def repeat_round(home: Path, name: str, new_name: str | None, deadline: str, as_json: bool) -> None:
-    """Open a round once more that ended without a release after owners were charged.
-
-    Owners that were charged for it send what they paid for, and pay nothing more.
-    """
-    import secrets
-
-    from sherd.federation.wire.optional_parts import require
-
-    require()
-    from sherd.federation.aggregator.aggregator_home import AggregatorHome
-
-    until = read_deadline(deadline, time.time())
-    new_name = new_name or f"round-{secrets.token_hex(4)}"
-    terms = AggregatorHome(home).aggregator().repeat(name, name=new_name, deadline=until)
-    if as_json:
-        emit_json({"round": terms.round, "repeats": name, "deadline": terms.deadline})
-        return
-    click.echo(f"round '{terms.round}' is open and repeats '{name}'")
-
-
-@round.command("abort")
-@home_option
-@click.argument("name")
-def abort_round(home: Path, name: str) -> None:
-    """End a round without a release."""
-    from sherd.federation.wire.optional_parts import require
-
-    require()
-    from sherd.federation.aggregator.aggregator_home import AggregatorHome
-
-    AggregatorHome(home).aggregator().abort(name)
-    click.echo(f"round '{name}' has ended")
+    return show(aggregator_checks(open_home(home)), as_json=as_json)
 
 
 @aggregator.command()
@@ -383,14 +209,9 @@ def abort_round(home: Path, name: str) -> None:
 @json_option
 def status(home: Path, name: str | None, as_json: bool) -> None:
     """Show every round, or one of them in detail."""
-    from sherd.federation.wire.optional_parts import require
-
-    require()
-    from sherd.federation.aggregator.aggregator_home import AggregatorHome
+    store = open_home(home).store()
     from sherd.federation.aggregator.round_view import round_report
 
-    premises = AggregatorHome(home)
-    store = premises.store()
     if name is None:
         rounds = [vars(each) for each in store.rounds()]
         members = [{"name": m.name, "role": m.role} for m in store.members()]
@@ -420,13 +241,9 @@ def status(home: Path, name: str | None, as_json: bool) -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 def release(home: Path, name: str, output: Path) -> None:
     """Copy a round's release to a folder."""
-    from sherd.federation.wire.optional_parts import require
-
-    require()
-    from sherd.federation.aggregator.aggregator_home import AggregatorHome
+    premises = open_home(home)
     from sherd.release.bundle import check_target
 
-    premises = AggregatorHome(home)
     data = premises.store().round(name)
     if data is None or data.manifest is None:
         raise UsageError(
@@ -440,3 +257,7 @@ def release(home: Path, name: str, output: Path) -> None:
     shutil.copytree(premises.releases / name, staged)
     staged.rename(output)
     click.echo(f"release of '{name}' is in {output}")
+
+
+for command in (round_group, backup, restore):
+    aggregator.add_command(command)

@@ -38,30 +38,9 @@ def fetch(
 
     Exit code 4 where a check failed; the folder is left for you to look at.
     """
-    from sherd.errors import UsageError
-    from sherd.federation.protocol.joint_plan import check_name
-    from sherd.federation.wire.optional_parts import OWNER, require
+    import sherd
 
-    require(OWNER)
-    from sherd.federation.wire.client import Client, tls_context
-    from sherd.federation.wire.fetching import fetch_release
-    from sherd.release.bundle import check_target
-    from sherd.verifying import verify
-
-    check_name(round_id, "round")
-    check_target(output, force=False)
-    try:
-        token = token_file.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        raise UsageError("the token cannot be read", got=str(token_file)) from None
-    plain = url.startswith("http://")
-    context = None if plain else tls_context(authority, None)
-    client = Client(url=url, name="", aggregator="", token=token, context=context)
-    try:
-        fetch_release(client, round_id, output)
-    finally:
-        client.close()
-    result = verify(output)
+    result = sherd.fetch(round_id, output, url=url, token_file=token_file, authority=authority)
     if as_json:
         emit_json({"release": str(output), **result.as_data()})
     else:

@@ -260,6 +260,13 @@ def _print_accounts(accounts: list[Account]) -> None:
             if column.taken or column.limit is not None
         ],
     )
+    for account in accounts:
+        if account.concentrated is not None:
+            epsilon, delta = account.concentrated
+            click.echo(
+                f"{account.population}: the releases with a ρ come to ({float(epsilon):.6g}, "
+                f"{float(delta):g})-differential privacy together, at the sum of their δ"
+            )
 
 
 def _print_entries(entries: list[Entry]) -> None:

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sherd.cli.options import emit_json, in_words, json_option, printable
-
-if TYPE_CHECKING:
-    from sherd.federation.owner.owner_home import OwnerHome
-    from sherd.federation.owner.owner_journal import OwnerJournal
-
-home_option = click.option(
-    "--home",
-    type=click.Path(path_type=Path),
-    default=Path("owner"),
-    show_default=True,
-    envvar="SHERD_OWNER",
-    help="The owner's folder.",
-)
+from sherd.cli.owner_folder import home_option, open_home, open_journal
+from sherd.cli.owner_upkeep import backup, recover, restore
 
 
 @click.group()
@@ -128,33 +117,18 @@ def _join(home: Path, answer_file: Path, given: str | None, as_json: bool) -> No
     click.echo(f"next: name it in {OwnerHome(home).policy_file}, then `sherd owner run`")
 
 
-def _open(home: Path) -> tuple[OwnerHome, OwnerJournal]:
-    from sherd.federation.wire.optional_parts import OWNER, require
-
-    require(OWNER)
-    from sherd.federation.owner.owner_home import OwnerHome
-    from sherd.federation.owner.owner_journal import OwnerJournal
-
-    found = OwnerHome(home)
-    assert found.settings
-    return found, OwnerJournal(found.journal)
-
-
 @owner.command()
 @home_option
 @click.option("--wait", default=20.0, show_default=True, help="Seconds to wait for messages.")
 @click.option("--until-ended", type=int, help="Stop when so many rounds have ended.")
 def run(home: Path, wait: float, until_ended: int | None) -> None:
     """Run the agent: dial out, check, protect what is approved, deliver."""
-    from sherd.federation.wire.optional_parts import OWNER, require
-
-    require(OWNER)
+    found = open_home(home)
     from sherd.federation.owner.agent import Agent
-    from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.protocol.states import OWNER_ENDS
 
-    found = OwnerHome(home)
     enrolled = found.enrolled
+    found.check_recovered()
     with found.locked():
         client = found.client()
         agent = Agent(found, client)
@@ -183,42 +157,9 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
 @json_option
 def check_home(home: Path, as_json: bool) -> int:
     """Look whether the folder is complete, and the table fits its schema and the policy."""
-    from sherd.federation.wire.optional_parts import OWNER, require
-
-    require(OWNER)
     from sherd.cli.home_check import owner_checks, show
-    from sherd.federation.owner.owner_home import OwnerHome
 
-    return show(owner_checks(OwnerHome(home)), as_json=as_json)
-
-
-@owner.command()
-@home_option
-@json_option
-def recover(home: Path, as_json: bool) -> None:
-    """Lead a folder back that was restored from a backup.
-
-    Charges every plan that this owner signed and its ledger does not hold, since it may have
-    been carried out. Restore the whole folder first, with its keys and its seed.
-    """
-    found, journal = _open(home)
-    from sherd.budget.ledger import Ledger
-    from sherd.federation.owner.recovery import recover as lead_back
-
-    with found.locked():
-        client = found.client()
-        try:
-            done = lead_back(found, client, Ledger(found.ledger), journal)
-        finally:
-            client.close()
-            journal.close()
-    if as_json:
-        emit_json([vars(each) for each in done])
-        return
-    for each in done:
-        how = "was delivered" if each.delivered else "may have been delivered"
-        click.echo(f"round '{each.round}' {how}: {each.epsilon} of epsilon charged")
-    click.echo(f"{len(done)} rounds were charged; the agent can run again")
+    return show(owner_checks(open_home(home)), as_json=as_json)
 
 
 @owner.command()
@@ -227,7 +168,7 @@ def recover(home: Path, as_json: bool) -> None:
 @json_option
 def requests(home: Path, preview: bool, as_json: bool) -> None:
     """List the rounds that wait for a person's approval."""
-    found, journal = _open(home)
+    found, journal = open_journal(home)
     from sherd.federation.aggregator.round_view import owner_report
     from sherd.federation.owner.approvals import waiting
 
@@ -273,7 +214,7 @@ def page(home: Path, host: str, port: int) -> None:
 
 
 def _decide(home: Path, name: str, decision: str) -> None:
-    _, journal = _open(home)
+    _, journal = open_journal(home)
     from sherd.federation.owner.approvals import decide
 
     decide(journal, name, decision)
@@ -306,7 +247,7 @@ def status(home: Path, audit: bool, as_json: bool) -> None:
     from sherd.budget.ledger import Ledger
     from sherd.federation.aggregator.round_view import owner_report
 
-    found, journal = _open(home)
+    found, journal = open_journal(home)
     reports = [owner_report(data) for data in journal.rounds(all=True)]
     account = Ledger(found.ledger).account(found.settings.population)
     if as_json:
@@ -323,3 +264,7 @@ def status(home: Path, audit: bool, as_json: bool) -> None:
     if audit:
         for line in journal.audit():
             click.echo(printable("  ".join(line)))
+
+
+for command in (backup, restore, recover):
+    owner.add_command(command)

@@ -61,14 +61,13 @@ def run(
     """
     import tempfile
 
+    import sherd
     from sherd.budget.ledger import Ledger
     from sherd.budget.place import chosen_path
     from sherd.secure.engine.cost_meter import Meter
-    from sherd.secure.party import PartySettings
-    from sherd.secure.party import run as take_part
     from sherd.tables.files import write_whole
 
-    loaded = PartySettings.load(settings)
+    loaded = sherd.PartySettings.load(settings)
     if not unwatched:
         _watched(loaded, settings, ledger_file, costs, as_json)
         return
@@ -77,7 +76,7 @@ def run(
     ledger = None if place is None else Ledger(place)
     with progress("party") as bar, tempfile.TemporaryDirectory() as logs:
         meter = None if costs is None else Meter(Path(logs) / "spu.log")
-        release = take_part(loaded, ledger=ledger, progress=bar, meter=meter)
+        release = sherd.take_part(loaded, ledger=ledger, progress=bar, meter=meter)
         if costs is not None and meter is not None:
             write_whole(costs, (json.dumps(meter.as_data(), indent=1) + "\n").encode())
     _say(loaded, release.manifest, as_json)
@@ -146,10 +145,10 @@ def _watched(
 @json_option
 def status(settings: Path, as_json: bool) -> None:
     """What is there of the joint release that the file SETTINGS describes."""
-    from sherd.secure.party import PartySettings
+    import sherd
     from sherd.secure.party.run_journal import RunJournal, finished
 
-    loaded = PartySettings.load(settings)
+    loaded = sherd.PartySettings.load(settings)
     begun = RunJournal.load(loaded.journal)
     done = RunJournal.load(finished(loaded.journal))
     known = begun or (done if loaded.output.exists() else None)

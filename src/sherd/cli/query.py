@@ -1,4 +1,4 @@
-"""``sherd query``: SQL over released fragments."""
+"""``sherd query``: SQL over released fragments, or over measured counts."""
 
 from __future__ import annotations
 
@@ -37,9 +37,12 @@ def query(
 ) -> None:
     """Answer SQL over the view `release` of the RELEASE folder.
 
-    A query that needs one fragment is exact over the released tuples. One that needs several
+    Of fragments: a query that needs one is exact over the released tuples. One that needs several
     gets expected values, each with a standard error and with the least and greatest value that the
     release allows.
+
+    Of `dp-graph`: COUNT, SUM and AVG come from the measured counts, each with a standard error and
+    an interval of 95 %.
 
     \b
     sherd query out/ "SELECT Race, AVG(Salary) FROM release GROUP BY Race"
@@ -86,8 +89,9 @@ def _text(row: dict[str, Any], name: str, beside: set[str]) -> str:
     text = _short(row[name])
     if f"{name}_error" in beside:
         text += f" ± {_short(row[f'{name}_error'])}"
-    if f"{name}_least" in beside:
-        text += f" ({_short(row[f'{name}_least'])} … {_short(row[f'{name}_most'])})"
+    for least, most in (("least", "most"), ("low", "high")):
+        if f"{name}_{least}" in beside:
+            text += f" ({_short(row[f'{name}_{least}'])} … {_short(row[f'{name}_{most}'])})"
     return text
 
 

@@ -14,9 +14,9 @@ def key(file: Path) -> None:
 
     Give the fingerprint to those who receive your releases over another channel.
     """
-    from sherd.release.signature import make_key
+    import sherd
 
-    fingerprint = make_key(file)
+    fingerprint = sherd.make_key(file)
     click.echo(f"private key: {file} (keep it to yourself)")
     click.echo(f"public key: {file}.pub")
     click.echo(f"fingerprint: {fingerprint}")
@@ -35,6 +35,6 @@ def key(file: Path) -> None:
 @click.option("--force", is_flag=True, help="Sign again a release that is signed.")
 def sign(release: Path, key_file: Path, force: bool) -> None:
     """Sign the RELEASE folder: writes signature.json over its manifest and so over every file."""
-    from sherd.release.signature import sign as sign_release
+    import sherd
 
-    click.echo(f"signed by {sign_release(release, key_file, force=force)}")
+    click.echo(f"signed by {sherd.sign(release, key_file, force=force)}")

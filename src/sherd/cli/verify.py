@@ -31,9 +31,9 @@ def verify(release: Path, beside: Path | None, key: str | None, as_json: bool) -
     Says what it could not check. Exit code 4 where a check failed, also where the folder has
     no manifest that can be read.
     """
-    from sherd.verifying import verify as verify_release
+    import sherd
 
-    result = verify_release(release, key=key, beside=beside)
+    result = sherd.verify(release, key=key, beside=beside)
     if as_json:
         emit_json(result.as_data())
         return 0 if result.passed else 4

@@ -112,7 +112,19 @@ class Assumption(_Said):
     RECORDS_DROPPED = (
         "records-dropped",
         "records were left out because of their own values (missing or outside the domain); "
-        "that they were is not covered by epsilon",
+        "that they were is not covered",
+        True,
+    )
+    RECORDS_SUPPRESSED = (
+        "records-suppressed",
+        "records were left out because the sensitive values they share are too frequent; that "
+        "such records were there is not covered",
+        True,
+    )
+    REFUSALS_SEEN = (
+        "refusals-seen",
+        "whether a run is refused: one cell that does not fit the schema can end it, with a "
+        "message that names its attribute; the ledger books such a look, and no epsilon covers it",
         True,
     )
     ONE_ROW_PER_PERSON = (

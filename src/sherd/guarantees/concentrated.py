@@ -17,6 +17,7 @@ of 60 digits with a margin far above its rounding, so no float decides what is p
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -108,6 +109,7 @@ def delta_of(rho: Fraction, epsilon: Fraction) -> Decimal:
     return delta_at(rho, epsilon, best_order(float(rho), float(epsilon)))
 
 
+@functools.lru_cache(maxsize=256)
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest ρ, nearly, that is certified to be (ε, δ)-differential privacy.
 

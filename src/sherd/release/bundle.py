@@ -104,7 +104,7 @@ class Release:
         return max(int(table.num_rows) for table in self.tables.values())
 
     def query(self, sql: str, **own: Any) -> Any:
-        """The answer to SQL over a release made of fragments, as a dataframe.
+        """The answer to SQL over a release of fragments or measured counts, as a dataframe.
 
         One view is called ``release``; keyword arguments are your own tables to join. The
         dataframe is of the same kind as the table that came in, or pandas. ``sherd.query`` says

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from sherd.tables.schema import Schema
 
 
+FORMAT = 2
+"""The form of manifests."""
+
+EARLIER_FORMAT = 1
+"""The form of before, the same but for what promises name (``sherd.guarantees.earlier_words``)."""
+
+
 def manifest_of(
     schema: Schema,
     plan: Plan,
@@ -46,7 +53,7 @@ def manifest_of(
     if reservation is not None and spends:
         budget |= {"population": reservation.population, "spent": str(reservation.amount)}
     return {
-        "format": 1,
+        "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "stamps": stamps,
         "guarantee": guarantee.as_data(),

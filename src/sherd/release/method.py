@@ -78,13 +78,16 @@ REAL_SPEND = "epsilon with clusters recomputed"
 class Finding:
     """One number a run computed from raw data, for the owner's eyes only.
 
-    It is printed and goes to the owner's report, never to the manifest.
+    It is printed and goes to the owner's report, never to the manifest. Where it says how much an
+    attacker gains, ``risk`` is that gain as a share of what is possible: an audit calls a release
+    no safer than its method does.
     """
 
     name: str
     value: float | int | str
     meaning: str
     attribute: str | None = None
+    risk: float | None = None
 
     def as_data(self) -> dict[str, object]:
         """The finding as plain data, labelled as internal."""
@@ -348,7 +351,7 @@ def _from_outside(entry: EntryPoint) -> Method:
         ) from error
     if not isinstance(method, Method) or method.name != entry.name:
         raise PlanError(
-            f"what a package ships as the method '{entry.name}' is not one",
+            f"what a package ships as the method '{entry.name}' is not a method",
             must="an object with all of sherd.release.method.Method, and that name",
             got=entry.value,
             do="repair or remove the package that ships it",

@@ -128,7 +128,8 @@ def protect(
     book = chosen_ledger(ledger, population)
     with reserved(book, plan, schema, population) as reservation:
         with looking(book, reservation):
-            release = _make(to_arrow(table), schema, plan, promised, settings, reservation)
+            taken = to_arrow(table, lenient=is_strict(plan))
+            release = _make(taken, schema, plan, promised, settings, reservation)
         release = _told(release, schema, population)
         if book is not None and reservation is not None:
             book.charge(
@@ -257,7 +258,7 @@ def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
     for given, kind, how in kinds:
         if not isinstance(given, kind):
             raise UsageError(
-                f"the {kind.__name__.lower()} is not one",
+                f"the {kind.__name__.lower()} has the wrong type",
                 must=f"a sherd.{kind.__name__}",
                 got=f"a {type(given).__name__}",
                 do=f"make one with {how}",

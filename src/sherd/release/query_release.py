@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def query(release: Release | str | Path, sql: str, *, own: Mapping[str, Any] | None = None) -> Any:
-    """Answer SQL over a release made of fragments; the answer says what it is worth.
+    """Answer SQL over a release of fragments or of measured counts; it says what it is worth.
 
     ``release`` is what ``protect`` gave, or the folder of a bundle, whose files must be as they
     were released. One view is called ``release``; ``own`` are tables of yours to join, by name.
@@ -25,9 +25,11 @@ def query(release: Release | str | Path, sql: str, *, own: Mapping[str, Any] | N
     traits = traits_of(release.manifest)
     if traits is None or traits.query is None:
         raise UsageError(
-            "this release is not made of fragments", do="open its data file with any SQL tool"
+            "this release has neither fragments nor measured counts to answer from",
+            do="open its data file with any SQL tool",
         )
-    return loaded(traits.query)(release.tables, release.manifest, sql, own=own)
+    more = {"documents": release.documents} if traits.documents else {}
+    return loaded(traits.query)(release.tables, release.manifest, sql, own=own, **more)
 
 
 def _unchanged(folder: Path) -> Release:

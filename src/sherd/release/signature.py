@@ -10,12 +10,18 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, OutputExistsError, StorageError
 from sherd.release.bundle import MANIFEST, digest, read_json, read_manifest
+from sherd.tables.files import sync_folder, write_whole
+
+if TYPE_CHECKING:
+    from sherd.signing_keys import SigningKey
 
 SIGNATURE = "signature.json"
+COUNTERSIGNATURES = "countersignatures.json"
+"""The owners' signatures of a joint release, each added when its owner has looked at it."""
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -29,14 +35,45 @@ def sign(folder: str | Path, key: Path, *, force: bool = False) -> str:
     if path.exists() and not force:
         raise OutputExistsError("the release is signed already", got=str(path), do="add --force")
     private = SigningKey.load(key)
-    data = {"format": 1, "key": private.public, "signature": private.sign(_text(folder))}
-    beside = folder.parent / f".{folder.name}.{SIGNATURE}"
-    try:
-        beside.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        raise StorageError("the signature cannot be written", got=f"{path}: {error}") from None
+    write_signature(folder, private)
     return fingerprint(private.public)
+
+
+def write_signature(folder: Path, private: SigningKey) -> None:
+    """Write the signature of a release's manifest beside it."""
+    data = {"format": 1, "key": private.public, "signature": private.sign(_text(folder))}
+    _write(folder, SIGNATURE, data)
+
+
+def _write(folder: Path, name: str, data: dict[str, Any]) -> None:
+    """Write a file into a release, of which nothing else may ever be seen in its folder."""
+    beside = folder.parent / f".{folder.name}.{name}"
+    write_whole(beside, (json.dumps(data, indent=2) + "\n").encode())
+    try:
+        beside.replace(folder / name)
+        sync_folder(folder)
+    except OSError as error:
+        got = f"{folder / name}: {error.strerror}"
+        raise StorageError("the signature cannot be written", got=got) from None
+
+
+def add_countersignature(folder: Path, owner: str, signature: str) -> None:
+    """Add an owner's signature of a joint release; one that is there already stays."""
+    given = countersignatures(folder)
+    if given.get(owner) != signature:
+        _write(folder, COUNTERSIGNATURES, {"format": 1, "owners": {**given, owner: signature}})
+
+
+def countersignatures(folder: Path) -> dict[str, str]:
+    """The owners' signatures of a joint release that have come so far."""
+    path = folder / COUNTERSIGNATURES
+    if not path.exists():
+        return {}
+    data = read_json(path, "the countersignatures")
+    owners = data.get("owners")
+    if set(data) != {"format", "owners"} or data["format"] != 1 or not isinstance(owners, dict):
+        raise FormatError("the countersignatures cannot be read", got=str(path))
+    return {name: str(signature) for name, signature in owners.items()}
 
 
 def make_key(path: Path) -> str:

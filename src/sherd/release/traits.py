@@ -29,6 +29,13 @@ class Traits:
     - ``family``: the folder of ``sherd.methods`` it belongs to, or a name of its own.
     - ``rows_are_records``: whether ``data`` has one row for every record; ``unless`` names
       the settings of a plan under which it has not.
+    - ``rows_are_drawn``: whether ``data`` has as many rows as there are records, drawn from
+      something that was measured, so that none of them stands for a record.
+    - ``masking``: how each attribute gets its noise, where values are masked by rank: ``centre``
+      is what noise is added to (``value``, ``mean`` or ``trimmed`` mean of a cluster), ``reach``
+      how far one record moves it (``domain``, ``local`` or ``cluster``).
+    - ``noise``: ``(case, evidence) -> list[Check]``, how the audit tests released noise against
+      the original.
     - ``tables``: the tables every release has; None where a plan decides how many there are.
     - ``documents``: the JSON documents every release has beside its tables.
     - ``verifier``: ``(tables, manifest) -> list[Check]``, the checks of a release's contents; given
@@ -40,13 +47,17 @@ class Traits:
       the risk-utility map; None where it is not set beside others.
     - ``following``: the parameters that only a release which follows another has.
     - ``engines``: the engines the method runs on (see ``sherd.engines``).
-    - ``query``: ``(tables, manifest, sql, *, own) -> Answer``, what answers SQL over a release.
+    - ``query``: ``(tables, manifest, sql, *, own) -> Answer``, what answers SQL over a release;
+      given the documents too where releases have any.
     - ``needs``: the extras to install before the method can run, as in ``sherd[slicing]``.
     """
 
     family: str
     rows_are_records: bool = False
     unless: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    rows_are_drawn: bool = False
+    masking: Mapping[str, str] | None = None
+    noise: str | None = None
     tables: tuple[str, ...] | None = ("data",)
     documents: tuple[str, ...] = ()
     verifier: str | None = None

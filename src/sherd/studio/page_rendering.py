@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import importlib.resources
 import math
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,15 @@ def check_code(request: Request, given: str) -> None:
     """Refuse a form that does not carry the code of its session."""
     if not hmac.compare_digest(given.encode(), request.scope["studio"]["code"].encode()):
         raise HTTPException(403, "this form is not ours")
+
+
+def moment(seconds: int) -> str:
+    """A second since 1970 as people read it.
+
+    >>> moment(0)
+    '1970-01-01 00:00 UTC'
+    """
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def go(request: Request, path: str) -> Response:

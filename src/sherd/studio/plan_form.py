@@ -105,7 +105,7 @@ def fields(method: Method, given: Mapping[str, Any], rows: int | None) -> list[F
 def _field(p: Parameter, value: Any, rows: int | None) -> Field:
     import yaml
 
-    if p.kind in _SIMPLE or value is None:
+    if p.kind in _SIMPLE or value is None or isinstance(value, str):
         text = "" if value is None else str(value).lower() if p.kind is bool else str(value)
     else:
         text = yaml.safe_dump(_plain(value), default_flow_style=True, width=1000).strip()
@@ -191,7 +191,7 @@ def _is_number(text: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget:
+class PlanCost:
     """What a plan would spend of a population's budget; amounts as text, None without a limit."""
 
     population: str
@@ -203,7 +203,7 @@ class Budget:
     enough: bool
 
 
-def budget_of(plan: Plan, schema: Schema, ledger: Path | None) -> Budget | None:
+def budget_of(plan: Plan, schema: Schema, ledger: Path | None) -> PlanCost | None:
     """The budget before and after a release; None where nothing is charged."""
     if ledger is None or plan.parameters.get("epsilon") is None:
         return None
@@ -217,7 +217,7 @@ def budget_of(plan: Plan, schema: Schema, ledger: Path | None) -> Budget | None:
     gone = account.spent + account.reserved
     left = None if account.limit is None else account.limit.less(gone)
     enough = left is None or cost <= left
-    return Budget(
+    return PlanCost(
         population=population,
         cost=str(cost),
         spent=str(account.spent),

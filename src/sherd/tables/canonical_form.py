@@ -17,7 +17,8 @@ DataType(string)
 from __future__ import annotations
 
 import contextlib
-from decimal import Decimal  # noqa: TC003 - an example makes one
+from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +31,7 @@ from sherd.tables.axis import measure
 from sherd.tables.coding import arrow_array, nulls, numpy_array, text_array, texts, unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -290,6 +291,29 @@ def label_texts(values: pa.Array) -> list[str | None]:
     if pa.types.is_timestamp(kind):
         return [None if text is None else text.removesuffix(".000000") for text in found]
     return found
+
+
+def mixed_texts(values: Iterable[object]) -> pa.Array:
+    """Values of several kinds as texts, for a reader that leaves the judgement to the schema.
+
+    What is neither a text nor a number, a truth or a day is no value: an empty text.
+
+    >>> mixed_texts([1, 2.0, "old", None, True, b"?"]).to_pylist()
+    ['1', '2', 'old', '', 'true', '']
+    """
+    return text_array([_text_of(value) or "" for value in values])
+
+
+def _text_of(value: object) -> str | None:
+    if isinstance(value, bool | np.bool_):
+        return str(value).lower()
+    if isinstance(value, float | np.floating):
+        return label_texts(pa.array([float(value)]))[0]
+    if isinstance(value, Decimal):
+        return _shortest(value) if value.is_finite() else None
+    if isinstance(value, date):
+        return None if value != value else value.isoformat()
+    return str(value) if isinstance(value, str | int | np.integer) else None
 
 
 def _shortest(value: Decimal) -> str:

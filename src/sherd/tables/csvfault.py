@@ -23,14 +23,14 @@ from sherd.tables.textfile import not_utf8, open_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sherd.tables.csvfile import Layout
+    from sherd.tables.csvfile import CsvLayout
     from sherd.tables.schema import Schema
 
 _ARROW = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError)
 
 
 def explain(
-    path: Path, seen: Layout, convert: pacsv.ConvertOptions, schema: Schema | None
+    path: Path, seen: CsvLayout, convert: pacsv.ConvertOptions, schema: Schema | None
 ) -> SherdError:
     """The error that says what is wrong with a file that could not be read."""
     offset = _not_utf8(path)
@@ -76,7 +76,7 @@ def _not_utf8(path: Path) -> int | None:
     return offset if decoder.getstate()[0] else None
 
 
-def _ragged(path: Path, seen: Layout) -> SherdError | None:
+def _ragged(path: Path, seen: CsvLayout) -> SherdError | None:
     """The error for the first row with too many or too few cells."""
     found: list[tuple[int | None, int, int]] = []
 
@@ -120,7 +120,7 @@ def _as_text(names: tuple[str, ...]) -> pacsv.ConvertOptions:
 
 
 def _unparsable(
-    path: Path, seen: Layout, convert: pacsv.ConvertOptions, name: str, kind: pa.DataType
+    path: Path, seen: CsvLayout, convert: pacsv.ConvertOptions, name: str, kind: pa.DataType
 ) -> int | None:
     """The number of the first row whose cell in a column is not of its type."""
     if pa.types.is_string(kind) or pa.types.is_dictionary(kind):

@@ -42,7 +42,7 @@ _TIME = re.compile(r"\d\d:\d\d(?::\d\d)?(?P<fraction>\.\d+)?\s*(?P<zone>Z|[+-]\d
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class CsvLayout:
     """What the beginning of a CSV file tells: its names, its delimiter, its first rows."""
 
     names: tuple[str, ...]
@@ -63,7 +63,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def layout(path: Path) -> Layout:
+def layout(path: Path) -> CsvLayout:
     """Look at the beginning of a file."""
     stream, _ = open_text(path)
     try:
@@ -90,7 +90,9 @@ def layout(path: Path) -> Layout:
     if not rows:
         raise FormatError("the file has no header row", got=str(path))
     whole = len(head) < _PEEK
-    return Layout(names=rows[0], delimiter=delimiter, rows=tuple(rows[1 : None if whole else -1]))
+    return CsvLayout(
+        names=rows[0], delimiter=delimiter, rows=tuple(rows[1 : None if whole else -1])
+    )
 
 
 def _delimiter(path: Path, first: str) -> str:
@@ -147,7 +149,7 @@ def csv_batches(
         _check_end(path, last, stream.tail)
 
 
-def _checked_layout(path: Path, schema: Schema | None) -> Layout:
+def _checked_layout(path: Path, schema: Schema | None) -> CsvLayout:
     """The layout of a file whose header can be used."""
     seen = layout(path)
     speak = not seen.doubtful
@@ -168,7 +170,7 @@ def _checked_layout(path: Path, schema: Schema | None) -> Layout:
 
 @contextlib.contextmanager
 def _explained(
-    path: Path, seen: Layout, schema: Schema | None, *, lenient: bool = False
+    path: Path, seen: CsvLayout, schema: Schema | None, *, lenient: bool = False
 ) -> Iterator[tuple[Checked, pacsv.ConvertOptions, IO[bytes]]]:
     """Open a file for Arrow's reader, and say in our words what the reader finds wrong."""
     from sherd.tables.csvfault import explain
@@ -214,12 +216,14 @@ def _tell(progress: Progress | None, raw: IO[bytes], total: int) -> None:
         progress("reading", total if raw.closed else min(raw.tell(), total), total)
 
 
-def parsing(seen: Layout) -> pacsv.ParseOptions:
+def parsing(seen: CsvLayout) -> pacsv.ParseOptions:
     """How rows are cut into cells."""
     return pacsv.ParseOptions(delimiter=seen.delimiter, newlines_in_values=True)
 
 
-def options(seen: Layout, schema: Schema | None, *, as_text: bool = False) -> pacsv.ConvertOptions:
+def options(
+    seen: CsvLayout, schema: Schema | None, *, as_text: bool = False
+) -> pacsv.ConvertOptions:
     """How cells become values."""
     marks = [""] if schema is None else ["", *schema.missing_values]
     types = {}
@@ -250,7 +254,7 @@ _TYPES = {
 }
 
 
-def _time_type(seen: Layout, place: int) -> pa.DataType:
+def _time_type(seen: CsvLayout, place: int) -> pa.DataType:
     """The type of a column of times: their zone, where all agree on it, and their precision."""
     zones, digits = set(), 0
     for row in seen.rows:
@@ -285,7 +289,7 @@ def _one_dictionary(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Tabl
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _inferred(stream: Checked, seen: Layout, convert: pacsv.ConvertOptions) -> pa.Table:
+def _inferred(stream: Checked, seen: CsvLayout, convert: pacsv.ConvertOptions) -> pa.Table:
     table = pacsv.read_csv(
         pa.PythonFile(stream, "r"), parse_options=parsing(seen), convert_options=convert
     )

@@ -47,13 +47,15 @@ def read(
 
     if not isinstance(source, (str, os.PathLike)):
         raise UsageError(
-            "the source is not one", must="a path or an address", got=f"a {type(source).__name__}"
+            "the source has the wrong type",
+            must="a path or an address",
+            got=f"a {type(source).__name__}",
         )
     if isinstance(source, str) and is_address(source):
         from sherd.tables.sql import read_sql
 
         address = Address.parse(source, query=query)
-        table, shown = read_sql(address), address.shown
+        table, shown = read_sql(address, lenient=lenient), address.shown
     else:
         path, shown = Path(source), redact(str(source))
         if query is not None:

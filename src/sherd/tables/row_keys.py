@@ -33,16 +33,14 @@ def keys_of(table: pa.Table, schema: Schema, attribute: str, rows: Any = None) -
             or "add it to the schema with the role identifier, which is never released",
         )
     values = texts(table.column(attribute).combine_chunks())
-    lacking = sum(value is None or value == "" for value in values)
-    if lacking:
+    if any(value is None or value == "" for value in values):
         raise TableError(
-            f"{lacking} tuples have no key: the attribute '{attribute}' is empty",
+            f"tuples have no key: the attribute '{attribute}' has empty cells",
             must="one key for each tuple",
         )
-    twice = len(values) - len(set(values))
-    if twice:
+    if len(values) > len(set(values)):
         raise TableError(
-            f"{twice} tuples have a key that another has: '{attribute}' does not tell them apart",
+            f"tuples share a key: '{attribute}' does not tell them apart",
             must="one key for each tuple",
             do="choose another attribute with --key, or remove the repeated tuples",
         )

@@ -37,8 +37,11 @@ _STATES = {
 }
 
 
-def read_sql(address: Address) -> pa.Table:
-    """The answer to the address's query."""
+def read_sql(address: Address, *, lenient: bool = False) -> pa.Table:
+    """The answer to the address's query.
+
+    With ``lenient``, a column with values of several types is text; else it is refused.
+    """
     if address.scheme == "duckdb":
         return _duckdb(address)
     if address.scheme == "sqlite":
@@ -50,7 +53,7 @@ def read_sql(address: Address) -> pa.Table:
         except OSError:
             # The driver tells a column's type by its first 1024 rows, and gives up where a later
             # row has another.
-            return _row_by_row(uri, address)
+            return _row_by_row(uri, address, lenient=lenient)
     return _adbc(_driver("adbc_driver_postgresql.dbapi"), address.target, address)
 
 
@@ -111,11 +114,13 @@ def _adbc(driver: Any, uri: str, address: Address) -> pa.Table:
             raise _refused(address, state) from None
 
 
-def _row_by_row(uri: str, address: Address) -> pa.Table:
+def _row_by_row(uri: str, address: Address, *, lenient: bool) -> pa.Table:
     """The answer of a SQLite file by Python's own driver, its types told by all rows."""
     import sqlite3
 
     import pyarrow as pa
+
+    from sherd.tables.canonical_form import mixed_texts
 
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
         try:
@@ -126,9 +131,13 @@ def _row_by_row(uri: str, address: Address) -> pa.Table:
             raise _refused(address, type(error).__name__) from None
     columns = []
     for place, name in enumerate(names):
+        cells = [row[place] for row in rows]
         try:
-            columns.append(pa.array([row[place] for row in rows]))
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            columns.append(pa.array(cells))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            if lenient:
+                columns.append(mixed_texts(cells))
+                continue
             raise TableError(
                 f"the column '{name}' holds values of several types",
                 must="numbers, or text, in all rows",

@@ -19,7 +19,7 @@ from sherd.release.bundle import (
 )
 from sherd.release.data_package import DOCUMENT
 from sherd.release.method import traits_of
-from sherd.release.signature import SIGNATURE
+from sherd.release.signature import COUNTERSIGNATURES, SIGNATURE
 from sherd.tables.schema import Schema
 from sherd.verifying.check import Check
 
@@ -58,9 +58,9 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
         if same and path.stat().st_size != facts.get("bytes"):
             same, detail = False, "it has another number of bytes than the manifest says"
         checks.append(Check(name=f"file {name}", passed=same, detail=detail))
-    known = {*listed, MANIFEST, SIGNATURE}
-    unlisted = sorted(p.name for p in folder.iterdir() if p.name not in known)
-    unlisted += [n for n in (MANIFEST, SIGNATURE) if (folder / n).is_symlink() or n in listed]
+    beside = {MANIFEST, SIGNATURE} | ({COUNTERSIGNATURES} if "joint" in manifest else set())
+    unlisted = sorted(p.name for p in folder.iterdir() if p.name not in {*listed, *beside})
+    unlisted += [n for n in sorted(beside) if (folder / n).is_symlink() or n in listed]
     checks.append(
         Check(
             name="no other files",

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from sherd.verifying.check import Check
 from sherd.verifying.fragmented_tables import (
-    Layout,
+    ReleasedFragments,
     constraint_checks,
     group_checks,
     is_implied,
@@ -111,7 +111,7 @@ def _loose(part: str, tables: Tables, manifest: Mapping[str, Any]) -> list[Check
     return [Check(name=f"what {part}: {c.name}", passed=c.passed, detail=c.detail) for c in found]
 
 
-def _follows(old: Layout, new: Layout) -> dict[str, pa.Table] | None:
+def _follows(old: ReleasedFragments, new: ReleasedFragments) -> dict[str, pa.Table] | None:
     """What is new, where the rest of a release follows from the old one; None where not."""
     if any(len(names) != 1 for names in (*old.groups, *new.groups)):
         return None

@@ -34,7 +34,7 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class ReleasedFragments:
     """What the files hold: fragments with their group columns, and the associations."""
 
     fragments: tuple[pa.Table, ...]
@@ -85,7 +85,7 @@ def verify(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[
     ]
 
 
-def read_layout(tables: Mapping[str, pa.Table]) -> Layout | None:
+def read_layout(tables: Mapping[str, pa.Table]) -> ReleasedFragments | None:
     """The fragments and associations among a release's tables, None where they are not there."""
     count = 0
     while f"fragment-{count + 1}" in tables:
@@ -98,7 +98,7 @@ def read_layout(tables: Mapping[str, pa.Table]) -> Layout | None:
     groups = tuple(tuple(c for c in f.column_names if c in known) for f in fragments)
     if count < 2 or not associations or known - {c for names in groups for c in names}:
         return None
-    return Layout(
+    return ReleasedFragments(
         fragments=fragments,
         attributes=tuple(tuple(c for c in f.column_names if c not in known) for f in fragments),
         groups=groups,
@@ -107,7 +107,7 @@ def read_layout(tables: Mapping[str, pa.Table]) -> Layout | None:
 
 
 def _fragmentation(
-    layout: Layout,
+    layout: ReleasedFragments,
     constraints: Sequence[tuple[str, ...]],
     given: Mapping[str, Any],
     manifest: Mapping[str, Any],
@@ -176,7 +176,7 @@ def separate(constraints: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     return list(found.values())
 
 
-def is_minimal(layout: Layout, given: Mapping[str, Any]) -> bool:
+def is_minimal(layout: ReleasedFragments, given: Mapping[str, Any]) -> bool:
     """Whether no two fragments could be one without showing what may not be shown."""
     rules = given.get("dependencies", ())
     told = [_closure(set(names), rules) for names in layout.attributes]
@@ -188,7 +188,7 @@ def is_minimal(layout: Layout, given: Mapping[str, Any]) -> bool:
     return True
 
 
-def group_checks(layout: Layout, manifest: Mapping[str, Any]) -> list[Check]:
+def group_checks(layout: ReleasedFragments, manifest: Mapping[str, Any]) -> list[Check]:
     """Sizes, and that an association names each group as often as it has members."""
     sizes = manifest.get("facts", {}).get("sizes")
     checks = []
@@ -235,7 +235,7 @@ def is_implied(constraint: tuple[str, ...], constraints: Sequence[tuple[str, ...
 
 
 def constraint_checks(
-    layout: Layout, constraint: tuple[str, ...], k: int, *, implied: bool
+    layout: ReleasedFragments, constraint: tuple[str, ...], k: int, *, implied: bool
 ) -> list[Check]:
     """Looseness of one constraint over every association; none where it is not released.
 

@@ -130,6 +130,7 @@ def verify(
         return checks
     checks += [
         _budget(stated),
+        *_colluders(stated, manifest.get("joint")),
         _sums(stated),
         *_model(stated),
         _records(stated, tables["data"]),
@@ -233,6 +234,29 @@ def _budget(stated: Stated) -> Check:
         f"costs {float(spent):.6g} of the {unit} = {float(total):.6g} that the plan allows",
         "costs more than the plan allows, or something else than is stated",
     )
+
+
+def _colluders(stated: Stated, joint: Mapping[str, Any] | None) -> list[Check]:
+    """What owners of rows who collude see, without their own parts of the noise."""
+    if joint is None:
+        return []
+    plan = joint["plan"]
+    owners = len(plan["shares"])
+    colluders = min(plan["terms"].get("colluders", owners - 1), owners - 1)
+    scales = [
+        Fraction(one["scale"]) for one in (*stated.document["fine"], *stated.document["marginals"])
+    ]
+    faced = sum((Fraction(owners, owners - colluders) / scale**2 for scale in scales), Fraction(0))
+    total = Fraction(stated.document["total"])
+    return [
+        _check(
+            "noise that colluders face",
+            stated.document["noise"] == "gaussian" and faced <= total,
+            f"costs {float(faced):.6g} of the ρ = {float(total):.6g} that the plan allows, for "
+            f"{colluders} of {owners} owners",
+            "costs more than the plan allows",
+        )
+    ]
 
 
 def _sums(stated: Stated) -> Check:

@@ -20,8 +20,9 @@ from sherd.federation.protocol.joint_release import (
     pooled_schema,
 )
 from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.signed_parts import part_text
 from sherd.release.method import traits_of
-from sherd.signing_keys import fingerprint, verify_plan
+from sherd.signing_keys import fingerprint, verify, verify_plan
 from sherd.values import from_data
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.manifest_form import are_versions, is_hash
@@ -60,7 +61,8 @@ def check_joint(manifest: Mapping[str, Any]) -> list[Check]:
     same = (manifest["joint"].get("plan_hash"), *stated) == (plan.hash, *pooled)
     detail = (wrong[1] if wrong else "adds up when recomputed") if same else "is not as stated"
     checks = [Check(name="joint plan", passed=same and wrong is None, detail=detail)]
-    for check in (_followed, _owners, _signatures, _dropped):
+    parts = (_parts,) if plan.terms.signed_release else ()
+    for check in (_followed, _owners, _signatures, *parts, _dropped):
         try:
             checks.append(check(plan, manifest))
         except UNREADABLE:
@@ -103,6 +105,7 @@ def _owners(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
             "rows": share.rows,
         }
         later = {"signature", "artefact", "ledger_head", "versions"}
+        later |= {"part_signature"} if plan.terms.signed_release else set()
         fits = set(entry) == {*expected, *later}
         fits &= {name: entry.get(name) for name in expected} == expected
         fits &= is_hash(entry.get("artefact")) and is_hash(entry.get("ledger_head"))
@@ -120,7 +123,7 @@ def _owners(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
 def _of_records(manifest: Mapping[str, Any]) -> bool:
     """Whether the release is one table with a row for every record."""
     traits = traits_of(manifest)
-    return traits is not None and traits.of_records(manifest["plan"])
+    return traits is not None and (traits.rows_are_drawn or traits.of_records(manifest["plan"]))
 
 
 def _signatures(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
@@ -135,6 +138,26 @@ def _signatures(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
     complete &= set(plan.owners) <= {*owners, *dropped}
     detail = f"{len(signed)} of {len(plan.owners)} owners' signatures of the plan are good"
     return Check(name="signatures", passed=complete, detail=detail)
+
+
+def _parts(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
+    """Whether each owner signed what the manifest says that it delivered."""
+    owners = manifest["joint"]["owners"]
+    unsigned = []
+    for owner, entry in owners.items():
+        text = part_text(
+            plan_hash=plan.hash,
+            owner=owner,
+            artefact=entry["artefact"],
+            head=entry["ledger_head"],
+            versions=entry["versions"],
+        )
+        if not verify(plan.share(owner).key, text, str(entry.get("part_signature"))):
+            unsigned.append(owner)
+    detail = f"what each of {len(owners)} owners delivered is signed by it"
+    if unsigned:
+        detail = "not signed by the owner it is said to be of: " + ", ".join(unsigned)
+    return Check(name="owners' parts", passed=not unsigned, detail=detail)
 
 
 def _dropped(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:

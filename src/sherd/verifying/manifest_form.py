@@ -12,14 +12,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sherd.release.bundle import PACKAGE, is_document, read_json
+from sherd.release.manifest import EARLIER_FORMAT, FORMAT
 from sherd.verifying.check import UNREADABLE, Check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-
-FORMAT = 1
-"""The version of the manifest's form that is understood."""
 
 _STAMPS = ("reproducible: carries no guarantee", "order of rows kept: not for publication")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -102,8 +100,8 @@ _PARTS: dict[str, tuple[Callable[[Any], bool], str]] = {
 def check_manifest(manifest: Mapping[str, Any]) -> list[Check]:
     """The manifest's form, its budget, and what of it nothing can confirm."""
     given = manifest.get("format")
-    if type(given) is not int or given != FORMAT:
-        detail = f"is not {FORMAT}: only that form of manifests is known"
+    if type(given) is not int or given not in (EARLIER_FORMAT, FORMAT):
+        detail = f"is not {FORMAT}, nor {EARLIER_FORMAT}: only these forms of manifests are known"
         return [Check(name="format", passed=False, detail=detail)]
     wrong = [
         Check(name=part, passed=False, detail="is missing" if part not in manifest else "unknown")
@@ -118,7 +116,7 @@ def check_manifest(manifest: Mapping[str, Any]) -> list[Check]:
     if wrong:
         return wrong
     return [
-        Check(name="manifest", passed=True, detail=f"format {FORMAT}, all parts there"),
+        Check(name="manifest", passed=True, detail=f"format {given}, all parts there"),
         *_budget(manifest),
         Check(
             name="created, versions",

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.verifying.check import Check
+from sherd.verifying.range_ends import check_range_ends
 from sherd.verifying.tuple_probability import SlicedView
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def verify_slices(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -
 
 def verify_classes(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
     """All checks of a table whose records are generalised in classes."""
-    return [*_generalised(tables, manifest), *_beyond_reach(permuted=False)]
+    checks = [*_generalised(tables, manifest), *check_range_ends(manifest)]
+    return [*checks, *_beyond_reach(permuted=False)]
 
 
 def verify_buckets(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
@@ -195,6 +197,7 @@ def _sliced(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list
         checks.append(Check(name="number of columns", passed=same, detail=detail))
     if plan.get("min_frequency") is not None:
         checks += [_frequency(data, fields, plan["min_frequency"]) for fields in [*known, beside]]
+        checks += check_range_ends(manifest)
     for name in sensitive:
         checks.append(_slice_diversity(data, manifest, known, holding[0], name, attribute_of))
     return [check for check in checks if check.detail]

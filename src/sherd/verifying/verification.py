@@ -96,7 +96,13 @@ def verify(
             manifest,
             lambda: read_documents(folder, manifest),
         )
-    checks += [*_origin(manifest), check_signature(folder, None if key is None else str(key))]
+    checks += _origin(manifest)
+    if "joint" in manifest:
+        from sherd.verifying.joint_signatures import check_signatures
+
+        checks += check_signatures(folder, manifest, None if key is None else str(key))
+    else:
+        checks.append(check_signature(folder, None if key is None else str(key)))
     if beside is not None:
         checks += _beside(Path(beside), folder, manifest, checks)
     return Verification(checks=tuple(checks), manifest=manifest)

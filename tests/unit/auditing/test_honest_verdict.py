@@ -10,6 +10,7 @@ import pytest
 
 import sherd
 from sherd.auditing.case.case import Limits
+from sherd.auditing.case.own_findings import OwnFindings
 from sherd.auditing.case.specialised_drawing import book_of
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.verdict.measure import Measure
@@ -44,7 +45,7 @@ def test_a_model_is_good_only_above_the_majority(measure: Measure, tone: str, sa
 def test_the_risk_is_never_better_than_the_methods_own_findings(own: float, risk: str) -> None:
     """What protect warns of, the audit does not call low."""
     calm = Measure(spec=CATALOGUE["membership"], value=0.0, low=0.0, baseline=0.0, basis="")
-    found = decide({"membership": calm}, (), {}, own=own)
+    found = decide({"membership": calm}, (), {}, own=OwnFindings(risk=own, name="advantage"))
     assert found.risk == risk
     assert any("own account" in point.text for point in found.points) == (risk != "low")
 
@@ -75,13 +76,14 @@ def test_a_sliced_table_is_as_risky_as_its_method_says(tmp_path: Any) -> None:
 
 
 def test_generalised_records_are_audited() -> None:
-    """diffgen: records are drawn from intervals and groups; its noise is not said to hold."""
+    """diffgen: records are drawn from intervals and groups, its counts tested against the plan."""
     table = sherd.datasets.load("adult").slice(0, 600)
     plan = sherd.Plan(method="diffgen", epsilon=2.0, class_attribute="income")
     made = sherd.protect(table, sherd.datasets.schema("adult"), plan)
     found = sherd.audit(table, made, limits=QUICK, alternatives=False)
     assert "age" in found.attributes
-    assert found.verdict.promise == "untested"
+    assert found.verdict.promise == "holds"
+    assert any("noise halved would be found" in check.detail for check in found.artefact)
 
 
 def test_labels_without_a_book_by_hand() -> None:

@@ -24,6 +24,6 @@ def test_pairs_of_adult_are_kept_within_the_limit(benchmark_module: Any) -> None
     """ε = 0.3, δ = 1e-9."""
     adult = benchmark_module.Adult()
     plan = sherd.Plan(method="dp-graph", class_attribute="income", epsilon=0.3, delta=1e-9)
-    released = adult.coded(sherd.protect(adult.train, adult.schema, plan).table)
+    released = adult.coded(sherd.protect(adult.table, adult.schema, plan).table)
     assert adult.distance(released) <= benchmark_module.LIMITS[0.3, 1e-9][0]
-    assert adult.distance(adult.columns) == 0
+    assert adult.distance(adult.codes) == 0

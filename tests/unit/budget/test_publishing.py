@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sherd.budget import Amount, Ledger, Pending, Reservation, publishing, storage
+from sherd.budget.sealed_folder import SealedFile, new_key, unseal
 from sherd.errors import OutputExistsError, StorageError, VerificationError
 
 Reserve = Callable[..., Reservation]
@@ -116,6 +117,34 @@ def test_recovers_a_folder(ledger: Ledger, reserve: Reserve, artefact: str, tmp_
         )
     assert ledger.recover(lambda folder: sha256(folder / "data")) == [final]
     assert (final / "data").read_bytes() == b"artefact"
+
+
+def test_recovering_clears_what_was_half_opened(
+    ledger: Ledger, reserve: Reserve, artefact: str, tmp_path: Path
+) -> None:
+    """A process that dies while it opens a sealed folder leaves readable files beside it."""
+    key = new_key()
+    staged, final = tmp_path / ".release.staged-1", tmp_path / "release"
+    staged.mkdir()
+    with SealedFile(staged / "data", key) as file:
+        file.write(b"artefact")
+
+    def die_when_opened() -> None:
+        unseal(staged, key)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ledger.charge(
+            reserve("1"),
+            artefact_sha256=artefact,
+            staged=staged,
+            final=final,
+            finish=die_when_opened,
+            key=key,
+        )
+    assert ledger.recover(lambda folder: sha256(folder / "data")) == [final]
+    assert (final / "data").read_bytes() == b"artefact"
+    assert not [one for one in tmp_path.iterdir() if one.name.startswith(".release")]
 
 
 def test_refuses_to_publish_what_was_changed(left: Ledger, staged: Path, final: Path) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -137,12 +136,10 @@ def test_compare_recommends(
     maps = ["--row-map", f"cbls={folder / 'cbls.map.csv'}", "--row-map", f"dp={folder}/dp.map.csv"]
     assert run([*args, *maps]) == 0
     shown = capsys.readouterr().out
-    chosen = re.search(r"Recommended: (dp|cbls|none)\.", shown)
-    assert chosen is not None
-    # Releases are drawn fresh: which one wins may differ, page and terminal may not.
-    none = "None of these releases can be recommended"
-    heading = none if chosen[1] == "none" else f"Recommended: {chosen[1]}"
-    assert heading in (tmp_path / "compare.html").read_text()
+    # A valid release is refuted twice in a thousand at most; whichever way attacks then fall, the
+    # promise of cbls fails on this table by exact account.
+    assert "Recommended: dp." in shown
+    assert "Recommended: dp" in (tmp_path / "compare.html").read_text()
     apart = [line for line in shown.splitlines() if "not comparable" in line]
     assert apart, "the structure of clusters, which dp has not"
     assert all("by row structure" in line for line in apart)

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import json
 import sys
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
 from sherd.budget import Amount, Ledger, Reservation
+from sherd.cli import run
 from sherd.cli.ledger import ledger as group
 from sherd.errors import BudgetError, UsageError, VerificationError
+from sherd.guarantees.concentrated import rho_of
 from sherd.release.bundle import MANIFEST, digest
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ def test_show_as_json(book: Ledger) -> None:
     found = json.loads(_run("show", "--json").output)
     (account,) = found["accounts"]
     assert account["columns"]["dp"]["spent"] == "1/4"
-    del account["columns"], account["delta"]
+    del account["columns"], account["delta"], account["epsilon_of_rho"]
     assert account == {
         "population": "people", "limit": 1.0, "spent": 0.25, "reserved": 0.5, "left": 0.25
     }  # fmt: skip
@@ -56,6 +59,24 @@ def test_show_as_json(book: Ledger) -> None:
     assert [one["id"] for one in found["reservations"]] == [held.id]
     assert found["pending"] == []
     assert "entries" not in found
+
+
+def test_show_says_what_rho_means_as_epsilon(book: Ledger, tmp_path: Path) -> None:
+    """At the account's δ: two releases of (1, 1e-9) come to less than 2, and to no less than 1."""
+    release = ["protect", ":nursery", "-m", "dp-graph", "-e", "1", "--delta", "1e-9"]
+    release += ["--choice", "workload", "--marginal", "parents,class", "--population", "pupils"]
+    for name in ("one", "two"):
+        assert run([*release, "-o", str(tmp_path / name)]) == 0
+    account = book.account("pupils")
+    assert account.columns["dp"].spent == 2
+    assert account.columns["rho"].spent == 2 * rho_of(Fraction(1), Fraction(1, 10**9))
+    (told,) = [line for line in _run("show").output.splitlines() if "with a ρ" in line]
+    assert "2e-09" in told
+    (shown,) = json.loads(_run("show", "--json").output)["accounts"]
+    assert 1.2 < shown["epsilon_of_rho"] < 1.6
+    book.set_limit("pupils", account.columns["rho"].spent, of="rho")
+    assert run([*release, "-o", str(tmp_path / "three")]) == 3
+    assert not (tmp_path / "three").exists()
 
 
 def test_show_one_population(book: Ledger) -> None:

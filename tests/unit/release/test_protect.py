@@ -52,8 +52,8 @@ def _to(folder: Path, **more: Any) -> Release:
 @pytest.mark.parametrize(
     ("schema", "plan", "text"),
     [
-        ("people.yaml", PLAN, "the schema is not one.*a str"),
-        (SCHEMA, {"method": "dp"}, "the plan is not one.*a dict"),
+        ("people.yaml", PLAN, "the schema has the wrong type.*a str"),
+        (SCHEMA, {"method": "dp"}, "the plan has the wrong type.*a dict"),
     ],
 )
 def test_what_is_no_schema_or_plan_is_said(schema: Any, plan: Any, text: str) -> None:

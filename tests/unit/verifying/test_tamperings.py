@@ -5,13 +5,16 @@ Whatever an unsigned bundle cannot show, a signature does: every one of them fai
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -20,6 +23,8 @@ import sherd
 from sherd.cli import cli
 from sherd.errors import FormatError, OutputExistsError, UsageError
 from sherd.release.signature import make_key, sign
+from sherd.tables.write import write
+from sherd.verifying.file_form import NAME
 from sherd.verifying.verification import UNSIGNED
 
 if TYPE_CHECKING:
@@ -49,16 +54,28 @@ def table() -> pa.Table:
     )
 
 
+FORMS = ("parquet", "feather", "arrows", "csv", "csv.gz", "csv.zst")
+
+
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A signed release, and the public key."""
+def forms(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A signed release in every format, in folders of their names, and the public key."""
     folder = tmp_path_factory.mktemp("signed")
     key = folder / "owner.key"
     make_key(key)
     plan = sherd.Plan(method="dp-um", epsilon=1.0, k=6)
-    sherd.protect(table(), SCHEMA, plan).save(folder / "out")
-    sign(folder / "out", key)
-    return folder / "out", folder / "owner.key.pub"
+    ledger = sherd.Ledger(folder / "ledger.db")
+    release = sherd.protect(table(), SCHEMA, plan, ledger=ledger)
+    for form in FORMS:
+        release.save(folder / form, format=form)
+        sign(folder / form, key)
+    return folder
+
+
+@pytest.fixture
+def made(forms: Path) -> tuple[Path, Path]:
+    """The signed release in Parquet, and the public key."""
+    return forms / "parquet", forms / "owner.key.pub"
 
 
 def manifest(change: Callable[[dict[str, Any]], object]) -> Change:
@@ -77,9 +94,10 @@ def rehash(folder: Path) -> None:
     """Make data package and manifest fit the files again, as a forger would."""
     path, package = folder / "manifest.json", folder / "datapackage.json"
     data, described = json.loads(path.read_text()), json.loads(package.read_text())
-    raw = (folder / "data.parquet").read_bytes()
+    (held,) = folder.glob("data.*")
+    raw = held.read_bytes()
     facts = {"sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}
-    data["files"]["data.parquet"].update(facts)
+    data["files"][held.name].update(facts)
     described["resources"][0].update(hash=f"sha256:{facts['sha256']}", bytes=facts["bytes"])
     package.write_text(json.dumps(described, indent=2, ensure_ascii=False) + "\n")
     raw = package.read_bytes()
@@ -92,7 +110,7 @@ def data(change: Callable[[pa.Table], pa.Table]) -> Change:
 
     def changed(folder: Path) -> None:
         path = folder / "data.parquet"
-        pq.write_table(change(pq.read_table(path)), path, store_schema=False)
+        write(change(pq.read_table(path)), path)
         rehash(folder)
 
     return changed
@@ -148,6 +166,113 @@ def appended(folder: Path) -> None:
     size = int.from_bytes(raw[-8:-4], "little") + 8
     path.write_bytes(raw[:-size] + b"row map: 3,1,2" + raw[-size:])
     rehash(folder)
+
+
+def rewritten(change: Callable[[bytes], bytes]) -> Change:
+    """Other bytes for the same cells, hashed again."""
+
+    def changed(folder: Path) -> None:
+        (path,) = folder.glob("data.*")
+        raw = path.read_bytes()
+        assert change(raw) != raw
+        path.write_bytes(change(raw))
+        rehash(folder)
+
+    return changed
+
+
+def written(change: Callable[[pa.Table, Path], object]) -> Change:
+    """The same cells by another writer, hashed again."""
+
+    def changed(folder: Path) -> None:
+        (path,) = folder.glob("data.*")
+        change(sherd.read(path), path)
+        rehash(folder)
+
+    return changed
+
+
+def _padded(raw: bytes) -> bytes:
+    """Letters behind the labels of an Arrow stream, whose 60 bytes are filled up to 64."""
+    (labels,) = re.findall(rb"[abc]{60}\0{4}", raw)
+    return raw.replace(labels, labels[:60] + b"Ann!")
+
+
+def _stream(found: pa.Table, path: Path) -> None:
+    with pa.ipc.new_stream(path, found.schema) as writer:
+        for piece in found.to_batches(max_chunksize=20):
+            writer.write_batch(piece)
+
+
+def _named(raw: bytes) -> bytes:
+    """A gzip file with a name in its header."""
+    return raw[:3] + b"\x08" + raw[4:10] + b"row 3 is Ann\0" + raw[10:]
+
+
+def _requoted(raw: bytes) -> bytes:
+    """One label in quotes that it does not need."""
+    line = raw.splitlines(keepends=True)[3]
+    cells = line.rstrip().split(b",")
+    return raw.replace(line, b",".join([*cells[:-1], b'"' + cells[-1] + b'"']) + b"\n", 1)
+
+
+def _respelled(raw: bytes) -> bytes:
+    lines = raw.splitlines()
+    age, rest = lines[5].split(b",", 1)
+    return b"\n".join([*lines[:5], b"+" + age + b"," + rest, *lines[6:], b""])
+
+
+def _zeros(raw: bytes) -> bytes:
+    lines = raw.splitlines()
+    age, pay, job = lines[5].split(b",")
+    return b"\n".join([*lines[:5], age + b"," + pay + b"000," + job, *lines[6:], b""])
+
+
+SKIPPED = b"\x50\x2a\x4d\x18" + (12).to_bytes(4, "little") + b"row 3 is Ann"
+
+WITHIN_FILES: dict[str, tuple[str, Change]] = {
+    "rows in another group": (
+        "parquet", written(lambda t, p: pq.write_table(t, p, row_group_size=20, store_schema=False))
+    ),
+    "another page": (
+        "parquet",
+        written(
+            lambda t, p: pq.write_table(
+                t, p, data_page_size=16, write_batch_size=8, compression="zstd", store_schema=False
+            )
+        ),
+    ),
+    "another compression": (
+        "parquet",
+        written(lambda t, p: pq.write_table(t, p, compression="gzip", store_schema=False)),
+    ),
+    "letters behind Parquet": ("parquet", rewritten(lambda raw: raw + b"PAR1")),
+    "letters in a stream's padding": ("arrows", rewritten(_padded)),
+    "letters behind a stream": ("arrows", rewritten(lambda raw: raw + b"row 3 is Ann")),
+    "rows of a stream in other batches": ("arrows", written(_stream)),
+    "letters behind Feather": ("feather", rewritten(lambda raw: raw[:-6] + b"Ann" + raw[-6:])),
+    "letters in Feather's padding": ("feather", rewritten(lambda raw: raw[:6] + b"An" + raw[8:])),
+    "another compression of Feather": (
+        "feather",
+        written(lambda t, p: pyarrow.feather.write_feather(t, p, compression="uncompressed")),
+    ),
+    "a mark of byte order": ("csv", rewritten(lambda raw: b"\xef\xbb\xbf" + raw)),
+    "other line ends": ("csv", rewritten(lambda raw: raw.replace(b"\n", b"\r\n"))),
+    "one other line end": ("csv", rewritten(lambda raw: raw.replace(b"\n", b"\r\n", 4))),
+    "an empty line at the end": ("csv", rewritten(lambda raw: raw + b"\n")),
+    "spaces at the end": ("csv", rewritten(lambda raw: raw + b"   ")),
+    "no line end at the end": ("csv", rewritten(lambda raw: raw[:-1])),
+    "quotes that no cell needs": ("csv", rewritten(_requoted)),
+    "a number with a sign": ("csv", rewritten(_respelled)),
+    "a number with more zeros": ("csv", rewritten(_zeros)),
+    "a name in the header of gzip": ("csv.gz", rewritten(_named)),
+    "a time in the header of gzip": ("csv.gz", rewritten(lambda raw: raw[:4] + b"Ann!" + raw[8:])),
+    "a second piece of gzip": ("csv.gz", rewritten(lambda raw: raw + gzip.compress(b""))),
+    "letters behind gzip": ("csv.gz", rewritten(lambda raw: raw + bytes(8))),
+    "a skipped frame of zstd": ("csv.zst", rewritten(lambda raw: SKIPPED + raw)),
+    "a skipped frame behind zstd": ("csv.zst", rewritten(lambda raw: raw + SKIPPED)),
+}  # fmt: skip
+"""Ways to say more than cells in a file that reads the same, each with its format."""
 
 
 def in_front(folder: Path) -> None:
@@ -210,6 +335,7 @@ BEYOND: dict[str, Change] = {
         package(lambda p: p.update(created="2020-01-01T00:00:00+00:00"))(f),
         manifest(lambda m: m.update(created="2020-01-01T00:00:00+00:00"))(f),
     ),
+    "another population": manifest(lambda m: m["budget"].update(population="nobody")),
     "one cluster's value changed for another": _at("job", "a"),
 }
 """What manifest, hashes and tables cannot show when they are rewritten together."""
@@ -233,6 +359,31 @@ def test_tampering_is_caught_without_a_signature(
     assert sherd.verify(folder).passed
     CAUGHT[name](folder)
     assert sherd.verify(folder).failed
+
+
+@pytest.mark.parametrize("name", WITHIN_FILES)
+def test_what_a_file_says_besides_its_cells_is_caught(
+    name: str, forms: Path, tmp_path: Path
+) -> None:
+    """Though the hashes were made to fit, and most readers see no difference."""
+    form, change = WITHIN_FILES[name]
+    folder = copied((forms / form, forms), tmp_path, signed=False)
+    assert sherd.verify(folder).passed
+    change(folder)
+    failed = sherd.verify(folder).failed
+    assert failed, [check.detail for check in failed]
+
+
+def test_bytes_that_another_version_wrote_are_not_called_compared(
+    forms: Path, tmp_path: Path
+) -> None:
+    """Cells and types are checked; that not every byte could be is said."""
+    folder = copied((forms / "feather", forms), tmp_path, signed=False)
+    WITHIN_FILES["another compression of Feather"][1](folder)
+    manifest(lambda m: m["versions"].update(pyarrow="1.0"))(folder)
+    (form,) = [check for check in sherd.verify(folder).checks if check.name == NAME]
+    assert form.passed is None
+    assert "only the version of pyarrow that wrote it" in form.detail
 
 
 @pytest.mark.parametrize("name", BEYOND)

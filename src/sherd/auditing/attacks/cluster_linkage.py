@@ -175,7 +175,8 @@ def unseeded(structures: Sequence[Structure], rng: np.random.Generator, rounds: 
     n = len(structures[0].unit)
     q = [_guessed(one) for one in structures]
     chances = [one.members @ each for one, each in zip(structures, q, strict=True)]
-    many = min(len(structures[0].group), max(200, min(1_000, SCORES // (4 * n))))
+    spare = 10 * SCORES // (4 * n * max(10, len(structures)))
+    many = min(len(structures[0].group), max(200, min(1_000, spare)))
     for turn in range(rounds):
         logs = [_logs(one, c) for one, c in zip(structures, chances, strict=True)]
         heat = min(1.0, 0.4 + 0.15 * turn)  # doubtful at first: a wrong start is not fixed
@@ -272,7 +273,9 @@ def alone(case: Case) -> list[Measure]:
 
 
 def _bounded(case: Case, n: int) -> int:
-    return max(20, min(case.limits.attacked, SCORES // n))
+    """How many rows are attacked: a wide table has more to compare for each."""
+    width = max(10, len(case.mechanisms))
+    return max(20, min(case.limits.attacked, 10 * SCORES // (n * width)))
 
 
 def _measure(case: Case, code: str, found: Floats, n: int, known: int = 0) -> Measure:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sherd.auditing.attacks.attack import Attack
+from sherd.auditing.attacks.matching import groups_of, matches
 from sherd.auditing.case.case import Columns, Space, height
 from sherd.auditing.case.nearest import nearest
 from sherd.auditing.catalogue import CATALOGUE
@@ -93,7 +94,9 @@ def inference(case: Case) -> list[Measure]:
         return []
     control, members, outsiders = _group(case, "inference")
     parts, base = {}, []
-    for secret in case.protected:
+    rng = case.rng("secrets")
+    secrets = pick(rng, len(case.protected), case.limits.secrets)
+    for secret in (case.protected[i] for i in secrets):
         space = Space.of(case.original, [name for name in case.names if name != secret])
         shares = []
         for group in (members, outsiders):
@@ -127,8 +130,22 @@ def membership(case: Case) -> list[Measure]:
     return [_advantage(near[0][:, 0], near[1][:, 0], control), _ratio(near[0], near[1], control)]
 
 
+def matching(case: Case) -> list[Measure]:
+    """Tell members by how many released records they match, parts put together again."""
+    assert case.control is not None
+    groups = groups_of(case.control.source)
+    if groups is None or not groups.parts:
+        return []
+    control, members, outsiders = _group(case, "matching")
+    scores = [-matches(case, people, groups) for people in (members, outsiders)]
+    return [_advantage(scores[0], scores[1], control, "membership-match")]
+
+
 def _advantage(
-    inside: NDArray[np.float64], outside: NDArray[np.float64], control: Control
+    inside: NDArray[np.float64],
+    outside: NDArray[np.float64],
+    control: Control,
+    code: str = "membership",
 ) -> Measure:
     """A threshold chosen on the even persons, tested on the odd ones."""
     thresholds = np.unique(np.concatenate([inside[::2], outside[::2]]))
@@ -142,7 +159,7 @@ def _advantage(
     trials = [len(found) for found in tested]
     bounds = [clopper_pearson(h, t, alpha=0.025) for h, t in zip(hits, trials, strict=True)]
     return Measure(
-        spec=CATALOGUE["membership"],
+        spec=CATALOGUE[code],
         value=hits[0] / trials[0] - hits[1] / trials[1],
         low=bounds[0][0] - bounds[1][1],
         high=bounds[0][1] - bounds[1][0],
@@ -203,4 +220,15 @@ MEMBERSHIP = Attack(
     wins="by the difference between its rates of true and of false alarms",
     source="Chen et al. 2020; threshold chosen on held-out persons",
     run=membership,
+)
+MATCHING = Attack(
+    name="membership-match",
+    title="Membership inference by matching",
+    codes=("membership-match",),
+    knows="all true values of a person",
+    does="counts the released records that the person could be, with slices, buckets, fragments or "
+    "classes put together again in every way that the release allows",
+    wins="by the difference between its rates of true and of false alarms",
+    source="Li et al. 2012 (slicing), section 5; threshold chosen on held-out persons",
+    run=matching,
 )

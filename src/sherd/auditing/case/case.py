@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sherd.auditing.case.own_findings import OwnFindings
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -28,15 +30,19 @@ Columns = dict[str, "NDArray[np.float64]"]
 class Limits:
     """How much is computed before the audit turns to samples; every sample is said.
 
-    ``runs`` is how often a method is run on each of two small tables to measure epsilon,
-    ``rounds`` how often the unseeded attack on row structure improves its guess (0: not run).
+    ``pairs`` and ``triples`` are how many sets of attributes are looked at together, ``secrets``
+    how many attributes are guessed from all others, ``runs`` how often a method is run on each
+    of two small tables to measure epsilon, ``rounds`` how often the unseeded attack on row
+    structure improves its guess (0: not run).
     """
 
     attacked: int = 2_000
     modelled: int = 30_000
     compared: int = 20_000
     queries: int = 300
+    pairs: int = 2_000
     triples: int = 60
+    secrets: int = 20
     runs: int = 3_000
     rounds: int = 8
 
@@ -48,8 +54,8 @@ class Control:
     Where ``shadow`` is true it was made for this purpose by running the same plan on a
     random half of the original; otherwise it is the release itself and a hold-out table.
     ``without`` is what of the plan could not be run again; ``order`` the member behind each
-    released row of a shadow made of records; ``advantage`` what the method found of how well
-    members can be told.
+    released row of a shadow made of records; ``source`` what its records were drawn from;
+    ``own`` what the method itself found of the shadow's risk.
     """
 
     members: Columns
@@ -58,7 +64,8 @@ class Control:
     shadow: bool
     without: str = ""
     order: NDArray[np.int64] | None = None
-    advantage: float = 0.0
+    source: Drawable | None = None
+    own: OwnFindings = field(default_factory=OwnFindings)
 
     @property
     def words(self) -> str:
@@ -75,8 +82,9 @@ class Case:
 
     ``order[i]`` is the original row behind released row i, None where nobody said.
     ``released`` holds records drawn from the release, ``rows`` whether they are the
-    release's own rows; where they were drawn out of slices, fragments or centroids,
-    ``drawable`` is what they were drawn from. ``mechanisms`` is what the plan says was done
+    release's own rows, and ``drawn`` whether the method drew these anew, so that none stands for
+    a record; where they were drawn out of slices, fragments or centroids, ``drawable`` is what
+    they were drawn from. ``mechanisms`` is what the plan says was done
     to each attribute that was masked by ranking and noise.
     """
 
@@ -86,6 +94,7 @@ class Case:
     released: Columns
     drawable: Drawable | None = None
     rows: bool = True
+    drawn: bool = False
     order: NDArray[np.int64] | None = None
     holdout: Columns | None = None
     control: Control | None = None
@@ -103,6 +112,11 @@ class Case:
     def protected(self) -> tuple[str, ...]:
         """The attributes on both sides that were masked."""
         return tuple(name for name in self.names if self.schema[name].role.protected)
+
+    @property
+    def records(self) -> bool:
+        """Whether each released row stands for one original."""
+        return self.rows and not self.drawn
 
     @property
     def clustered(self) -> bool:

@@ -18,18 +18,19 @@ import pyarrow as pa
 
 from sherd.auditing.case.case import Case, Control
 from sherd.auditing.case.open_case import columns_of, drawable_of, records
+from sherd.auditing.case.own_findings import OwnFindings
 from sherd.errors import SherdError
 from sherd.randomness import Randomness
 from sherd.release.method import Run, traits_of
 from sherd.release.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
     from sherd.auditing.case.case import Columns
-    from sherd.release.method import Finding, Outcome
+    from sherd.release.method import Outcome
     from sherd.tables.number_scale import Scale
     from sherd.tables.schema import Schema
 
@@ -78,8 +79,8 @@ def shadow(
     members = table.take(pa.array(inside))
     outcome = run(members, schema, seed)
     made = {**manifest, "facts": dict(outcome.facts)}
-    released = records(drawable_of(outcome.tables, made), schema, seed)
-    columns = columns_of(released, scales, schema)
+    source = drawable_of(outcome.tables, made)
+    columns = columns_of(records(source, schema, seed), scales, schema)
     return Control(
         members=_only(columns_of(members, scales, schema), columns),
         outsiders=_only(columns_of(table.take(pa.array(outside)), scales, schema), columns),
@@ -87,13 +88,9 @@ def shadow(
         shadow=True,
         without="as a first release" if "after" in manifest["plan"] else "",
         order=None if outcome.order is None else np.asarray(outcome.order, np.int64),
-        advantage=advantage_of(outcome.findings),
+        source=source,
+        own=OwnFindings.of(outcome.findings),
     )
-
-
-def advantage_of(findings: Iterable[Finding]) -> float:
-    """How much better than guessing a method says that members of its release can be told."""
-    return max((float(f.value) for f in findings if f.name == "membership advantage"), default=0.0)
 
 
 def of_holdout(case: Case, holdout: Columns) -> Control:
@@ -103,6 +100,7 @@ def of_holdout(case: Case, holdout: Columns) -> Control:
         outsiders=_only(holdout, case.released),
         released=case.released,
         shadow=False,
+        source=case.drawable,
     )
 
 

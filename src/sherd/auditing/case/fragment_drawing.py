@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.randomness import Randomness
-    from sherd.verifying.fragmented_tables import Layout
+    from sherd.verifying.fragmented_tables import ReleasedFragments
 
 
 EMPTY = -1
@@ -42,7 +42,7 @@ class FragmentedRelease:
     fragment).
     """
 
-    layout: Layout
+    layout: ReleasedFragments
     sides: tuple[tuple[NDArray[np.int64], NDArray[np.int64]] | None, ...]
     rows: int
 

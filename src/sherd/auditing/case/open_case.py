@@ -14,16 +14,21 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.auditing.case.case import height
-from sherd.auditing.case.record_drawing import Drawable, MaskedRelease, drawable
+from sherd.auditing.case.record_drawing import (
+    Drawable,
+    DrawnRelease,
+    MaskedRelease,
+    drawable,
+)
 from sherd.errors import FormatError, TableError, UsageError, did_you_mean
 from sherd.randomness import Randomness
 from sherd.release.bundle import Release
 from sherd.tables.address import is_address
 from sherd.tables.number_scale import Scale, scale_of
-from sherd.tables.prepare import prepare
+from sherd.tables.prepare import Prepared, prepare
 from sherd.tables.schema import Role, Schema
 from sherd.verifying import Verification, verify
-from sherd.verifying.bundle_files import read_tables
+from sherd.verifying.bundle_files import read_documents, read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,8 +105,20 @@ def released_part(schema: Schema) -> Schema:
     return replace(schema, attributes=kept, unit=None, rows_per_unit=1)
 
 
-def prepared(table: pa.Table, schema: Schema, what: str) -> tuple[pa.Table, Any]:
-    """A table with the schema's policies carried out, and the rows that were kept."""
+def documents_of(given: Any, manifest: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """The documents of a release: an object's or a bundle's."""
+    if isinstance(given, Release):
+        return given.documents
+    return read_documents(Path(given), manifest) if _is_folder(given) else {}
+
+
+def prepared(
+    table: pa.Table, full: Schema, schema: Schema, what: str, *, strict: bool = False
+) -> Prepared:
+    """A table with the schema's policies carried out, as ``protect`` does it.
+
+    ``full`` is the schema of the original, ``schema`` that of what is released of it.
+    """
     lacking = [name for name in schema.attributes if name not in table.column_names]
     if lacking:
         raise TableError(
@@ -111,14 +128,19 @@ def prepared(table: pa.Table, schema: Schema, what: str) -> tuple[pa.Table, Any]
             do=did_you_mean(lacking[0], table.column_names)
             or "check that the release belongs to this table",
         )
-    made = prepare(table.select(list(schema.attributes)), schema)
+    if strict and all(name in table.column_names for name in full.attributes):
+        # A strict plan treats rows that are too many of one person: it must know who they are.
+        made = prepare(table.select(list(full.attributes)), full, strict=True)
+        made = replace(made, table=made.table.select(list(schema.attributes)))
+    else:
+        made = prepare(table.select(list(schema.attributes)), schema, strict=strict)
     if made.table.num_rows < LEAST:
         raise TableError(
             f"{what} is too small to audit: its numbers would say nothing",
             must=f"at least {LEAST} records that the schema's policies keep",
             got=str(made.table.num_rows),
         )
-    return made.table, made.kept
+    return made
 
 
 def drawable_of(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> Drawable:
@@ -133,7 +155,8 @@ def records(source: Drawable, schema: Schema, seed: int) -> pa.Table:
     table = next(iter(source.draw(Randomness.seeded(seed), 1)))
     known = [name for name in schema.attributes if name in table.column_names]
     lacking = [name for name in schema.attributes if name not in table.column_names]
-    if not known or (lacking and isinstance(source, MaskedRelease)):
+    whole = isinstance(source, MaskedRelease) and not isinstance(source, DrawnRelease)
+    if not known or (lacking and whole):
         raise TableError(
             f"the release lacks columns of its schema: {', '.join(lacking[:8])}",
             got=f"{table.num_columns} columns",
@@ -153,6 +176,8 @@ def check_rows(before: Columns, after: Columns, schema: Schema) -> None:
             do="check that the release was made from this table",
         )
     for name in schema.untouched:
+        if name not in after:
+            continue
         if not np.array_equal(np.sort(before[name]), np.sort(after[name]), equal_nan=True):
             raise TableError(
                 f"the attribute '{name}' is released as it is, but differs from the table's",

@@ -124,15 +124,22 @@ class MaskedRelease:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DrawnRelease(MaskedRelease):
+    """A table of rows that were drawn from a model: none stands for a record."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GeneralisedRelease:
     """A table with labels for ranges and groups, and the books that explain them.
 
-    ``kinds`` are the attributes' types, as a schema writes them.
+    ``kinds`` are the attributes' types, as a schema writes them; ``grouped`` whether rows with
+    equal labels are a class of real records, not such as noise made.
     """
 
     table: pa.Table
     books: Mapping[str, Book]
     kinds: Mapping[str, str]
+    grouped: bool = True
 
     def draw(self, randomness: Randomness, n_draws: int) -> Iterator[pa.Table]:
         """The table with every label replaced by a value it stands for, chosen evenly."""
@@ -210,7 +217,7 @@ class BucketisedRelease:
     count_field: str
     kinds: Mapping[str, str]
 
-    def _as_sliced(self) -> SlicedRelease:
+    def as_sliced(self) -> SlicedRelease:
         """The same as a sliced table of two columns, rows ordered by bucket."""
         times = self.sensitive[self.count_field].to_numpy().astype(np.int64)
         listed = self.sensitive.take(pa.array(np.repeat(np.arange(len(times)), times)))
@@ -231,11 +238,11 @@ class BucketisedRelease:
 
     def draw(self, randomness: Randomness, n_draws: int) -> Iterator[pa.Table]:
         """Every record with a sensitive value of its bucket, dealt at random."""
-        return self._as_sliced().draw(randomness, n_draws)
+        return self.as_sliced().draw(randomness, n_draws)
 
     def count(self, query: CountQuery) -> float:
         """The expected count, values dealt evenly inside every bucket."""
-        return self._as_sliced().count(query)
+        return self.as_sliced().count(query)
 
 
 def drawable(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> Drawable:
@@ -259,6 +266,12 @@ def data_of(tables: Mapping[str, pa.Table]) -> pa.Table:
             got=", ".join(sorted(tables)),
         )
     return tables["data"]
+
+
+def drawn_rows(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> DrawnRelease:
+    """Rows that a method drew as they are; no row map can speak of them."""
+    del manifest
+    return DrawnRelease(table=data_of(tables))
 
 
 def kinds_of(manifest: Mapping[str, Any]) -> dict[str, str]:

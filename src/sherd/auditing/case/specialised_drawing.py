@@ -31,7 +31,7 @@ def records(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> Gene
         name: book_of(pc.unique(table.column(name)).to_pylist(), attributes[name])
         for name in table.column_names
     }
-    return GeneralisedRelease(table=table, books=books, kinds=kinds_of(manifest))
+    return GeneralisedRelease(table=table, books=books, kinds=kinds_of(manifest), grouped=False)
 
 
 def book_of(labels: Iterable[Any], attribute: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -168,6 +168,69 @@ RISK: tuple[Spec, ...] = (
         needs=("control",),
     ),
     Spec(
+        code="membership-match",
+        title="Membership inference by matching",
+        side=Side.RISK,
+        definition="the same by a threshold on the expected number of released records equal to "
+        "the person, over all ways to put slices, buckets, fragments or classes together again",
+        range="−1 to 1",
+        meaning="0: nobody can tell who is in the release; 1: everybody can",
+        needs=("control",),
+    ),
+    Spec(
+        code="homogeneity",
+        title="People in groups with one secret",
+        side=Side.RISK,
+        definition="share of released records in classes or buckets whose records all have one "
+        "value of the sensitive attribute (the worst one); the baseline is the same values in "
+        "random groups of the same sizes",
+        range="0 to 1",
+        meaning="whoever knows a person's group knows this value for certain",
+        label=Label.PUBLISHABLE,
+    ),
+    Spec(
+        code="background",
+        title="People known after ruling out one value",
+        side=Side.RISK,
+        definition="the same for groups with at most two values: what is certain for somebody who "
+        "can rule out one of them",
+        range="0 to 1",
+        meaning="what a little background knowledge adds; all of them where there are two values",
+        label=Label.PUBLISHABLE,
+    ),
+    Spec(
+        code="least-confidence",
+        title="Confidence of the best guess in a group",
+        side=Side.RISK,
+        definition="mean over released records of the share of the most frequent sensitive value "
+        "in their group; the baseline is the same in random groups of the same sizes",
+        range="0 to 1",
+        meaning="whoever knows a person's group guesses the secret right at least this often",
+        label=Label.PUBLISHABLE,
+    ),
+    Spec(
+        code="skewness",
+        title="Skewness of groups",
+        side=Side.RISK,
+        definition="mean over released records of the largest factor by which a sensitive value "
+        "is more frequent in their group than in the release; the baseline is the same in random "
+        "groups of the same sizes",
+        range="1 to ∞",
+        meaning="how much more likely a secret becomes for people in a group",
+        label=Label.PUBLISHABLE,
+    ),
+    Spec(
+        code="t-closeness",
+        title="t-closeness",
+        side=Side.RISK,
+        definition="the largest distance between a group's distribution of the sensitive attribute "
+        "and the whole release's: earth mover's distance, with equal steps between the values of "
+        "numbers and ordinals and equal distances between categories (Li et al. 2007)",
+        range="0 to 1",
+        meaning="0: no group tells more than the whole; 1: a group tells a rare value for certain",
+        label=Label.PUBLISHABLE,
+    ),
+    Spec(
         code="nearest-ratio",
         title="Nearest-neighbour distance ratio",
         side=Side.RISK,

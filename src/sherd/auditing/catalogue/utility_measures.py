@@ -189,4 +189,39 @@ UTILITY: tuple[Spec, ...] = (
         range="0 to 1",
         meaning="how much was left out altogether",
     ),
+    Spec(
+        code="clamped",
+        title="Clamped cells",
+        side=Side.UTILITY,
+        definition="share of the original's protected cells that lie outside their declared domain "
+        "and were moved to its end",
+        range="0 to 1",
+        meaning="well above 0: the schema's domains may be wrong",
+    ),
+    Spec(
+        code="recoded",
+        title="Recoded cells",
+        side=Side.UTILITY,
+        definition="share of the original's protected cells that were missing or not declared and "
+        "took the value that the schema names for that",
+        range="0 to 1",
+        meaning="these cells say what the schema says, not what the data said",
+    ),
+    Spec(
+        code="dropped",
+        title="Dropped records",
+        side=Side.UTILITY,
+        definition="share of the original's records that the schema's policies dropped before the "
+        "method saw them",
+        range="0 to 1",
+        meaning="people who are not in the release; by part: the attribute that dropped them",
+    ),
+    Spec(
+        code="left-out",
+        title="Records left out by the method",
+        side=Side.UTILITY,
+        definition="share of the records given to the method that the release does not hold",
+        range="0 to 1",
+        meaning="people whom the method could not place without breaking its promise",
+    ),
 )

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from sherd.auditing.epsilon.bound import Bound, lower_bound
-from sherd.auditing.epsilon.mechanism import SINGLE, Mechanism, scales, sizes, sums
+from sherd.auditing.epsilon.mechanism import Mechanism, scales, sizes, sums
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 FROZEN_RUNS = 200_000
@@ -49,15 +51,15 @@ class Experiment:
 
     def centres(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The centroids without noise."""
-        if self.mechanism.method in SINGLE:
+        if self.mechanism.single:
             return values
         return sums(values, self.mechanism) / sizes(len(values), self.mechanism.k)
 
     def spreads(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The scales of the noise on the centroids."""
-        if self.mechanism.method == "dp":
+        if self.mechanism.single and self.mechanism.reach == "domain":
             return np.full(len(values), self.mechanism.width / self.mechanism.epsilon)
-        if self.mechanism.method == "idp":
+        if self.mechanism.single:
             reach = np.maximum(self.mechanism.high - values, values - self.mechanism.low)
             return reach / self.mechanism.epsilon
         return scales(values, self.mechanism) / sizes(len(values), self.mechanism.k)
@@ -84,14 +86,18 @@ class Experiment:
         return np.round(total, 6)
 
 
-def worst_case(method: str, k: int, *, epsilon: float = 1.0, **other: float | bool) -> Experiment:
-    """The experiment that shows a ranking method at its worst."""
-    base = Mechanism(method=method, k=k, epsilon=epsilon, low=0.0, high=1.0)
+def worst_case(
+    masking: Mapping[str, str], k: int, *, epsilon: float = 1.0, **other: float | bool
+) -> Experiment:
+    """The experiment that shows a ranking method at its worst, by what it declares."""
+    base = Mechanism(
+        centre=masking["centre"], reach=masking["reach"], k=k, epsilon=epsilon, low=0.0, high=1.0
+    )
     base = replace(base, **other)  # type: ignore[arg-type]
-    if method in SINGLE:
+    if base.single:
         table = np.array([0.0, 0.5, 1.0])
         return Experiment(mechanism=base, table=table, neighbour=np.array([1.0, *table[1:]]))
-    if method == "idp-cbls":
+    if base.centre == "trimmed":
         # Evenly spaced over three clusters, one step below the top: everything moves by a step.
         steps = 3 * k + 1
         table = np.arange(1, steps) / steps

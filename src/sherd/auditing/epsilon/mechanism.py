@@ -6,37 +6,43 @@ by the formulas the methods use. Notation: n sorted values, p = floor(n/k) clust
 takes the remainder; R = high − low; b_j the scale of the Laplace noise on cluster j's sum.
 
 >>> halves = np.array([0, 0, 0, .5, .5, .5])
->>> exact_loss(halves, Mechanism(method="idp-ls", k=3, epsilon=1.0, low=0.0, high=1.0))
+>>> local = {"centre": "mean", "reach": "local"}
+>>> exact_loss(halves, Mechanism(**local, k=3, epsilon=1.0, low=0.0, high=1.0))
 1.5
+>>> own = {"centre": "trimmed", "reach": "cluster"}
 >>> nine = np.arange(1.0, 10)
->>> round(exact_loss(nine, Mechanism(method="idp-cbls", k=3, epsilon=1.0, low=0.0, high=10.0)), 9)
+>>> round(exact_loss(nine, Mechanism(**own, k=3, epsilon=1.0, low=0.0, high=10.0)), 9)
 3.0
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sherd.guarantees.centroid_loss import loss
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-RANKING = ("dp-um", "idp-ls", "idp-cbls")
-SINGLE = ("dp", "idp")
+CENTRES = ("value", "mean", "trimmed")
+REACHES = ("domain", "local", "cluster")
+"""What a method can declare of its masking (see ``sherd.release.traits``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
-    """One attribute's ranking mechanism: method, cluster size, share of epsilon, domain.
+    """One attribute's ranking mechanism: masking, cluster size, share of epsilon, domain.
 
-    ``floor`` is the least scale on a centroid; ``enlarge`` multiplies all scales until the
-    exact loss is at most epsilon, as the promise ``centroids`` does. ``step`` is the grid, 0
-    where it is not known.
+    ``centre`` and ``reach`` are what the method declares of its masking. ``floor`` is the least
+    scale on a centroid; ``enlarge`` multiplies all scales until the exact loss is at most
+    epsilon, as the promise ``centroids`` does. ``step`` is the grid, 0 where it is not known.
     """
 
-    method: str
+    centre: str
+    reach: str
     k: int
     epsilon: float
     low: float
@@ -48,12 +54,32 @@ class Mechanism:
     @property
     def clusters(self) -> bool:
         """Whether records share released values: those of one cluster."""
-        return self.method in RANKING and self.k > 1
+        return not self.single and self.k > 1
+
+    @property
+    def single(self) -> bool:
+        """Whether each value is masked by itself."""
+        return self.centre == "value"
 
     @property
     def width(self) -> float:
         """The width R of the domain."""
         return self.high - self.low
+
+    @property
+    def steps(self) -> int:
+        """The width of the domain in steps of the grid."""
+        return round(self.width / self.step)
+
+    def in_steps(self) -> Mechanism:
+        """The same on positions, which are steps of the grid above the lower bound."""
+        floor, high = self.floor / self.step, float(self.steps)
+        return replace(self, low=0.0, high=high, floor=floor, step=1.0)
+
+    def positions(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values as positions, clamped to the domain as a method clamps them."""
+        found: NDArray[np.float64] = np.rint((values - self.low) / self.step)
+        return np.clip(found, 0, self.steps)
 
 
 def sizes(n: int, k: int) -> NDArray[np.int64]:
@@ -64,10 +90,10 @@ def sizes(n: int, k: int) -> NDArray[np.int64]:
 
 
 def sums(ordered: NDArray[np.float64], mechanism: Mechanism) -> NDArray[np.float64]:
-    """The sum of each cluster; trimmed for idp-cbls."""
+    """The sum of each cluster; trimmed where that is declared."""
     starts = np.arange(len(ordered) // mechanism.k) * mechanism.k
     found = np.add.reduceat(ordered, starts)
-    if mechanism.method == "idp-cbls":
+    if mechanism.centre == "trimmed":
         ends = np.append(starts[1:], len(ordered))
         found = (
             found - ordered[starts] + ordered[starts + 1] - ordered[ends - 1] + ordered[ends - 2]
@@ -80,9 +106,9 @@ def scales(ordered: NDArray[np.float64], mechanism: Mechanism) -> NDArray[np.flo
     count = len(ordered) // mechanism.k
     starts = np.arange(count) * mechanism.k
     ends = np.append(starts[1:], len(ordered))
-    if mechanism.method == "dp-um":
+    if mechanism.reach == "domain":
         sensitivity = np.full(count, mechanism.width)
-    elif mechanism.method == "idp-ls":
+    elif mechanism.reach == "local":
         sensitivity = np.maximum(
             mechanism.high - ordered[starts], ordered[ends - 1] - mechanism.low
         )
@@ -109,24 +135,25 @@ def neighbours(
 
 def _loss(ordered: NDArray[np.float64], noise: NDArray[np.float64], mechanism: Mechanism) -> float:
     before = sums(ordered, mechanism)
-    losses = []
-    tiny = 1e-9 * mechanism.width
-    for changed in neighbours(ordered, mechanism):
-        shift = np.abs(sums(changed, mechanism) - before)
-        moved = shift > tiny
-        if (moved & (noise <= 0)).any():
-            return float("inf")
-        losses.append(float(np.sum(shift[moved] / noise[moved])))
-    return max(losses)
+    # On a grid every shift is whole; without one, what is less than rounding is none.
+    least = 0.5 if mechanism.step == 1 else 1e-9 * mechanism.width
+    shifts = [np.abs(sums(c, mechanism) - before) for c in neighbours(ordered, mechanism)]
+    return loss([np.where(shift > least, shift, 0.0) for shift in shifts], noise)
 
 
 def exact_loss(ordered: NDArray[np.float64], mechanism: Mechanism) -> float:
     """The epsilon that the ordered centroids spend when the worst record changes.
 
     Clusters are made anew, the noise stays that of the given table. Methods that mask each
-    value by itself have no clusters and spend what they claim.
+    value by itself have no clusters and spend what they claim. What is published as it is has no
+    loss that an epsilon could bound.
     """
-    if mechanism.method in SINGLE:
+    if mechanism.single:
         return mechanism.epsilon
+    if mechanism.step:
+        ordered, mechanism = mechanism.positions(ordered), mechanism.in_steps()
     inside = np.clip(ordered, mechanism.low, mechanism.high)
-    return _loss(inside, scales(inside, mechanism), mechanism)
+    noise = scales(inside, mechanism)
+    if not noise.any():
+        return float("inf")  # published as it is: no noise, no epsilon
+    return _loss(inside, noise, mechanism)

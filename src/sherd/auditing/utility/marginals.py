@@ -8,6 +8,7 @@ data.
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,11 +36,8 @@ def marginals(case: Case) -> list[Measure]:
 
 
 def _distance(case: Case, ways: int, classes: Classes) -> Measure:
-    chosen = list(itertools.combinations(case.names, ways))
-    every = len(chosen)
-    if ways == 3 and every > case.limits.triples:
-        picked = case.rng("triples").choice(every, case.limits.triples, replace=False)
-        chosen = [chosen[i] for i in sorted(picked)]
+    every = math.comb(len(case.names), ways)
+    chosen = _sets(case, ways, every)
     before, after = classes.code(case.original), classes.code(case.released)
     one, other, words = _reference(case, classes, before)
     parts, honest = {}, []
@@ -67,6 +65,22 @@ def _distance(case: Case, ways: int, classes: Classes) -> Measure:
         parts=parts,
         sampled=sampled,
     )
+
+
+def _sets(case: Case, ways: int, every: int) -> list[tuple[str, ...]]:
+    """All sets of so many attributes, or some of them at random."""
+    most = {1: every, 2: case.limits.pairs, 3: case.limits.triples}[ways]
+    if every <= max(most, 5_000):
+        chosen = list(itertools.combinations(case.names, ways))
+        if every <= most:
+            return chosen
+        picked = case.rng("triples").choice(every, most, replace=False)
+        return [chosen[i] for i in sorted(picked)]
+    rng = case.rng("triples")
+    found: set[tuple[int, ...]] = set()  # so many sets are not written out
+    while len(found) < most:
+        found.add(tuple(sorted(rng.choice(len(case.names), ways, replace=False).tolist())))
+    return [tuple(case.names[i] for i in one) for one in sorted(found)]
 
 
 def _reference(case: Case, classes: Classes, before: Coded) -> tuple[Coded, Coded, str]:

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sherd.auditing.case.case import height, take
 from sherd.auditing.case.classes import Classes, histogram
 from sherd.auditing.catalogue import CATALOGUE
+from sherd.auditing.utility.features import pick
 from sherd.auditing.verdict.measure import Measure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.auditing.case.case import Case, Columns
+
+CELLS = 1_000_000_000
+"""Pairs of attributes times records up to which associations use every record."""
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -94,9 +99,14 @@ def cramers_v(joint: NDArray[np.float64]) -> float:
 def associations(case: Case) -> tuple[list[Measure], NDArray[np.float64], NDArray[np.float64]]:
     """The mean change of associations, and both matrices for the report."""
     classes = Classes(case)
-    before = association_matrix(case, case.original, classes)
-    after = association_matrix(case, case.released, classes)
     pairs = list(itertools.combinations(range(len(case.names)), 2))
+    most = max(2_000, CELLS // max(1, len(pairs)))
+    rng = case.rng("associations")
+    before, after = (
+        association_matrix(case, take(columns, pick(rng, height(columns), most)), classes)
+        for columns in (case.original, case.released)
+    )
+    sampled = most < max(case.n, case.n_released)
     if not pairs:
         return [], before, after
     parts = {
@@ -108,7 +118,13 @@ def associations(case: Case) -> tuple[list[Measure], NDArray[np.float64], NDArra
             Measure(
                 spec=CATALOGUE["associations"],
                 value=float(np.mean(list(parts.values()))),
-                basis=f"all {len(pairs)} pairs, {case.n_released:,} records, exact",
+                basis=f"all {len(pairs)} pairs, "
+                + (
+                    f"{most:,} records at random"
+                    if sampled
+                    else f"{case.n_released:,} records, exact"
+                ),
+                sampled=sampled,
                 baseline=float(np.mean([abs(before[i, j]) for i, j in pairs])),
                 against="a release in which nothing depends on anything",
                 parts=parts,

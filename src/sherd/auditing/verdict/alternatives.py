@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 SAMPLE = 1_500
 """Members, and outsiders, that every method is run on."""
 
+WIDEST = 60
+"""Attributes up to which other methods are tried: some take much longer on more."""
+
 _SHARED = ("category_order", "domain_from_data")
 """Besides epsilon and k, what an alternative takes over from the plan."""
 
@@ -66,6 +69,8 @@ def places(
     seed: int,
 ) -> tuple[tuple[Place, ...], str]:
     """Every plan that runs, as a point, and a line that says how they were measured."""
+    if len(schema.attributes) > WIDEST:
+        return (), f"not drawn: more than {WIDEST} attributes"
     inside, outside = split(table.num_rows, seed + 1, SAMPLE)
     members, outsiders = (table.take(pa.array(rows)) for rows in (inside, outside))
     found = []

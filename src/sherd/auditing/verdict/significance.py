@@ -34,6 +34,8 @@ OUTSIDERS = (
     "linkability",
     "inference",
     "membership",
+    "membership-match",
+    "homogeneity",
     "insider",
 )
 """Attacks that need no knowledge of all other records."""
@@ -41,7 +43,7 @@ OUTSIDERS = (
 JUDGED = (*STRUCTURE, "unchanged", *OUTSIDERS[len(STRUCTURE) :])
 """What the risk of a verdict rests on."""
 
-SHARES = (*JUDGED, "reconstruction", "co-cluster", "interval")
+SHARES = (*JUDGED, "background", "least-confidence", "reconstruction", "co-cluster", "interval")
 """Everything an attacker achieves that is a share of successes."""
 
 

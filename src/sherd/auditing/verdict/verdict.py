@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sherd.auditing.case.own_findings import OwnFindings
 from sherd.auditing.verdict.significance import (
     JUDGED,
     NOTICEABLE,
@@ -53,6 +54,10 @@ _ATTACKS = {
     "linkability": "linkability",
     "inference": "inference",
     "membership": "membership inference",
+    "membership-match": "membership by matching",
+    "homogeneity": "homogeneous groups",
+    "background": "background knowledge",
+    "least-confidence": "best guesses",
     "insider": "a curious owner",
 }
 """Every attack that can be left out, by the word it is called in a verdict."""
@@ -75,6 +80,9 @@ _SAID = {
     "linkability": "the release joins two databases about a person in {value} of cases",
     "inference": "a person's missing attribute is guessed right in {value} of cases",
     "membership": "telling who is in the release succeeds with an advantage of {value}",
+    "membership-match": "telling who is in the release by matching its parts succeeds with an "
+    "advantage of {value}",
+    "homogeneity": "{value} of the people are in a group whose records all have one secret",
     "insider": "a participating owner recovers {value} of the others' cells",
 }
 
@@ -119,39 +127,31 @@ def decide(
     stamps: Sequence[str] = (),
     skipped: Sequence[Skipped] = (),
     artefact: Sequence[Check] = (),
-    own: float = 0.0,
+    own: OwnFindings | None = None,
 ) -> Verdict:
     """The verdict on a release.
 
     ``skipped`` is what was left out, ``artefact`` how the released values stand to the plan,
-    ``own`` the advantage of telling members that the method itself found.
+    ``own`` what the method itself found: the verdict is never better than that.
     """
+    own = own or OwnFindings()
     missing = gaps(skipped)
-    risk = risk_level(measures)
-    if risk == "low" and any(one.spec.code in OUTSIDERS for one in missing):
-        risk = "low in part"
-    untested = {one.spec.code for one in missing} & set(STRUCTURE)
-    if risk.startswith("low") and untested:
-        # What no noise hides was not tried: nothing else makes up for that.
-        risk = "unknown"
-    level = "serious" if own >= SERIOUS else "noticeable" if own >= NOTICEABLE else ""
-    worse = (level == "serious" and risk != "serious") or (level and risk not in _SUCCEED)
-    if worse:
-        risk = level  # never better than what the method says of itself
+    untested = bool({one.spec.code for one in missing} & set(STRUCTURE))
+    risk, worse = _risk(measures, missing, untested, own)
     untried = tuple(
         (reason, tuple(dict.fromkeys(_ATTACKS[g.spec.code] for g in missing if g.lacks == lacks)))
         for lacks, reason in _LACKED.items()
         if any(gap.lacks == lacks for gap in missing)
     )
     usefulness = _usefulness(measures)
-    promise, promised = promise_points(measures, checks, guarantee, artefact)
+    promise, promised = promise_points(measures, checks, guarantee, artefact, own.spent)
     points = [
         *(
             Point(tone="plain", text=f"Not tried: {', '.join(attacks)} ({reason}).")
             for reason, attacks in untried
         ),
         *attack_points(measures),
-        *([_own_point(own)] if level else []),
+        *([_own_point(own)] if own.risk >= NOTICEABLE else []),
         *promised,
         *worth_points(measures),
     ]
@@ -160,7 +160,7 @@ def decide(
         headline=headline(
             risk,
             usefulness,
-            max(surely_ahead(measures), own if worse else 0.0),
+            max(surely_ahead(measures), own.risk if worse else 0.0),
             but=not_tried(untried) if untried else "",
             unknown="What the structure of the rows gives away was not tried" if untested else "",
         ),
@@ -175,11 +175,30 @@ def decide(
 _SUCCEED = ("noticeable", "serious")
 
 
-def _own_point(advantage: float) -> Point:
-    text = (
-        "By the method's own account, telling who is in the release succeeds with an advantage of "
-    )
-    return Point(tone="bad", text=f"{text}{percent(advantage)}.")
+def _risk(
+    measures: Mapping[str, Measure],
+    missing: Sequence[Skipped],
+    untested: bool,
+    own: OwnFindings,
+) -> tuple[str, bool]:
+    """The level of risk, and whether it is the method's own account that decides it."""
+    risk = risk_level(measures)
+    if risk == "low" and any(one.spec.code in OUTSIDERS for one in missing):
+        risk = "low in part"
+    if risk.startswith("low") and untested:
+        # What no noise hides was not tried: nothing else makes up for that.
+        risk = "unknown"
+    if own.risk >= SERIOUS and risk != "serious":
+        return "serious", True
+    if own.risk >= NOTICEABLE and risk not in _SUCCEED:
+        return "noticeable", True
+    return risk, False
+
+
+def _own_point(own: OwnFindings) -> Point:
+    """What the method found itself, in a line."""
+    text = f"By the method's own account: {own.name} {percent(own.risk)}."
+    return Point(tone="bad", text=text)
 
 
 def _usefulness(measures: Mapping[str, Measure]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sherd.tables.treatment import WORRYING
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -46,6 +48,7 @@ def promise_points(
     checks: Sequence[Check],
     guarantee: Mapping[str, Any],
     artefact: Sequence[Check],
+    spent: float = 0.0,
 ) -> tuple[str, list[Point]]:
     """Whether the promise holds, fails, is untested or none, and the lines that say why."""
     failed = [check for check in (*checks, *artefact) if check.passed is False]
@@ -57,7 +60,7 @@ def promise_points(
             Point(tone="bad", text="The release promises nothing that could be tested."),
         ]
     claimed = guarantee.get("epsilon")
-    broken, told = _account(measures, notion, None if claimed is None else float(claimed))
+    broken, told = _account(measures, notion, None if claimed is None else float(claimed), spent)
     points += told
     if failed or broken:
         return "fails", points
@@ -82,14 +85,22 @@ def promise_points(
 
 
 def _account(
-    measures: Mapping[str, Measure], notion: Any, claimed: float | None
+    measures: Mapping[str, Measure], notion: Any, claimed: float | None, spent: float
 ) -> tuple[bool, list[Point]]:
-    """Whether the account of the mechanism, or runs of it, refute the claimed epsilon."""
+    """Whether the account of the mechanism, runs of it, or the method refute the claimed epsilon.
+
+    ``spent`` is what the method itself says that the release spends.
+    """
     broken, points = False, []
     loss = measures.get("loss-factor")
+    if claimed is not None and loss is None and spent > claimed * (1 + 1e-6):
+        broken = True
+        points.append(_loss_point(spent, claimed, True))
     if claimed is not None and loss is not None:
-        broken = loss.value > claimed * (1 + 1e-6)
-        points.append(_loss_point(loss.value, claimed, broken))
+        broken = max(loss.value, spent) > claimed * (1 + 1e-6)
+        points.append(_loss_point(max(loss.value, spent), claimed, broken))
+        if loss.caution:
+            points.append(Point(tone="bad", text=f"{_capital(loss.caution)}."))
     frozen = measures.get("epsilon-frozen")
     if frozen is not None and frozen.value > 1:
         broken = True
@@ -143,11 +154,35 @@ def worth_points(measures: Mapping[str, Measure]) -> list[Point]:
                 f"(fresh data: {percent(pairs.baseline or 0)}).",
             )
         )
+    points += _treated_points(measures)
     for code, noun in (("forest-accuracy", "is right"), ("forest-r2", "explains")):
         model = measures.get(code)
         if model is not None and model.baseline is not None:
             points.append(_model_point(model, noun))
     return points
+
+
+_TREATED = {
+    "clamped": "{share} of protected cells lay outside their declared domain and were clamped",
+    "recoded": "{share} of protected cells were missing or not declared and were recoded",
+    "dropped": "{share} of the records were dropped by the schema's policies",
+    "left-out": "{share} of the records were left out by the method",
+}
+
+
+def _treated_points(measures: Mapping[str, Measure]) -> list[Point]:
+    """What happened to cells and records beside the method, where it is worth a warning."""
+    found = []
+    for code, text in _TREATED.items():
+        one = measures.get(code)
+        worst = 0.0 if one is None else max([one.value, *one.parts.values()])
+        if one is None or worst <= WORRYING:
+            continue
+        shares = [f"{n} {percent(share)}" for n, share in one.parts.items() if share > WORRYING]
+        more = f" and {len(shares) - 4} more" if len(shares) > 4 else ""
+        where = f" ({', '.join(shares[:4])}{more})" if shares else ""
+        found.append(Point(tone="bad", text=f"{text.format(share=percent(one.value))}{where}."))
+    return found
 
 
 def _model_point(model: Measure, noun: str) -> Point:

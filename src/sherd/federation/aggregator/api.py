@@ -11,17 +11,19 @@ import contextlib
 import secrets
 import threading
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, FastAPI, Path, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.responses import JSONResponse
+from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from sherd import __version__
 from sherd.errors import OutsideError, PeerError, RefusedError, SherdError
+from sherd.federation.aggregator.announced import take_announcement
+from sherd.federation.aggregator.release_routes import releases
 from sherd.federation.aggregator.round_work import KEPT_SECONDS, Aggregator
 from sherd.federation.aggregator.service import (
     ANALYST,
@@ -30,9 +32,12 @@ from sherd.federation.aggregator.service import (
     AnOwner,
     Anybody,
     Bounded,
+    Hash,
+    Name,
     Observed,
     Served,
     Service,
+    Strict,
     heard,
     limited,
     log,
@@ -40,6 +45,7 @@ from sherd.federation.aggregator.service import (
     service_of,
     who,
 )
+from sherd.federation.aggregator.storage.sequence_numbers import received_from
 from sherd.federation.protocol.joint_plan import Terms
 from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.protocol.reasons import Reason, reason_of
@@ -54,6 +60,7 @@ from sherd.federation.wire.exchange import (
     read_request,
     write_response,
 )
+from sherd.federation.wire.policy_announcement import MOST_ANNOUNCEMENT
 from sherd.signing_keys import fingerprint, verify
 from sherd.values import from_data
 
@@ -76,24 +83,16 @@ _STATUS = {
     Reason.TOO_LARGE: 413,
 }
 
-Name = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-Hash = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
-FileName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,120}$")]
-
 router = APIRouter(prefix="/v1")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Asked(_Strict):
+class SessionRequest(Strict):
     """Who wants to open a session."""
 
     name: str = Field(max_length=63)
 
 
-class Answered(_Strict):
+class Answered(Strict):
     """The signed answer to a challenge."""
 
     name: str = Field(max_length=63)
@@ -132,7 +131,7 @@ async def about(service: Served) -> dict[str, str]:
 
 
 @router.post("/challenge")
-async def challenge(asked: Asked, service: Served) -> dict[str, str]:
+async def challenge(asked: SessionRequest, service: Served) -> dict[str, str]:
     """A fresh number to sign; given to anybody, so that names cannot be probed."""
     store, nonce, now = service.aggregator.store, secrets.token_hex(32), service.aggregator.now()
     member = await run_in_threadpool(store.member, asked.name)
@@ -144,7 +143,7 @@ async def challenge(asked: Asked, service: Served) -> dict[str, str]:
 
 @router.post("/session")
 async def session(answered: Answered, request: Request, service: Served) -> dict[str, Any]:
-    """A session for an owner that signed its challenge, and the last ledger head seen from it."""
+    """A session for an owner that signed its challenge, and what was seen from it last."""
     aggregator, store = service.aggregator, service.aggregator.store
     now = aggregator.now()
     member = await run_in_threadpool(store.member, answered.name)
@@ -157,7 +156,8 @@ async def session(answered: Answered, request: Request, service: Served) -> dict
     token, expires = secrets.token_urlsafe(32), now + SESSION_SECONDS
     await run_in_threadpool(store.add_session, token, member.name, expires=expires)
     head = await run_in_threadpool(store.head, member.name)
-    return {"token": token, "expires": expires, "head": head}
+    received = await run_in_threadpool(received_from, store, member.name)
+    return {"token": token, "expires": expires, "head": head, "received": received}
 
 
 async def _await_messages(
@@ -183,6 +183,7 @@ async def exchange(request: Request) -> Response:
     member = await who(request, service)
     if member.role != OWNER:
         raise refused(403, "this is not for your role")
+    await run_in_threadpool(service.saw, member.name)
     call = read_request(await limited(request, MOST_REQUEST))
     answers: tuple[ParcelAnswer, ...] = ()
     if call.parcels:
@@ -190,6 +191,9 @@ async def exchange(request: Request) -> Response:
         service.metrics.received(sum(answer.reason is None for answer in answers))
     found: list[bytes] = []
     if call.seen is not None:
+        if call.seen.keys() - service.known.get(member.name, ()):
+            await run_in_threadpool(service.aggregator.notice, member.name, call.seen)
+            service.known[member.name] = frozenset(call.seen)
         unfinished = any(answer.reason or answer.wanted for answer in answers)
         wait = 0.0 if unfinished else call.wait
         found = await _await_messages(service, member.name, call.seen, wait)
@@ -208,6 +212,14 @@ def _take_parcels(aggregator: Aggregator, owner: Member, call: Call) -> tuple[Pa
         except PeerError as error:
             answers.append(ParcelAnswer(reason=reason_of(error.reason) or Reason.UNEXPECTED))
     return tuple(answers)
+
+
+@router.put("/policy")
+async def announce(request: Request, member: AnOwner, service: Served) -> dict[str, str]:
+    """What an owner announces of its policy, signed."""
+    raw = await limited(request, MOST_ANNOUNCEMENT)
+    await run_in_threadpool(take_announcement, service.aggregator, member, raw)
+    return {"status": "ok"}
 
 
 @router.put("/rounds/{round_id}/chunks/{sha256}")
@@ -260,21 +272,6 @@ async def abort(round_id: Name, _member: AnOperator, service: Served) -> dict[st
     return {"status": "aborted"}
 
 
-@router.get("/rounds/{round_id}/release/{name}")
-async def release_file(
-    round_id: Name, name: FileName, member: Anybody, service: Served
-) -> Response:
-    """A file of a release: for analysts, operators, and the owners that took part."""
-    data = await run_in_threadpool(service.aggregator.store.round, round_id)
-    stranger = data is None or (member.role == OWNER and member.name not in data.keys)
-    if data is None or stranger or data.state is not RoundState.RELEASED:
-        raise refused(404, "there is no such release for you")
-    path = await run_in_threadpool(_released_file, service.aggregator, round_id, name)
-    if path is None:
-        raise refused(404, "the release has no such file")
-    return FileResponse(path, media_type="application/octet-stream")
-
-
 @router.get("/metrics")
 async def show_metrics(_member: AnOperator, service: Served) -> Response:
     """Counts and times, in the text format of Prometheus; no data and no names."""
@@ -293,17 +290,6 @@ def _rounds_for(aggregator: Aggregator, member: Member) -> list[dict[str, Any]]:
                 continue
         found.append({"round": each.id, "state": each.state, "deadline": each.deadline})
     return found
-
-
-def _released_file(aggregator: Aggregator, round_id: str, name: str) -> str | None:
-    """The path of a file that the release's manifest lists, or of the manifest."""
-    from sherd.release.bundle import MANIFEST, read_manifest
-
-    folder = aggregator.folder(round_id)
-    if name != MANIFEST and name not in read_manifest(folder)["files"]:
-        return None
-    path = folder / name
-    return str(path) if path.is_file() else None
 
 
 def _error(status: int, code: str, what: str, reason: Reason | None = None) -> JSONResponse:
@@ -367,4 +353,5 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
     app.add_exception_handler(HTTPException, _http_error)
     app.include_router(watch)
     app.include_router(router)
+    app.include_router(releases)
     return app

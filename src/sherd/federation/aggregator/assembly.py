@@ -13,7 +13,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import VerificationError
-from sherd.federation.aggregator.delivery_check import RECORDS, check_delivery, holds_records
+from sherd.federation.aggregator.delivery_check import (
+    RECORDS,
+    check_delivery,
+    check_part,
+    holds_records,
+)
 from sherd.federation.protocol.joint_plan import Kind, Linkage
 from sherd.federation.protocol.joint_release import (
     followed,
@@ -22,6 +27,7 @@ from sherd.federation.protocol.joint_release import (
     pooled_plan,
     pooled_schema,
 )
+from sherd.release.manifest import FORMAT
 from sherd.signing_keys import fingerprint, verify_plan
 
 if TYPE_CHECKING:
@@ -30,7 +36,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sherd.federation.protocol.knowledge import RoundData
+    from sherd.federation.protocol.messages import Delivery, Masked
     from sherd.release.bundle import Release
+    from sherd.release.method import Outcome
 
 Tables = dict[str, "pa.Table"]
 
@@ -42,6 +50,7 @@ def check(data: RoundData, owner: str, tables: Tables) -> None:
     share = plan.share(owner)
     if not verify_plan(share.key, plan.hash, data.signatures.get(owner, "")):
         raise VerificationError(f"the plan is not signed by {owner}")
+    check_part(data, owner, data.deliveries[owner])
     rows = data.common_count if plan.terms.kind is Kind.VERTICAL else share.rows
     assert rows is not None
     schema = plan.schema(owner)
@@ -70,6 +79,18 @@ def assemble(data: RoundData, deliveries: Mapping[str, Tables]) -> Release:
         }
     rows = sum(table.num_rows for table in made.values())
     return Release(tables=made, manifest=manifest(data, rows))
+
+
+def assemble_sums(data: RoundData, outcome: Outcome) -> Release:
+    """The joint release of a round of sums, as its method made it of them."""
+    from sherd.release.bundle import Release
+
+    found = manifest(data, sum(table.num_rows for table in outcome.tables.values()))
+    return Release(
+        tables=outcome.tables,
+        manifest={**found, "facts": dict(outcome.facts)},
+        documents=outcome.documents,
+    )
 
 
 def _union(tables: Mapping[str, pa.Table], order: tuple[str, ...]) -> pa.Table:
@@ -143,6 +164,7 @@ def manifest(data: RoundData, rows: int) -> dict[str, Any]:
     assert plan is not None
     pooled, schema = pooled_plan(plan), pooled_schema(plan)
     tested = plan.terms.linkage is not Linkage.NONE
+    handed_in: Mapping[str, Delivery | Masked] = data.masked or data.deliveries
     owners = {
         owner: {
             "key": plan.share(owner).key,
@@ -153,12 +175,13 @@ def manifest(data: RoundData, rows: int) -> dict[str, Any]:
             "artefact": delivery.artefact,
             "ledger_head": delivery.head,
             "versions": delivery.versions,
+            **({"part_signature": delivery.signature} if delivery.signature else {}),
         }
-        for owner, delivery in data.deliveries.items()
+        for owner, delivery in handed_in.items()
         if owner not in data.dropped
     }
     return {
-        "format": 1,
+        "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "stamps": [],
         "guarantee": joint_guarantee(plan, tested).as_data(),

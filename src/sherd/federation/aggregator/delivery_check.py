@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sherd.errors import VerificationError
+from sherd.federation.protocol.signed_parts import part_text
+from sherd.signing_keys import verify
 from sherd.tables.schema import Missing, Type
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from sherd.federation.protocol.knowledge import RoundData
+    from sherd.federation.protocol.messages import Delivery, Masked
     from sherd.release.plan import Plan
     from sherd.tables.schema import Attribute, Schema
 
@@ -158,3 +162,19 @@ def _check_bounds(owner: str, values: pa.Array, attribute: Attribute) -> None:
     slack = 1e-9 * max(1.0, abs(low), abs(high))  # a bound such as 0.1 has no exact float
     if found["min"] < low - slack or found["max"] > high + slack:
         raise wrong_delivery(owner, f"'{attribute.name}' has values outside its domain")
+
+
+def check_part(data: RoundData, owner: str, delivery: Delivery | Masked) -> None:
+    """Refuse a delivery whose owner did not sign what the manifest will say of it."""
+    plan = data.plan
+    assert plan is not None
+    text = part_text(
+        plan_hash=plan.hash,
+        owner=owner,
+        artefact=delivery.artefact,
+        head=delivery.head,
+        versions=delivery.versions,
+    )
+    signed = verify(plan.share(owner).key, text, delivery.signature or "")
+    if plan.terms.signed_release and not signed:
+        raise VerificationError(f"the delivery is not signed by {owner} for its part")

@@ -6,21 +6,25 @@ release.
 
 from __future__ import annotations
 
+import functools
 import shutil
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PeerError, SherdError, VerificationError
-from sherd.federation.aggregator.assembly import assemble, check
+from sherd.federation.aggregator.assembly import assemble, assemble_sums, check
 from sherd.federation.aggregator.delivery_check import wrong_delivery
+from sherd.federation.aggregator.sum_rounds import add_up, outcome
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.linkage import check_pseudonyms, intersection, overlap
 from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import RoundTask
 from sherd.federation.protocol.states import RoundState
+from sherd.federation.protocol.summing import sums_rows
 from sherd.federation.wire.arrow_stream import read_table
 from sherd.federation.wire.chunks import describe, gather
 from sherd.federation.wire.failpoints import reach
+from sherd.release.signature import write_signature
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +101,11 @@ def check_deliveries(aggregator: Aggregator, round_id: str, data: RoundData) -> 
     aggregator.listener(told)
 
 
+def sum_answers(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
+    """Go on with a round of sums: add up what was answered, ask what comes next."""
+    add_up(aggregator, round_id, data, functools.partial(_bulk, aggregator, round_id))
+
+
 def _tables(aggregator: Aggregator, round_id: str, data: RoundData, owner: str) -> dict[str, Any]:
     """The tables of an owner's delivery, or an error that says whose they are."""
     most = data.terms.most_bytes
@@ -144,9 +153,15 @@ def _published(folder: Path, data: RoundData) -> str | None:
 
 
 def _publish(aggregator: Aggregator, round_id: str, folder: Path, data: RoundData) -> str:
-    deliveries = {owner: _tables(aggregator, round_id, data, owner) for owner in data.deliveries}
     try:
-        release = assemble(data, deliveries)
+        if sums_rows(data.terms):
+            bulk = functools.partial(_bulk, aggregator, round_id)
+            release = assemble_sums(data, outcome(data, bulk))
+        else:
+            release = assemble(
+                data,
+                {owner: _tables(aggregator, round_id, data, owner) for owner in data.deliveries},
+            )
     except (VerificationError, PeerError):
         raise
     except SherdError as error:
@@ -155,6 +170,8 @@ def _publish(aggregator: Aggregator, round_id: str, folder: Path, data: RoundDat
     for left in aggregator.releases.glob(f".{round_id}.staged-*"):
         shutil.rmtree(left, ignore_errors=True)  # by a run that died before it published
     staged = release.stage(folder)
+    if data.terms.signed_release:
+        write_signature(staged.path, aggregator.key)
     reach("aggregator.staged")
     staged.publish()
     reach("aggregator.published")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from sherd.federation.protocol.states import RoundState
 from sherd.signing_keys import fingerprint
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sherd.federation.protocol.joint_plan import Terms
     from sherd.federation.protocol.knowledge import OwnerData, RoundData
 
@@ -53,6 +56,23 @@ def round_report(data: RoundData) -> dict[str, Any]:
         "details": list(data.details),
         "manifest": data.manifest,
     }
+
+
+def awaited(data: RoundData) -> list[str]:
+    """The owners that a round cannot go on without hearing from."""
+    have: Collection[str]
+    if data.state is RoundState.ATTRIBUTES:
+        have = data.offers
+    elif data.state is RoundState.PLAN_PROPOSED:
+        have = data.signatures
+    elif data.state is RoundState.LINKING:
+        have = data.pseudonyms
+    elif data.state is RoundState.COLLECTING:
+        have = data.deliveries
+    else:
+        return []
+    owners = data.terms.owners if data.plan is None else data.plan.owners
+    return [owner for owner in owners if owner not in have and owner not in data.dropped]
 
 
 def owner_report(data: OwnerData) -> dict[str, Any]:

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sherd.errors import OutsideError, PeerError, UsageError
+from sherd.federation.aggregator.announced import check_announced
 from sherd.federation.aggregator.batching import Together
-from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish
+from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish, sum_answers
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
+from sherd.federation.aggregator.storage.sequence_numbers import forgotten_rounds
+from sherd.federation.aggregator.storage.upkeep import shrink
 from sherd.federation.protocol.knowledge import RoundData
-from sherd.federation.protocol.messages import Delivery, Message, attachments
+from sherd.federation.protocol.messages import Delivery, Masked, Message, attachments
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import Round, RoundTask
 from sherd.federation.protocol.states import RoundState
@@ -71,6 +74,7 @@ class Aggregator:
         self.releases = releases
         self._clock = clock
         self._together = Together(self._take)
+        self._purged = False
         self.listener = listener
         """Told who got a message, or nobody where only a round's state may have changed."""
 
@@ -84,7 +88,9 @@ class Aggregator:
             raise UsageError("the terms are another aggregator's", got=repr(terms.aggregator))
         if terms.deadline <= self.now():
             raise UsageError("the deadline has passed already")
-        terms = replace(terms, opened=self.now(), delivery_bytes=terms.most_bytes)
+        terms = replace(
+            terms, opened=self.now(), delivery_bytes=terms.most_bytes, signed_release=True
+        )
         keys = {}
         for owner in terms.owners:
             member = self.store.member(owner)
@@ -95,6 +101,7 @@ class Aggregator:
                     do="enrol it with `sherd aggregator enrol`",
                 )
             keys[owner] = member.key
+        check_announced(self, terms)
         machine = self.machine(RoundData(terms=terms, aggregator_key=self.key.public, keys=keys))
         sent = self._seal(machine, machine.open())
         self.store.add_round(machine.data, now=self.now(), sent=sent)
@@ -133,6 +140,7 @@ class Aggregator:
         work.save(self._seal(machine, messages), now=self.now())
         if machine.ended:
             work.purge()
+            self._purged = True
         return frozenset(message.recipient for message in messages)
 
     # what owners send
@@ -219,7 +227,7 @@ class Aggregator:
         )
         if job.given:
             reach("aggregator.chunk")
-        if isinstance(message.body, Delivery):
+        if isinstance(message.body, Delivery | Masked):
             work.set_head(message.sender, message.body.head, now=self.now())
         if bulk and not self._wanted(work, message):
             completed.append((message.sender, message.sequence))
@@ -296,9 +304,17 @@ class Aggregator:
                     done.append(round_id)
             except Exception as error:
                 trouble = trouble or error
+        if self._purged:
+            self._purged = False
+            shrink(self.store)
         if trouble is not None:
             raise trouble
         return done
+
+    def notice(self, owner: str, seen: Mapping[str, int]) -> None:
+        """End rounds of which an owner has seen more than we know: we are a restored backup."""
+        for round_id in forgotten_rounds(self.store, owner, seen):
+            self.abort(round_id, Reason.RESTORED)
 
     def _work_on(self, round_id: str) -> bool:
         """Do what waits to be done in one round; whether anything did."""
@@ -315,6 +331,7 @@ class Aggregator:
             do = {
                 RoundTask.LINK: link,
                 RoundTask.CHECK: check_deliveries,
+                RoundTask.SUM: sum_answers,
                 RoundTask.ASSEMBLE: publish,
             }[task]
             do(self, round_id, data)

@@ -13,8 +13,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Path, Request
 from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -36,8 +37,21 @@ OWNER, OPERATOR, ANALYST = "owner", "operator", "analyst"
 
 LEAST_FREE = 64 << 20
 CLOCK_SECONDS = 300
+SEEN_SECONDS = 15
+"""How exactly it is known when an owner called last."""
 
 log = logging.getLogger("sherd.aggregator")
+
+
+Name = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+Hash = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+FileName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,120}$")]
+
+
+class Strict(BaseModel):
+    """A body that holds exactly what it must."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Bell:
@@ -97,9 +111,19 @@ class Service:
         self.certificates = certificates
         self.bell = Bell()
         self.metrics = Metrics()
+        self.known: dict[str, frozenset[str]] = {}
+        """The rounds of which each owner said since our start how much it has seen."""
         self.worker: threading.Thread | None = None
+        self._seen: dict[str, int] = {}
         self._stopping = threading.Event()
         aggregator.listener = self.bell.ring
+
+    def saw(self, owner: str) -> None:
+        """Note that an owner has called; not at every call, since each note is a write."""
+        now = self.aggregator.now()
+        if now - self._seen.get(owner, 0) >= SEEN_SECONDS:
+            self._seen[owner] = now
+            self.aggregator.store.see(owner, now)
 
     def work(self) -> None:
         """Do the aggregator's own work until told to stop."""

@@ -31,15 +31,17 @@ from sherd.errors import (
 )
 from sherd.federation.owner import outbox
 from sherd.federation.owner import owner_linking as linking
-from sherd.federation.owner.owner_journal import FETCHED, Outgoing, OwnerJournal
+from sherd.federation.owner.announcing import Announcer
+from sherd.federation.owner.overdue import end_overdue
+from sherd.federation.owner.owner_journal import Outgoing, OwnerJournal
 from sherd.federation.owner.owner_tasks import RoundBook, do_task
+from sherd.federation.owner.release_taking import take_releases
 from sherd.federation.protocol.knowledge import OwnerData
 from sherd.federation.protocol.messages import Abort
 from sherd.federation.protocol.owner_machine import Owner, OwnerTask
 from sherd.federation.protocol.reasons import FINAL, Reason, reason_of
 from sherd.federation.wire.envelope import open_envelope
 from sherd.federation.wire.failpoints import reach
-from sherd.federation.wire.fetching import fetch_release
 from sherd.signing_keys import verify_plan
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class Agent:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        home.check_recovered()
         self.home = home
         self.client = client
         self.name = home.settings.name
@@ -85,6 +88,9 @@ class Agent:
         """Rounds whose releases are out and were not fetched yet."""
         self._left = self._fruitless = self._waiting = self._stopping = False
         self._said: set[tuple[str, str, str]] = set()
+        self.ask_again = 0
+        """When to ask again after rounds that are overdue."""
+        self._announcer = Announcer(home, client, clock=clock)
         outbox.recover(self.ledger)
         outbox.sweep(home, self.ledger)
         self._give_up_what_kills()
@@ -116,7 +122,7 @@ class Agent:
                 pause = PAUSE
                 continue
             kind, what = trouble
-            self._say(kind, what, request=self.client.request_id)
+            self.say(kind, what, request=self.client.request_id)
             lost = kind == "network" and self.client.answered > heard
             pause = PAUSE if lost else min(pause * 2, MOST_PAUSE)
             heard = self.client.answered
@@ -144,7 +150,7 @@ class Agent:
             return "trouble", "the aggregator sends messages that cannot be taken"
         return None
 
-    def _say(self, kind: str, what: str, round_id: str = "", *, request: str = "") -> None:
+    def say(self, kind: str, what: str, round_id: str = "", *, request: str = "") -> None:
         """Write trouble down once, not each time it comes again."""
         trouble = (round_id, kind, what)
         if trouble not in self._said:
@@ -157,13 +163,16 @@ class Agent:
         Whether anything happened.
         """
         before = self.work()
+        self._announcer.try_announcing(self.say)
         messages: list[bytes] = []
         for waiting in outbox.batches(self.journal, always=True):
             messages += self._exchange(waiting, wait)
         fetched, after = self.take(messages)
         self._fruitless = bool(messages) and not (before or fetched or after)
+        if not messages:
+            end_overdue(self)
         linking.tidy(self.home, self.journal)
-        self._take_releases()
+        take_releases(self)
         return before or fetched or after
 
     def _exchange(self, waiting: list[Outgoing], wait: float) -> list[bytes]:
@@ -183,6 +192,13 @@ class Agent:
             self._waiting = False
         for message, answer in zip(waiting, found.answers, strict=True):
             self._answered(message, answer)
+        if self.client.received:  # we logged in: an aggregator from a backup may lack messages
+            lacking, self.client.received = self.client.received, {}
+            waiting = self.journal.unsent()
+            fresh = {each.round for each in waiting}
+            lacking = {name: last for name, last in lacking.items() if name not in fresh}
+            if self.journal.resend(lacking):
+                self.say("sent again", "the aggregator lacks what it had acknowledged")
         return list(found.messages)
 
     def _answered(self, message: Outgoing, answer: ParcelAnswer) -> None:
@@ -206,13 +222,17 @@ class Agent:
     def _rejected(self, message: Outgoing, reason: Reason) -> None:
         self.journal.note(message.round, "the aggregator refused a message", reason.value)
         if reason in FINAL:
-            book = self._book(message.round)
-            if not book.machine.ended:
-                book.machine.expire(reason)
-                book.note(f"expired: {reason.value}")
-                book.note_loss()
-                self._write([book])
+            self.end_round(message.round, reason)
             self.journal.acknowledge(message)
+
+    def end_round(self, round_id: str, reason: Reason) -> None:
+        """End a round that is over by the aggregator's word, and say what is lost with it."""
+        book = self._book(round_id)
+        if not book.machine.ended:
+            book.machine.expire(reason)
+            book.note(f"expired: {reason.value}")
+            book.note_loss()
+            self._write([book])
 
     # what the aggregator sent
 
@@ -229,7 +249,7 @@ class Agent:
             try:
                 book = self._book(message.round)
             except SherdError as error:
-                self._say("refused a message", error.what)
+                self.say("refused a message", error.what)
                 continue
             new |= self._receive(book, message)
             if work and book.changed and message.round not in over:
@@ -247,9 +267,9 @@ class Agent:
                 now=self.now(),
             )
         except PeerError as error:
-            self._say("refused a message", str(error.reason))
+            self.say("refused a message", str(error.reason))
         except Exception as error:
-            self._say("refused a message", type(error).__name__)
+            self.say("refused a message", type(error).__name__)
         return None
 
     def _receive(self, book: RoundBook, message: Message) -> bool:
@@ -273,7 +293,7 @@ class Agent:
         reason = reason_of(error.reason) or Reason.MALFORMED
         gap = reason is Reason.SEQUENCE_GAP
         if machine.ended or machine.spent or machine.data.terms is None or gap:
-            self._say("refused a message", reason.value)
+            self.say("refused a message", reason.value)
             return False
         book.refuse(reason, error.what)
         return True
@@ -337,7 +357,7 @@ class Agent:
             return self._object(book, error)
         except OutsideError as error:
             # Disk or network: nothing is lost, it is tried again.
-            self._say(f"could not {task.value}", error.what, machine.data.round)
+            self.say(f"could not {task.value}", error.what, machine.data.round)
             if isinstance(error, ConnectionFailedError):
                 raise
             return False
@@ -367,30 +387,3 @@ class Agent:
             book.give_up(Reason.QUARANTINED, f"begun {count} times and never done")
             self._write([book])
             self.home.end_attempt()
-
-    # afterwards
-
-    def _take_releases(self) -> None:
-        """Fetch the releases of closed rounds; what is not as announced is left."""
-        for round_id in sorted(self.released):
-            data = self.journal.round(round_id)
-            if data is None or data.manifest is None or (self.home.releases / round_id).exists():
-                self.released.discard(round_id)
-                continue
-            try:
-                fetch_release(
-                    self.client,
-                    round_id,
-                    self.home.releases / round_id,
-                    manifest_sha256=data.manifest,
-                    data=self.home.settings.keeps == "data",
-                )
-                self.journal.note(round_id, FETCHED, data.manifest)
-            except ConnectionFailedError as error:
-                self._say("could not fetch the release", error.what)
-                raise
-            except Exception as error:
-                # It is published all the same, and can be had from the aggregator later.
-                what = error.what if isinstance(error, SherdError) else type(error).__name__
-                self.journal.note(round_id, "could not fetch the release", what)
-            self.released.discard(round_id)

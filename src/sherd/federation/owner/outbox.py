@@ -20,6 +20,7 @@ from sherd.federation.owner.owner_table import table_hash
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.messages import CHUNK, Attachment, Delivery
 from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.signed_parts import part_text
 from sherd.federation.protocol.states import OWNER_ENDS
 from sherd.federation.wire.chunks import describe_file, pieces
 from sherd.federation.wire.exchange import MOST_AT_ONCE, MOST_PARTS, Call, Exchanged, Parcel
@@ -189,15 +190,30 @@ def _describe(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Delivery
             raise VerificationError("a file in the outbox is not the one that was paid for")
     _, head = ledger.head()
     write_witness(home, head)
+    versions = {name: str(text) for name, text in manifest["versions"].items()}
     delivery = Delivery(
         artefact=artefact,
         files=files,
         rows=max(manifest["files"][name]["rows"] for name in paths),
         facts=dict(manifest["facts"]),
         head=head,
-        versions={name: str(text) for name, text in manifest["versions"].items()},
+        versions=versions,
+        signature=sign_part(home, machine, artefact=artefact, head=head, versions=versions),
     )
     return delivery, paths
+
+
+def sign_part(
+    home: OwnerHome, machine: Owner, *, artefact: str, head: str, versions: Mapping[str, str]
+) -> str | None:
+    """Our signature of what the release's manifest will say of us; None if the plan asks none."""
+    plan, owner = machine.data.plan, machine.data.owner
+    assert plan is not None
+    if not plan.terms.signed_release:
+        return None
+    return home.key.sign(
+        part_text(plan_hash=plan.hash, owner=owner, artefact=artefact, head=head, versions=versions)
+    )
 
 
 def batches(journal: OwnerJournal, *, always: bool = False) -> Iterator[list[Outgoing]]:

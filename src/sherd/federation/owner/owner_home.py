@@ -210,6 +210,26 @@ class OwnerHome:
         """Take the word back."""
         self._attempt.unlink(missing_ok=True)
 
+    # a folder that was restored from a backup
+
+    def mark_restored(self) -> None:
+        """Note that this folder may lack what was spent, until it is led back."""
+        write_secret(self.folder / "restored", b"run `sherd owner recover`\n")
+
+    def mark_recovered(self) -> None:
+        """Note that what may have been spent is charged."""
+        (self.folder / "restored").unlink(missing_ok=True)
+
+    def check_recovered(self) -> None:
+        """Refuse a folder that was restored and not led back."""
+        if (self.folder / "restored").exists():
+            raise UsageError(
+                "the folder was restored from a backup and may lack what was spent since",
+                must="led back before it takes part again",
+                got=str(self.folder),
+                do="run `sherd owner recover`",
+            )
+
     # ledger heads that a restored home cannot have
 
     @property

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sherd.errors import StorageError
+from sherd.errors import FormatError, StorageError
 from sherd.federation.protocol.knowledge import OwnerData
 from sherd.federation.protocol.states import OWNER_ENDS
 from sherd.values import canonical_text, from_data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 VERSION = 1
@@ -84,7 +84,16 @@ class OwnerJournal:
         self._lent: dict[str, str] = {}
         self._connection: sqlite3.Connection | None = None
         with self._open() as db:
-            if db.execute("PRAGMA user_version").fetchone()[0] == 0:
+            known = db.execute("PRAGMA user_version").fetchone()[0]
+            if known > VERSION:
+                self.close()
+                raise FormatError(
+                    "the owner's journal is of a later version",
+                    must=f"at most {VERSION}",
+                    got=f"{path}: {known}",
+                    do="install the version of sherd that wrote it, or a later one",
+                )
+            if known == 0:
                 version = f"PRAGMA user_version = {VERSION};"
                 db.executescript(f"BEGIN IMMEDIATE;{_TABLES}{version}COMMIT;")
         path.chmod(0o600)
@@ -252,6 +261,18 @@ class OwnerJournal:
     def acknowledge(self, message: Outgoing) -> None:
         """The aggregator has a message and everything it announced; written down later."""
         self._acknowledged.add((message.round, message.sequence))
+
+    def resend(self, received: Mapping[str, int]) -> int:
+        """Send again what an aggregator says that it does not have of a round; how much that is."""
+        with self._writing() as db:
+            return sum(
+                db.execute(
+                    "UPDATE outgoing SET acknowledged = 0 WHERE round = ? AND sequence > ?"
+                    " AND acknowledged = 1 AND round IN (SELECT id FROM rounds WHERE ended = 0)",
+                    (round_id, last),
+                ).rowcount
+                for round_id, last in received.items()
+            )
 
     def decide(self, round_id: str, decision: str) -> None:
         """Note a person's decision."""

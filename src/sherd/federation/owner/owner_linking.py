@@ -36,7 +36,8 @@ class Made:
     count: int
 
 
-def _write(home: OwnerHome, data: bytes, count: int) -> Made:
+def write_bulk(home: OwnerHome, data: bytes, count: int) -> Made:
+    """Keep bulk in a file of its own until it is sent."""
     attachment = describe(data)
     path = home.bulk / attachment.sha256
     if not path.exists():
@@ -79,7 +80,7 @@ def blind(home: OwnerHome, machine: Owner) -> Made:
     assert machine.data.plan is not None
     loaded = load(home, machine)
     batch = Secret(home.seed, machine.data.plan.tag).blind(loaded.identifiers)
-    return _write(home, batch, loaded.rows)
+    return write_bulk(home, batch, loaded.rows)
 
 
 def raise_batch(home: OwnerHome, machine: Owner, client: Client) -> Made:
@@ -88,7 +89,7 @@ def raise_batch(home: OwnerHome, machine: Owner, client: Client) -> Made:
     assert plan is not None
     check_proof(machine, hop)
     batch = fetch(client, machine.data.round, hop.attachment)
-    return _write(home, Secret(home.seed, plan.tag).raise_batch(batch), hop.count)
+    return write_bulk(home, Secret(home.seed, plan.tag).raise_batch(batch), hop.count)
 
 
 def check_proof(machine: Owner, hop: Hop) -> None:
@@ -138,13 +139,18 @@ def finish(home: OwnerHome, machine: Owner, client: Client) -> Made:
     path = _names_file(home, machine)
     path.unlink(missing_ok=True)
     write_secret(path, bytes.fromhex(loaded.identity) + b"".join(names))
-    return _write(home, b"".join(sorted(names)), len(names))
+    return write_bulk(home, b"".join(sorted(names)), len(names))
+
+
+def note_bulk(home: OwnerHome, round_id: str) -> None:
+    """Note that a round without linkage has bulk, to be thrown away at its end."""
+    (home.bulk / f"{round_id}.answers").touch(mode=0o600)
 
 
 def tidy(home: OwnerHome, journal: OwnerJournal) -> None:
-    """Throw away which pseudonym was whose, and the batches, once their round has ended."""
-    for names in home.bulk.glob("*.pseudonyms"):
-        data = journal.round(names.name.removesuffix(".pseudonyms"))
+    """Throw away which pseudonym was whose, batches and answers, once their round has ended."""
+    for names in (*home.bulk.glob("*.pseudonyms"), *home.bulk.glob("*.answers")):
+        data = journal.round(names.stem)
         if data is None or data.state not in OWNER_ENDS:
             continue
         for path in map(Path, journal.files_of(data.round)):

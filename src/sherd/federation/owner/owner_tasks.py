@@ -10,14 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sherd.federation.owner import outbox
+from sherd.errors import PeerError
+from sherd.federation.owner import outbox, owner_counting
 from sherd.federation.owner import owner_linking as linking
 from sherd.federation.owner.owner_journal import Outgoing, RoundChange
 from sherd.federation.protocol.joint_plan import Kind, Linkage, Offer, write_schema
 from sherd.federation.protocol.messages import MOST_TEXT
 from sherd.federation.protocol.owner_machine import OwnerTask
-from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.pairwise_masks import public_key
+from sherd.federation.protocol.reasons import Reason, reason_of
 from sherd.federation.protocol.states import OwnerState
+from sherd.federation.protocol.summing import sums_rows
 from sherd.federation.wire.envelope import seal
 from sherd.federation.wire.failpoints import reach
 
@@ -112,6 +115,7 @@ def do_task(agent: Agent, book: RoundBook, task: OwnerTask) -> bool:
         OwnerTask.RAISE: _raise,
         OwnerTask.FINISH: _finish,
         OwnerTask.PROTECT: _protect,
+        OwnerTask.COUNT: _count,
     }[task](agent, book)
 
 
@@ -120,6 +124,9 @@ def _offer(agent: Agent, book: RoundBook) -> bool:
     terms = machine.data.terms
     assert terms is not None
     objection = home.policy.objection(terms, agent.aggregator_key) or agent.rolled_back()
+    if not terms.signed_release:
+        what = "the terms do not say that the aggregator signs the release"
+        objection = objection or (Reason.RELEASE_UNSIGNED, what)
     if objection is not None:
         book.refuse(*objection)
         return True
@@ -133,7 +140,8 @@ def _offer(agent: Agent, book: RoundBook) -> bool:
     linked = terms.linkage is not Linkage.NONE
     loaded = home.load(terms.round, shared, linked=linked)
     machine.data.table = loaded.identity
-    offer = Offer(schema=text, rows=loaded.rows, key=bool(source.key))
+    mask_key = public_key(home.seed) if sums_rows(terms) else None
+    offer = Offer(schema=text, rows=loaded.rows, key=bool(source.key), mask_key=mask_key)
     book.note("offered", machine.offer(offer))
     return True
 
@@ -245,4 +253,25 @@ def _protect(agent: Agent, book: RoundBook) -> bool:
     delivery, files = outbox.deliver(home, agent.ledger, machine, agent.client)
     reach("owner.outbox")
     book.note("protected and charged", machine.protected(delivery), files)
+    return True
+
+
+def _count(agent: Agent, book: RoundBook) -> bool:
+    """Answer a question of a round of sums; nothing is answered that the plan does not pay for."""
+    machine, home = book.machine, agent.home
+    if not machine.spent:
+        wrong = outbox.objection(home, agent.ledger, machine) or agent.rolled_back()
+        if wrong is not None:
+            book.refuse(*wrong)
+            return True
+    elif (wrong := agent.rolled_back()) is not None:
+        book.give_up(*wrong)
+        return True
+    try:
+        body, files = owner_counting.answer(home, agent.ledger, machine, agent.client)
+    except PeerError as error:
+        book.give_up(reason_of(error.reason) or Reason.MALFORMED, error.what)
+        return True
+    reach("owner.outbox")
+    book.note(f"answered question {body.exchange}", machine.counted(body), files)
     return True

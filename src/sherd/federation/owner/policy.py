@@ -14,7 +14,9 @@ A policy is a YAML file. Every key left out allows nothing:
     peers: {south: 1234-5678-…}               owners whose keys were compared; or: all
     largest_batch: 100000                     most identifiers of another owner in one round
     yearly_guesses: 500000                    most identifiers of all others in a year
+    least_colluders: 2                        owners that noise withstands; or: all others
     approve: ask                              or: automatic
+    announce: [methods, largest_epsilon]      what the aggregator is told beforehand; or: all
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import UsageError, did_you_mean
+from sherd.federation.protocol.announced_policy import TELLS
 from sherd.federation.protocol.joint_plan import LEAST_K, Kind, Linkage, cluster_sizes
 from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.summing import among, sums_rows
 from sherd.signing_keys import same_fingerprint
 
 if TYPE_CHECKING:
@@ -47,14 +51,18 @@ lifetime_epsilon: 0        # most in all rounds together, for the people in the 
 peers: {}                  # NAME: FINGERPRINT of owners that `approve: automatic` is for; or: all
 largest_batch: 0           # most identifiers of another owner to match in one round
 yearly_guesses: 0          # most identifiers of all other owners to match in a year
+least_colluders: all       # where noise is shared out: owners it must withstand; all: all others
 approve: ask               # ask a person (`sherd owner approve`), or: automatic
+announce: []               # settings that the aggregator is told beforehand: kinds, methods,
+                           # attributes, linkage, least_k, largest_epsilon; or: all
 """
 
 Objection = tuple[Reason, str]
 
 _KEYS = (
     "aggregators", "kinds", "methods", "attributes", "linkage", "least_k", "least_rows",
-    "largest_epsilon", "lifetime_epsilon", "peers", "largest_batch", "yearly_guesses", "approve",
+    "largest_epsilon", "lifetime_epsilon", "peers", "largest_batch", "yearly_guesses",
+    "least_colluders", "approve", "announce",
 )  # fmt: skip
 
 
@@ -74,7 +82,9 @@ class Policy:
     peers: dict[str, str] | None = field(default_factory=dict)
     largest_batch: int = 0
     yearly_guesses: int = 0
+    least_colluders: int | None = None
     automatic: bool = False
+    announce: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: Path) -> Policy:
@@ -100,7 +110,7 @@ class Policy:
         for what, given in (("aggregators", aggregators), ("peers", peers)):
             if not isinstance(given, dict) and (what, given) != ("peers", "all"):
                 raise _wrong(f"'{what}'", "a mapping of names to fingerprints")
-        attributes = data.get("attributes")
+        attributes, colluders = data.get("attributes"), data.get("least_colluders", "all")
         approve = data.get("approve", "ask")
         if approve not in ("ask", "automatic"):
             raise _wrong("'approve'", "ask or automatic")
@@ -117,7 +127,11 @@ class Policy:
             peers=None if peers == "all" else {str(k): str(v) for k, v in peers.items()},
             largest_batch=_whole(data, "largest_batch", 0),
             yearly_guesses=_whole(data, "yearly_guesses", 0),
+            least_colluders=None if colluders == "all" else _whole(data, "least_colluders", 0),
             automatic=approve == "automatic",
+            announce=TELLS
+            if data.get("announce") == "all"
+            else _listed(data, "announce", list(TELLS)),
         )
 
     def allows(self, attribute: str) -> bool:
@@ -154,7 +168,18 @@ class Policy:
         for name in plan.schema(owner).attributes:
             if not self.allows(name):
                 return Reason.ATTRIBUTE_NOT_ALLOWED, f"the attribute '{name}'"
-        return self._about_peers(plan, owner)
+        return self._about_colluders(plan) or self._about_peers(plan, owner)
+
+    def _about_colluders(self, plan: JointPlan) -> Objection | None:
+        """Noise that is shared out withstands as many colluding owners as we ask for."""
+        if not sums_rows(plan.terms):
+            return None
+        withstood = among(plan).colluders
+        wanted = len(plan.shares) - 1 if self.least_colluders is None else self.least_colluders
+        if withstood >= min(wanted, len(plan.shares) - 1):
+            return None
+        what = f"noise that withstands {withstood} colluding owners; at least {wanted} are to be"
+        return Reason.METHOD_NOT_ALLOWED, f"{what} withstood"
 
     def _about_peers(self, plan: JointPlan, owner: str) -> Objection | None:
         """Peers have the keys that were compared, and do not ask for too many people at once."""

@@ -68,6 +68,7 @@ def recover(
         if each is not None and not ledger.holds(each) and not home.is_superseded(each):
             home.supersede(each)
     outbox.write_witness(home, ledger.head()[1])
+    home.mark_recovered()
     journal.note("", "recovered", f"{len(done)} rounds charged that the ledger did not hold")
     return done
 

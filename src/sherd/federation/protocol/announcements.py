@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from sherd.errors import PeerError
 from sherd.federation.protocol.joint_plan import Linkage
 from sherd.federation.protocol.linkage import POINT, chain
-from sherd.federation.protocol.messages import Batch, Delivery, Pseudonyms
+from sherd.federation.protocol.messages import Batch, Delivery, Masked, Pseudonyms
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import RoundState
+from sherd.federation.protocol.summing import check_masked, sums_rows
 
 if TYPE_CHECKING:
     from sherd.federation.protocol.knowledge import RoundData
@@ -25,8 +26,11 @@ def _refuse(reason: Reason) -> PeerError:
 
 def check_announcement(data: RoundData, sender: str, body: Any) -> None:
     """Refuse an announcement that does not fit the state of the round, its turn or its size."""
+    if isinstance(body, Masked):
+        check_masked(data, sender, body)
+        return
     wanted = RoundState.COLLECTING if isinstance(body, Delivery) else RoundState.LINKING
-    if data.state is not wanted:
+    if data.state is not wanted or (isinstance(body, Delivery) and sums_rows(data.terms)):
         raise _refuse(Reason.UNEXPECTED)
     if isinstance(body, Delivery):
         _check_delivery(data, sender, body)

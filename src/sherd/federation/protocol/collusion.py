@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sherd.federation.protocol.joint_plan import Kind, Linkage
+from sherd.federation.protocol.summing import sums_rows
 
 if TYPE_CHECKING:
     from sherd.federation.protocol.joint_plan import Terms
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 def collusion_table(terms: Terms) -> dict[str, list[str]]:
     """Who learns what beyond the release, for a round of these terms."""
+    if sums_rows(terms):
+        return _of_sums(terms)
     vertical, linked = terms.kind is Kind.VERTICAL, terms.linkage is not Linkage.NONE
     shared_key = terms.linkage is Linkage.HMAC
     analyst = ["nothing: the release and its manifest are all an analyst sees"]
@@ -66,4 +69,35 @@ def collusion_table(terms: Terms) -> dict[str, list[str]]:
         "the aggregator": aggregator,
         "one owner with the aggregator": both,
         "two owners": two,
+    }
+
+
+def _of_sums(terms: Terms) -> dict[str, list[str]]:
+    """The same for a round of sums: nobody sees an owner's numbers without its masks."""
+    named = len(terms.owners) - 1 if terms.colluders is None else terms.colluders
+    owner = ["the other owners' attribute metadata and numbers of rows, which the plan names"]
+    aggregator = [
+        "of every owner's counts nothing: they come under masks of which only the sum is free",
+        "every owner's number of rows and the time at which it approved and answered",
+    ]
+    together = [
+        "the sum of the others' noisy counts: the release less their own",
+        f"no more than epsilon allows, as long as at most {named} of the owners are among them",
+    ]
+    if terms.linked:
+        aggregator.append(
+            "how many people every two owners have in common, by pseudonyms that change with "
+            "every plan"
+        )
+        owner.append("whether anybody is known to two owners, not who")
+        together.append(
+            "whether guessed identifiers are among another owner's people"
+            + ("" if terms.linkage is Linkage.HMAC else ", as many guesses as they put into theirs")
+        )
+    return {
+        "analyst": ["nothing: the release, its model and its manifest are all an analyst sees"],
+        "one owner": owner,
+        "the aggregator": aggregator,
+        "one owner with the aggregator": together,
+        "two owners": together,
     }

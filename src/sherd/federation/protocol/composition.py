@@ -17,7 +17,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sherd.budget.amount import MICRO, Amount
-from sherd.errors import PlanError, SherdError
+from sherd.errors import PlanError, SchemaError, SherdError
+from sherd.federation.protocol.agreement import disagreements
 from sherd.federation.protocol.joint_plan import (
     JointPlan,
     Kind,
@@ -28,7 +29,10 @@ from sherd.federation.protocol.joint_plan import (
     exact,
     local_plan,
 )
+from sherd.federation.protocol.messages import MOST_TEXT
 from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.summing import sums_rows, unsound_sums
+from sherd.values import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,7 +121,7 @@ def make_plan(
     for (_, epsilon), schema in distinct.items():
         local_plan(terms, epsilon, schema).check(schema)
     rule, total, bound = composed(terms.kind, list(parts.values()))
-    return JointPlan(
+    plan = JointPlan(
         terms=terms,
         aggregator_key=aggregator_key,
         shares=tuple(
@@ -127,14 +131,35 @@ def make_plan(
                 epsilon=parts[owner],
                 rows=offer.rows,
                 schema_hash=parsed[owner].hash,
+                mask_key=offer.mask_key,
             )
             for owner, offer in offers.items()
         ),
         schemas={parsed[owner].hash: offer.schema for owner, offer in offers.items()},
         composition=rule,
         composed=total,
-        bound=bound,
+        bound=None if sums_rows(terms) else bound,
     )
+    wrong = unsound_sums(plan)
+    if wrong is not None:
+        raise PlanError(wrong)
+    return plan
+
+
+def plan_or_reason(
+    terms: Terms, offers: Mapping[str, Offer], keys: Mapping[str, str], aggregator_key: str
+) -> JointPlan | tuple[Reason, tuple[str, ...]]:
+    """The plan for these offers, or why there is none."""
+    differences = disagreements(terms, offers)
+    if differences is not None:
+        return differences[0], tuple(differences[1])
+    try:
+        plan = make_plan(terms, offers, keys, aggregator_key)
+    except (PlanError, SchemaError) as error:
+        return Reason.PLAN_UNSOUND, (error.what,)
+    if len(canonical_text(plan)) > MOST_TEXT:
+        return Reason.TOO_LARGE, (f"the plan is longer than {MOST_TEXT} bytes",)
+    return plan
 
 
 def unsound(plan: JointPlan) -> tuple[Reason, str] | None:
@@ -152,6 +177,9 @@ def unsound(plan: JointPlan) -> tuple[Reason, str] | None:
             if schemas[owner].hash != schema_hash:
                 return Reason.PLAN_UNSOUND, "a schema does not match its hash"
             plan.local(owner).check(schemas[owner])
+        wrong = unsound_sums(plan)
+        if wrong is not None:
+            return Reason.PLAN_UNSOUND, wrong
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
         # The plan is foreign: whatever its parameters do to a method's own checks, it is unsound.
         what = error.what if isinstance(error, SherdError) else type(error).__name__
@@ -159,7 +187,9 @@ def unsound(plan: JointPlan) -> tuple[Reason, str] | None:
     given = {share.owner: share.epsilon for share in plan.shares}
     if given != expected:
         return Reason.PLAN_UNSOUND, "the shares of epsilon are not those of the sharing rule"
-    if (plan.composition, plan.composed, plan.bound) != composed(terms.kind, list(given.values())):
+    rule, total, bound = composed(terms.kind, list(given.values()))
+    bound = None if sums_rows(terms) else bound
+    if (plan.composition, plan.composed, plan.bound) != (rule, total, bound):
         return Reason.PLAN_UNSOUND, "the composed epsilon is not that of the shares"
     if plan.composed is not None and exact(plan.composed) > exact(terms.epsilon or "0"):
         return Reason.PLAN_UNSOUND, "the shares compose to more than epsilon"

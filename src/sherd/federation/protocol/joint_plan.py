@@ -75,6 +75,9 @@ class Terms:
     are in seconds since 1970. ``delivery_bytes`` is the most that one owner's delivery may
     take, on the wire and in memory. ``repeats`` is the hash of the plan of a round that ended
     without a release: who was charged for it sends what it paid for, and pays nothing more.
+    ``signed_release`` promises that the aggregator signs the release's manifest and that it holds
+    each owner's signature of its part; rounds of earlier versions do not say so.
+    ``colluders`` is how many owners of a round of sums may collude, None for all but one.
     """
 
     round: str
@@ -94,6 +97,8 @@ class Terms:
     opened: int | None = field(default=None, metadata=LATER)
     delivery_bytes: int | None = field(default=None, metadata=LATER)
     repeats: str | None = field(default=None, metadata=LATER)
+    signed_release: bool | None = field(default=None, metadata=LATER)
+    colluders: int | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_name(self.round, "round")
@@ -111,6 +116,12 @@ class Terms:
             raise PlanError("the plan to repeat is not valid", must="64 hexadecimal digits")
         if not 0 < self.most_bytes <= MOST_DELIVERY * 64:
             raise PlanError("the largest delivery is out of range", must="1 byte to 64 GiB")
+        if self.colluders is not None and not 0 <= self.colluders < len(self.owners):
+            raise PlanError(
+                "the number of owners that may collude is out of range",
+                must="0 to all owners but one",
+                got=str(self.colluders),
+            )
         self._check_kind()
         self._check_epsilon()
         self._check_k()
@@ -139,8 +150,19 @@ class Terms:
 
     def _check_epsilon(self) -> None:
         from sherd.release.method import find
+        from sherd.release.summed_rows import SumsRows
 
-        known = {parameter.name for parameter in find(self.method).parameters}
+        method = find(self.method)
+        sums = isinstance(method, SumsRows)
+        if sums and self.kind is Kind.VERTICAL:
+            raise PlanError(
+                f"the method '{self.method}' draws new records, which cannot be joined",
+                must="a horizontal round",
+                do="let the owners of columns compute together: `sherd party`",
+            )
+        if self.colluders is not None and not sums:
+            raise PlanError(f"the method '{self.method}' does not share out noise")
+        known = {parameter.name for parameter in method.parameters}
         if "epsilon" in self.parameters:
             raise PlanError("epsilon is the round's, not a parameter of the method")
         if (self.epsilon is None) != ("epsilon" not in known):
@@ -163,6 +185,11 @@ class Terms:
             )
         if not isinstance(self.parameters.get("weights") or {}, dict):
             raise PlanError("the 'weights' parameter is not valid", must="a mapping of attributes")
+
+    @property
+    def linked(self) -> bool:
+        """Whether people are matched between owners."""
+        return self.linkage is not Linkage.NONE
 
     @property
     def most_bytes(self) -> int:
@@ -227,16 +254,20 @@ class Offer:
 
     ``schema`` is that of the attributes offered (no identifiers), as JSON text, since the
     order of attributes matters to people and not to canonical JSON; ``rows`` is how many
-    records it has, ``key`` whether its people can be linked.
+    records it has, ``key`` whether its people can be linked, ``mask_key`` the public key of
+    its masks in a round of sums.
     """
 
     schema: str
     rows: int
     key: bool = False
+    mask_key: str | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         if self.rows < 1:
             raise PlanError("an offer has no rows", must="at least one")
+        if self.mask_key is not None and not HASH.fullmatch(self.mask_key):
+            raise PlanError("the key of an owner's masks is not valid", must="32 bytes, in hex")
         self.parsed()
 
     def parsed(self) -> Schema:
@@ -276,6 +307,13 @@ class Share:
     epsilon: str | None
     rows: int
     schema_hash: str
+    mask_key: str | None = field(default=None, metadata=LATER)
+
+
+_OF_THE_ROUND = (
+    "round", "deadline", "opened", "purpose", "delivery_bytes", "repeats", "signed_release",
+)  # fmt: skip
+"""The terms that do not change what is released."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +345,7 @@ class JointPlan:
         A round that repeats another one has another plan with the same substance.
         """
         data = to_data(self)
-        for name in ("round", "deadline", "opened", "purpose", "delivery_bytes", "repeats"):
+        for name in _OF_THE_ROUND:
             data["terms"].pop(name, None)
         return digest(["sherd-substance-1", data])
 

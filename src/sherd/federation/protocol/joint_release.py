@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.federation.protocol.collusion import collusion_table
 from sherd.federation.protocol.joint_plan import JointPlan, Kind, Linkage, local_plan
+from sherd.federation.protocol.summing import among, sums_rows
 from sherd.values import to_data
 
 if TYPE_CHECKING:
@@ -46,7 +47,14 @@ def joint_guarantee(plan: JointPlan, overlap_tested: bool) -> Guarantee:
     """What the joint release promises, and what the federation adds to what is not covered."""
     base = pooled_plan(plan).guarantee(pooled_schema(plan))
     found = list(base.not_covered)
-    if plan.terms.kind is Kind.HORIZONTAL:
+    if sums_rows(plan.terms):
+        found.append("how many records each owner has")
+        if not overlap_tested and len(plan.shares) > 1:
+            found.append(
+                "a person at several owners, which is assumed not to happen and was not tested: "
+                "such a person counts as so many records"
+            )
+    elif plan.terms.kind is Kind.HORIZONTAL:
         found.append("how many records each owner has, and who is at which owner")
         if not overlap_tested and len(plan.shares) > 1:
             total = "" if plan.bound is None else f", up to {plan.bound} in all"
@@ -63,7 +71,9 @@ def joint_guarantee(plan: JointPlan, overlap_tested: bool) -> Guarantee:
 
 def followed(plan: JointPlan) -> dict[str, Any]:
     """What a joint manifest says that follows from the plan alone."""
+    sums = {"noise": _noise(plan)} if sums_rows(plan.terms) else {}
     return {
+        **sums,
         "round": plan.terms.round,
         "kind": plan.terms.kind.value,
         "plan": to_data(plan),
@@ -73,6 +83,18 @@ def followed(plan: JointPlan) -> dict[str, Any]:
         "epsilon_of_a_person_at_every_owner": plan.bound,
         "disjointness": _disjointness(plan),
         "learns_beyond_the_release": collusion_table(plan.terms),
+    }
+
+
+def _noise(plan: JointPlan) -> dict[str, Any]:
+    """Who drew the noise of a round of sums, and whom it protects from."""
+    owners = among(plan)
+    return {
+        "owners": owners.owners,
+        "colluders": owners.colluders,
+        "words": f"each of {owners.owners} owners drew its part; the promise holds against whoever "
+        f"sees the release and against the aggregator together with up to {owners.colluders} of "
+        "the owners",
     }
 
 

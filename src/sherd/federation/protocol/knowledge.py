@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sherd.federation.protocol.joint_plan import JointPlan, Offer, Terms
-from sherd.federation.protocol.messages import Attachment, Batch, Delivery, Hop, Pseudonyms
+from sherd.federation.protocol.messages import (
+    Ask,
+    Attachment,
+    Batch,
+    Delivery,
+    Hop,
+    Masked,
+    Pseudonyms,
+)
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState
 from sherd.values import LATER
@@ -20,11 +28,12 @@ class Waiting:
     batch: Batch | None = None
     pseudonyms: Pseudonyms | None = None
     delivery: Delivery | None = None
+    masked: Masked | None = field(default=None, metadata=LATER)
 
     @property
     def body(self) -> Any:
         """The message's body."""
-        return self.batch or self.pseudonyms or self.delivery
+        return self.batch or self.pseudonyms or self.delivery or self.masked
 
 
 @dataclass(kw_only=True)
@@ -33,6 +42,9 @@ class RoundData:
 
     ``checked`` are the owners whose deliveries were read and found to fit the plan; ``tries``
     counts how often linking or assembling was begun and did not come to an end.
+
+    In a round of sums, ``asked`` are the questions so far and ``sums`` what was answered to them in
+    all; ``numbers`` is how many numbers answer the last one, and ``masked`` who answered it.
     """
 
     terms: Terms
@@ -58,6 +70,10 @@ class RoundData:
     manifest: str | None = None
     checked: tuple[str, ...] | None = field(default=None, metadata=LATER)
     tries: int | None = field(default=None, metadata=LATER)
+    asked: tuple[Attachment, ...] | None = field(default=None, metadata=LATER)
+    sums: tuple[Attachment, ...] | None = field(default=None, metadata=LATER)
+    numbers: int | None = field(default=None, metadata=LATER)
+    masked: dict[str, Masked] | None = field(default=None, metadata=LATER)
 
 
 @dataclass(kw_only=True)
@@ -65,7 +81,8 @@ class OwnerData:
     """Everything an owner knows of a round, but for its table and its secrets.
 
     ``table`` is the hash of the table that was offered; ``tries`` counts how often a task of
-    this round failed.
+    this round failed. In a round of sums, ``questions`` are those so far, as they came, and
+    ``answered`` says how many of them were answered.
     """
 
     round: str
@@ -94,3 +111,5 @@ class OwnerData:
     raised: tuple[str, ...] = ()
     table: str | None = field(default=None, metadata=LATER)
     tries: int | None = field(default=None, metadata=LATER)
+    questions: tuple[Ask, ...] | None = field(default=None, metadata=LATER)
+    answered: int | None = field(default=None, metadata=LATER)

@@ -16,6 +16,7 @@ from typing import Any
 from sherd.errors import PlanError
 from sherd.federation.protocol.joint_plan import HASH, JointPlan, Offer, Terms
 from sherd.federation.protocol.reasons import Reason
+from sherd.values import LATER
 
 MOST_BYTES = 4 << 20
 """The most bytes of an envelope; bulk is sent as attachments."""
@@ -130,7 +131,7 @@ class Delivery:
     """Owner to aggregator, step 7: the protected tables.
 
     ``artefact`` is the hash the owner's ledger was charged with, ``head`` the ledger's last
-    row after that.
+    row after that; ``signature`` is the owner's of its part, as the manifest will state it.
     """
 
     artefact: str
@@ -139,6 +140,7 @@ class Delivery:
     facts: dict[str, Any] = field(default_factory=dict)
     head: str
     versions: dict[str, str] = field(default_factory=dict)
+    signature: str | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_hash(self.artefact)
@@ -155,6 +157,35 @@ class Delivery:
     def size(self) -> int:
         """The bytes of all files together."""
         return sum(attachment.size for attachment in self.files.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """Aggregator to owner: a question of a round of sums, the same to all owners."""
+
+    exchange: int
+    attachment: Attachment
+    head: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masked:
+    """Owner to aggregator: its numbers under the masks that it shares with the other owners.
+
+    ``artefact`` is the hash the owner's ledger was charged with (that of the first question),
+    ``head`` the ledger's last row; ``signature`` is the owner's of its part.
+    """
+
+    exchange: int
+    attachment: Attachment
+    artefact: str
+    head: str
+    versions: dict[str, str] = field(default_factory=dict)
+    signature: str | None = field(default=None, metadata=LATER)
+
+    def __post_init__(self) -> None:
+        check_hash(self.artefact)
+        check_hash(self.head)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +220,7 @@ class Abort:
     details: tuple[str, ...] = ()
 
 
-class Type(StrEnum):
+class MessageType(StrEnum):
     """The name of each kind of message."""
 
     INVITE = "invite"
@@ -202,6 +233,8 @@ class Type(StrEnum):
     PSEUDONYMS = "pseudonyms"
     COMMON = "common"
     DELIVERY = "delivery"
+    ASK = "ask"
+    MASKED = "masked"
     RECEIPT = "receipt"
     RELEASED = "released"
     REFUSAL = "refusal"
@@ -210,28 +243,38 @@ class Type(StrEnum):
 
 Body = (
     Invite | Offer | Proposal | Signature | Signed | Batch | Hop | Pseudonyms | Common
-    | Delivery | Receipt | Released | Refusal | Abort
+    | Delivery | Ask | Masked | Receipt | Released | Refusal | Abort
 )  # fmt: skip
 
-BODIES: dict[Type, type[Any]] = {
-    Type.INVITE: Invite,
-    Type.OFFER: Offer,
-    Type.PROPOSAL: Proposal,
-    Type.SIGNATURE: Signature,
-    Type.SIGNED: Signed,
-    Type.BATCH: Batch,
-    Type.HOP: Hop,
-    Type.PSEUDONYMS: Pseudonyms,
-    Type.COMMON: Common,
-    Type.DELIVERY: Delivery,
-    Type.RECEIPT: Receipt,
-    Type.RELEASED: Released,
-    Type.REFUSAL: Refusal,
-    Type.ABORT: Abort,
+BODIES: dict[MessageType, type[Any]] = {
+    MessageType.INVITE: Invite,
+    MessageType.OFFER: Offer,
+    MessageType.PROPOSAL: Proposal,
+    MessageType.SIGNATURE: Signature,
+    MessageType.SIGNED: Signed,
+    MessageType.BATCH: Batch,
+    MessageType.HOP: Hop,
+    MessageType.PSEUDONYMS: Pseudonyms,
+    MessageType.COMMON: Common,
+    MessageType.DELIVERY: Delivery,
+    MessageType.ASK: Ask,
+    MessageType.MASKED: Masked,
+    MessageType.RECEIPT: Receipt,
+    MessageType.RELEASED: Released,
+    MessageType.REFUSAL: Refusal,
+    MessageType.ABORT: Abort,
 }
 
 FROM_OWNERS = frozenset(
-    {Type.OFFER, Type.SIGNATURE, Type.BATCH, Type.PSEUDONYMS, Type.DELIVERY, Type.REFUSAL}
+    {
+        MessageType.OFFER,
+        MessageType.SIGNATURE,
+        MessageType.BATCH,
+        MessageType.PSEUDONYMS,
+        MessageType.DELIVERY,
+        MessageType.MASKED,
+        MessageType.REFUSAL,
+    }
 )
 """What owners send; everything else is the aggregator's."""
 
@@ -256,7 +299,7 @@ class Message:
     raw: str = ""
 
     @property
-    def type(self) -> Type:
+    def type(self) -> MessageType:
         """The kind of message."""
         return _TYPES[type(self.body)]
 

@@ -19,12 +19,14 @@ from sherd.federation.protocol.linkage import POINT, chain
 from sherd.federation.protocol.messages import (
     FROM_OWNERS,
     Abort,
+    Ask,
     Attachment,
     Batch,
     Common,
     Delivery,
     Hop,
     Invite,
+    Masked,
     Message,
     Proposal,
     Pseudonyms,
@@ -36,6 +38,7 @@ from sherd.federation.protocol.messages import (
 )
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OWNER, OWNER_ENDS, OwnerEvent, OwnerState, step
+from sherd.federation.protocol.summing import check_ask, sums_rows
 from sherd.values import to_data
 
 if TYPE_CHECKING:
@@ -54,6 +57,7 @@ class OwnerTask(StrEnum):
     RAISE = "raise"
     FINISH = "finish"
     PROTECT = "protect"
+    COUNT = "count"
 
 
 def _refuse(reason: Reason, what: str | None = None) -> PeerError:
@@ -87,6 +91,9 @@ class Owner:
             return None if data.plan is None else OwnerTask.CHECK_PLAN
         if self.state is OwnerState.AWAITING_APPROVAL:
             return OwnerTask.APPROVE
+        may_answer = self.state in (OwnerState.APPROVED, OwnerState.PROTECTED)
+        if may_answer and len(data.questions or ()) > (data.answered or 0):
+            return OwnerTask.COUNT
         if self.state is OwnerState.APPROVED and data.signed:
             return self._after_signing()
         return None
@@ -95,7 +102,7 @@ class Owner:
         data = self.data
         assert data.terms is not None
         if data.cleared or data.terms.linkage is Linkage.NONE:
-            return OwnerTask.PROTECT
+            return None if sums_rows(data.terms) else OwnerTask.PROTECT
         if data.terms.linkage is Linkage.HMAC:
             return None if data.named else OwnerTask.FINISH
         if not data.blinded:
@@ -148,6 +155,7 @@ class Owner:
             Signed: self._all_signed,
             Hop: self._hop,
             Common: self._cleared,
+            Ask: self._asked,
             Receipt: self._receipt,
             Released: self._released,
         }
@@ -215,7 +223,14 @@ class Owner:
             raise _refuse(Reason.UNEXPECTED)
         data.cleared, data.common, data.head = True, body.attachment, body.head
 
+    def _asked(self, body: Ask) -> None:
+        check_ask(self.data, body)
+        self.data.questions = (*(self.data.questions or ()), body)
+        self.data.head = body.head
+
     def _receipt(self, body: Receipt) -> None:
+        if self.task is OwnerTask.COUNT:
+            raise _refuse(Reason.UNEXPECTED)
         if self.state is not OwnerState.PROTECTED or body.artefact != self.data.artefact:
             raise _refuse(Reason.UNEXPECTED)
         self._move(OwnerEvent.RECEIPT)
@@ -255,7 +270,8 @@ class Owner:
         own = plan.share(data.owner)
         if own.key != data.key:
             return Reason.PLAN_CHANGED, "the plan names another key for us"
-        if own.rows != data.offer.rows or own.schema_hash != data.offer.parsed().hash:
+        offered = (data.offer.rows, data.offer.parsed().hash, data.offer.mask_key)
+        if (own.rows, own.schema_hash, own.mask_key) != offered:
             return Reason.PLAN_CHANGED, "the plan does not say of us what we offered"
         return unsound(plan)
 
@@ -305,6 +321,14 @@ class Owner:
         self._move(OwnerEvent.CHARGED)
         self.data.artefact = delivery.artefact
         return self._send(delivery)
+
+    def counted(self, body: Masked) -> Message:
+        """Answer a question; the ledger was charged before the first."""
+        assert self.task is OwnerTask.COUNT
+        if self.state is OwnerState.APPROVED:
+            self._move(OwnerEvent.CHARGED)
+        self.data.artefact, self.data.answered = body.artefact, body.exchange
+        return self._send(body)
 
     def tick(self, now: int) -> None:
         """Let time pass: what is not charged yet is given up at the deadline."""

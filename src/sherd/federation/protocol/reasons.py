@@ -40,6 +40,7 @@ class Reason(StrEnum):
     LINKAGE_NOT_ALLOWED = "linkage-not-allowed", "the owner's policy does not allow the linkage"
     PLAN_UNSOUND = "plan-unsound", "the plan does not add up when recomputed"
     PLAN_CHANGED = "plan-changed", "the plan is not the one that was agreed"
+    RELEASE_UNSIGNED = "release-unsigned", "the aggregator does not promise to sign the release"
     PLAN_UNSIGNED = "plan-unsigned", "the plan is not signed by every owner"
     METHOD_FAILED = "method-failed", "the method cannot protect the owner's table by this plan"
     NOT_INTERESTED = "not-interested", "a person at the owner refused"
@@ -52,6 +53,10 @@ class Reason(StrEnum):
     LATE = "late", "the round's deadline has passed"
     ENDED = "ended", "the round has ended"
     STOPPED = "stopped", "the operator ended the round"
+    RESTORED = (
+        "restored",
+        "the aggregator was restored from a backup and lacks what happened in the round since",
+    )
     QUARANTINED = "quarantined", "the round failed again and again and was given up"
     # about a message
     MALFORMED = "malformed", "the message cannot be understood"

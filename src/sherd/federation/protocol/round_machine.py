@@ -13,17 +13,16 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-from sherd.errors import PeerError, PlanError, SchemaError
-from sherd.federation.protocol.agreement import disagreements
+from sherd.errors import PeerError
 from sherd.federation.protocol.announcements import check_announcement
-from sherd.federation.protocol.composition import make_plan
-from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Offer
+from sherd.federation.protocol.composition import plan_or_reason
+from sherd.federation.protocol.joint_plan import Dropout, JointPlan, Kind, Linkage, Offer
 from sherd.federation.protocol.knowledge import RoundData, Waiting
 from sherd.federation.protocol.linkage import chain
 from sherd.federation.protocol.messages import (
     FROM_OWNERS,
-    MOST_TEXT,
     Abort,
+    Ask,
     Attachment,
     Batch,
     Common,
@@ -41,7 +40,7 @@ from sherd.federation.protocol.messages import (
 )
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import ROUND, ROUND_ENDS, RoundEvent, RoundState, step
-from sherd.values import canonical_text
+from sherd.federation.protocol.summing import sums_rows
 
 Verify = Callable[[str, str, str], bool]
 """Whether (key, plan hash, signature) is that key's signature of the plan."""
@@ -52,6 +51,7 @@ class RoundTask(StrEnum):
 
     LINK = "link"
     CHECK = "check a delivery"
+    SUM = "sum answers"
     ASSEMBLE = "assemble"
 
 
@@ -93,6 +93,9 @@ class Round:
             return RoundTask.ASSEMBLE
         if self.state is RoundState.LINKING and len(self.data.pseudonyms) == len(self.active):
             return RoundTask.LINK
+        complete = self.data.masked is None or set(self.data.masked) == set(self.active)
+        if self.state is RoundState.COLLECTING and sums_rows(self.data.terms) and complete:
+            return RoundTask.SUM
         return None
 
     @property
@@ -162,6 +165,8 @@ class Round:
             self.data.pseudonyms[sender] = found.pseudonyms.attachment
         elif found.delivery is not None:
             self._delivery(sender, found.delivery)
+        elif found.masked is not None:
+            self.data.masked = {**(self.data.masked or {}), sender: found.masked}
         return self._flush()
 
     def linked(self, *, overlap: int, count: int, common: Attachment | None) -> list[Message]:
@@ -180,6 +185,27 @@ class Round:
         else:
             data.common = common
             self._collect(count, common)
+        return self._flush()
+
+    def ask(self, question: Attachment, numbers: int) -> list[Message]:
+        """Put the next question of a round of sums to every owner."""
+        data = self.data
+        data.asked, data.masked = (*(data.asked or ()), question), {}
+        data.numbers = numbers
+        for owner in self.active:
+            head = data.heads.get(owner)
+            self._send(owner, Ask(exchange=len(data.asked), attachment=question, head=head))
+        return self._flush()
+
+    def summed(self, sums: Attachment) -> None:
+        """The answers to the last question were added up."""
+        self.data.sums = (*(self.data.sums or ()), sums)
+
+    def complete(self) -> list[Message]:
+        """No question is left: every owner's part is done."""
+        for owner, body in (self.data.masked or {}).items():
+            self._send(owner, Receipt(artefact=body.artefact))
+        self._move(RoundEvent.DELIVERIES_COMPLETE)
         return self._flush()
 
     def assembled(self, manifest: str) -> list[Message]:
@@ -255,17 +281,9 @@ class Round:
         if set(data.offers) != set(self.active):
             return
         offers = {owner: data.offers[owner] for owner in self.active}
-        differences = disagreements(data.terms, offers)
-        if differences is not None:
-            self._fail(differences[0], tuple(differences[1]))
-            return
-        try:
-            plan = make_plan(data.terms, offers, data.keys, data.aggregator_key)
-        except (PlanError, SchemaError) as error:
-            self._fail(Reason.PLAN_UNSOUND, (error.what,))
-            return
-        if len(canonical_text(plan)) > MOST_TEXT:
-            self._fail(Reason.TOO_LARGE, (f"the plan is longer than {MOST_TEXT} bytes",))
+        plan = plan_or_reason(data.terms, offers, data.keys, data.aggregator_key)
+        if not isinstance(plan, JointPlan):
+            self._fail(*plan)
             return
         self._move(RoundEvent.OFFERS_COMPLETE)
         data.plan = plan
@@ -297,6 +315,7 @@ class Round:
         goes_on = (
             data.terms.dropout is Dropout.CONTINUE
             and self.state in (RoundState.ATTRIBUTES, RoundState.COLLECTING)
+            and not (self.state is RoundState.COLLECTING and sums_rows(data.terms))
             and len(self.active) - 1 >= data.terms.least_owners
         )
         if not goes_on:

@@ -88,6 +88,8 @@ class Client:
         """How many calls were answered and not refused."""
         self.head: str | None = None
         """The last head of this owner's ledger that the aggregator has seen, told at login."""
+        self.received: dict[str, int] = {}
+        """The number of our last message in each open round, as told at login, until it is used."""
         self.request_id = ""
         """The number of the last request, which is in the aggregator's log, too."""
         self._url = url.rstrip("/")
@@ -168,6 +170,9 @@ class Client:
             ) from None
         head = _json(answer).get("head")
         self.head = head if isinstance(head, str) else None
+        received = _json(answer).get("received")
+        if isinstance(received, dict):
+            self.received = {n: last for n, last in received.items() if type(last) is int}
         return _field(answer, "token")
 
     def exchange(self, call: Call) -> Exchanged:
@@ -176,6 +181,10 @@ class Client:
             "POST", "/v1/exchange", content=write_request(call), timeout=TIMEOUT + call.wait
         )
         return read_response(answer.content, len(call.parcels))
+
+    def announce(self, raw: bytes) -> None:
+        """Tell the aggregator what this owner's policy allows, signed."""
+        self._call("PUT", "/v1/policy", content=raw)
 
     def put_chunk(self, round_id: str, sha256: str, data: bytes) -> None:
         """Send a chunk."""
@@ -196,9 +205,29 @@ class Client:
             raise PeerError("the aggregator's answer cannot be understood")
         return (head if isinstance(head, str) else None), [raw.encode() for raw in raws]
 
+    def rounds(self) -> dict[str, str]:
+        """The states of our rounds, as the aggregator knows them."""
+        listed = _json(self._call("GET", "/v1/rounds")).get("rounds")
+        try:
+            return {str(each["round"]): str(each["state"]) for each in listed or ()}
+        except (TypeError, LookupError):
+            raise PeerError("the aggregator's answer cannot be understood") from None
+
     def release_manifest(self, round_id: str) -> bytes:
         """The manifest of a release, as bytes."""
         return self._call("GET", f"/v1/rounds/{round_id}/release/manifest.json").content
+
+    def release_signature(self, round_id: str, name: str) -> bytes | None:
+        """A file of signatures beside a release, as bytes; None where there is none."""
+        try:
+            return self._call("GET", f"/v1/rounds/{round_id}/release/{name}").content
+        except PeerError:
+            return None
+
+    def countersign(self, round_id: str, signature: str) -> None:
+        """Send our signature of a release that holds our part."""
+        place = f"/v1/rounds/{round_id}/countersignature"
+        self._call("POST", place, json={"signature": signature})
 
     def download(self, round_id: str, name: str, path: Path, *, size: int) -> None:
         """A file of a release, written a piece at a time and no longer than announced."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sherd.errors import PeerError
-from sherd.federation.protocol.messages import BODIES, MOST_BYTES, Message, Type
+from sherd.federation.protocol.messages import BODIES, MOST_BYTES, Message, MessageType
 from sherd.federation.protocol.reasons import Reason
 from sherd.signing_keys import SigningKey, verify
 from sherd.values import canonical, canonical_text, from_data
@@ -38,7 +38,7 @@ class Header:
     sender: str
     recipient: str
     sequence: int
-    type: Type
+    type: MessageType
     body_sha256: str
     expires: int
 

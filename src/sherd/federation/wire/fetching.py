@@ -9,14 +9,54 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sherd.errors import StorageError, VerificationError
+from sherd.errors import StorageError, UsageError, VerificationError
 from sherd.federation.wire.failpoints import reach
 from sherd.release.bundle import MANIFEST, is_plain_name
 from sherd.release.bundle import digest as file_digest
+from sherd.release.signature import COUNTERSIGNATURES, SIGNATURE
 from sherd.tables.files import sync_file, sync_folder, write_whole
 
 if TYPE_CHECKING:
     from sherd.federation.wire.client import Client
+    from sherd.verifying.verification import Verification
+
+
+def fetch(
+    round_id: str,
+    output: str | Path,
+    *,
+    url: str,
+    token_file: str | Path,
+    authority: str | Path | None = None,
+) -> Verification:
+    """Fetch the release of a joint round into a new folder, as an analyst, and verify it.
+
+    ``url`` is the aggregator's address, ``token_file`` holds the analyst's token, ``authority`` is
+    the aggregator's own authority where the system does not know it. Whether every check passed is
+    in the result; the folder is there either way.
+    """
+    from sherd.federation.wire.optional_parts import OWNER, require
+
+    require(OWNER)
+    from sherd.federation.protocol.joint_plan import check_name
+    from sherd.federation.wire.client import Client, tls_context
+    from sherd.release.bundle import check_target
+    from sherd.verifying import verify
+
+    check_name(round_id, "round")
+    check_target(Path(output), force=False)
+    try:
+        token = Path(token_file).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        raise UsageError("the token cannot be read", got=str(token_file)) from None
+    own = None if authority is None else Path(authority)
+    context = None if url.startswith("http://") else tls_context(own, None)
+    client = Client(url=url, name="", aggregator="", token=token, context=context)
+    try:
+        fetch_release(client, round_id, Path(output))
+    finally:
+        client.close()
+    return verify(Path(output))
 
 
 def fetch_release(
@@ -47,6 +87,10 @@ def fetch_release(
             if file_digest(staged / name) != sha256:
                 raise VerificationError("a file of the release is not what its manifest says")
             sync_file(staged / name)
+        for name in (SIGNATURE, COUNTERSIGNATURES):
+            signed = client.release_signature(round_id, name)
+            if signed is not None:
+                write_whole(staged / name, signed)
         reach("owner.fetched")
         sync_folder(staged)
         staged.rename(target)

@@ -25,7 +25,7 @@ import numpy as np
 
 from sherd.errors import InternalError
 from sherd.methods.fragmenting.feasibility import relevant
-from sherd.methods.fragmenting.preferred_groups import Cells, Homes, Ordered
+from sherd.methods.fragmenting.preferred_groups import Homes, Ordered, PreferredCells
 from sherd.methods.fragmenting.tuple_codes import combined
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def associate(
     fragments, sizes = [fragments[f] for f in turn], [sizes[f] for f in turn]
     shape = problem_shape(table, constraints, fragments, sizes)
     homes: Homes = (
-        Cells(table, schema, shape, fragments, constraints, similar)
+        PreferredCells(table, schema, shape, fragments, constraints, similar)
         if search.strategy == "cells"
         else Ordered(table, schema, shape, fragments, constraints.asked_about(similar))
     )

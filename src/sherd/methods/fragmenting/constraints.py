@@ -34,7 +34,7 @@ class Dependency:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AskedTogether:
     """Attributes that are asked about together, and how much that counts."""
 
     attributes: tuple[str, ...]
@@ -53,8 +53,8 @@ class Constraints:
     constraints: tuple[tuple[str, ...], ...]
     dependencies: tuple[Dependency, ...] = ()
     together: tuple[tuple[str, ...], ...] = ()
-    affinity: tuple[Asked, ...] = ()
-    workload: tuple[Asked, ...] = ()
+    affinity: tuple[AskedTogether, ...] = ()
+    workload: tuple[AskedTogether, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.constraints:
@@ -128,14 +128,14 @@ class Constraints:
     def asked_about(self, similar: Sequence[str]) -> tuple[str, ...]:
         """The attributes to be kept similar, then those of the workload.
 
-        >>> asked = Asked(attributes=("a", "c"))
+        >>> asked = AskedTogether(attributes=("a", "c"))
         >>> Constraints(constraints=(("a", "b"),), workload=(asked,)).asked_about(["d"])
         ('d', 'a', 'c')
         """
         named = [name for asked in self.workload for name in asked.attributes]
         return tuple(dict.fromkeys([*similar, *named]))
 
-    def wishes(self, similar: Sequence[str], names: Sequence[str]) -> tuple[Asked, ...]:
+    def wishes(self, similar: Sequence[str], names: Sequence[str]) -> tuple[AskedTogether, ...]:
         """What the groups of a fragment should be alike in, each wish fulfilled by any attribute.
 
         A group mixes the values of its fragment among its tuples. That does no harm to a query
@@ -144,7 +144,7 @@ class Constraints:
         again as heavy as the whole workload, and the queries that ask about it count twice.
         Queries that do not touch the fragment, or nothing else, are answered exactly here.
 
-        >>> asked = Asked(attributes=("a", "c"))
+        >>> asked = AskedTogether(attributes=("a", "c"))
         >>> given = Constraints(constraints=(("a", "b"),), workload=(asked,))
         >>> [(wish.attributes, wish.weight) for wish in given.wishes(["a"], ["a", "d"])]
         [(('a',), 1.5), (('a', 'c'), 2.0)]
@@ -154,7 +154,9 @@ class Constraints:
             < len(asked.attributes)
         ]  # fmt: skip
         heavy = _SIMILAR * max(1.0, sum(asked.weight for asked in self.workload))
-        found = [Asked(attributes=(name,), weight=heavy) for name in similar if name in names]
+        found = [
+            AskedTogether(attributes=(name,), weight=heavy) for name in similar if name in names
+        ]
         found += [
             replace(asked, weight=_SIMILAR_QUERIES * asked.weight)
             if {*similar} & {*asked.attributes}
@@ -260,7 +262,7 @@ def _dependency(given: Any) -> Dependency:
     return Dependency(determines=left, follows=right)
 
 
-def _asked(given: Any, what: str) -> Asked:
+def _asked(given: Any, what: str) -> AskedTogether:
     weight, query = 1.0, None
     if isinstance(given, Mapping):
         weight = given.get("weight", 1.0)
@@ -273,5 +275,7 @@ def _asked(given: Any, what: str) -> Asked:
     if query is not None:
         from sherd.methods.fragmenting.query_parsing import attributes_of
 
-        return Asked(attributes=attributes_of(str(query)), weight=float(weight), query=str(query))
-    return Asked(attributes=_names(given, what), weight=float(weight))
+        return AskedTogether(
+            attributes=attributes_of(str(query)), weight=float(weight), query=str(query)
+        )
+    return AskedTogether(attributes=_names(given, what), weight=float(weight))

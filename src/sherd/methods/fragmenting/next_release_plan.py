@@ -102,7 +102,7 @@ def _other_schema() -> SchemaError:
     return SchemaError(
         "the schema is not that of the old release",
         must="the same, or groups could not be kept",
-        do="use the old schema, or make a first release anew of other people",
+        do="use the old schema, or start over with a first release of other people",
     )
 
 
@@ -130,7 +130,7 @@ def check_following(plan: Plan) -> None:
         raise PlanError(
             "the 'after' parameter is not valid",
             must="made from the old release, with its fragments and sizes",
-            do="use --after, or `sherd.methods.fragmenting.next_release_plan.follow`",
+            do="use --after (in Python: sherd.fragment(..., after=...))",
         )
 
 
@@ -226,7 +226,7 @@ def next_groups(
     if not (change.kept.groups >= 0).any(axis=1).all():
         raise InfeasibleError(
             "nothing would be left of a fragment",
-            do="wait for more tuples, or make a first release anew of other people",
+            do="wait for more tuples, or start over with a first release of other people",
         )
     return change
 

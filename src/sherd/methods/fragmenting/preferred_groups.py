@@ -1,7 +1,8 @@
 """Where every tuple would best go: step 1 of placing tuples into groups.
 
 A tuple's *home* in a fragment is the group it would join if no constraint were in the way, and
-tuples are placed in an order of their own. ``Ordered`` is the published way, ``Cells`` is ours.
+tuples are placed in an order of their own. ``Ordered`` is the published way, ``PreferredCells`` is
+ours.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from sherd.methods.fragmenting.constraints import Asked, Constraints
+    from sherd.methods.fragmenting.constraints import AskedTogether, Constraints
     from sherd.randomness import Randomness
     from sherd.tables.schema import Attribute, Schema
 
@@ -71,7 +72,7 @@ class Ordered:
         return _cut(orders, self._shape), randomness.permutation(rows)
 
 
-class Cells:
+class PreferredCells:
     """Fragments split into cells of alike tuples; frequent values are placed first."""
 
     def __init__(
@@ -88,7 +89,7 @@ class Cells:
         self._wishes = [constraints.wishes(similar, names) for names in fragments]
         named = dict.fromkeys(name for wishes in self._wishes for name in _attributes(wishes))
         self._scales = {
-            name: Scale.of(table, schema[name], similar=name in similar) for name in named
+            name: LevelScale.of(table, schema[name], similar=name in similar) for name in named
         }
         # frequent values are hardest to place, so they come while there is most room
         self._share = np.zeros(table.num_rows)
@@ -112,7 +113,7 @@ class Cells:
             order = order[np.argsort(homes[0, order], kind="stable")]
         return homes, order[np.argsort(-self._share[order], kind="stable")]
 
-    def _split(self, order: Ints, f: int, wishes: Sequence[Asked]) -> None:
+    def _split(self, order: Ints, f: int, wishes: Sequence[AskedTogether]) -> None:
         from sherd.methods.fragmenting.tuple_cells import split
 
         names, held = _attributes(wishes), self._fragments[f]
@@ -139,7 +140,7 @@ class Cells:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scale:
+class LevelScale:
     """An attribute as at most 256 levels and where each lies between the least and greatest."""
 
     levels: npt.NDArray[np.uint8]
@@ -168,7 +169,7 @@ class Scale:
         return cls(levels=levels, distinct=distinct, scores=scores, nominal=nominal)
 
 
-def _attributes(wishes: Sequence[Asked]) -> list[str]:
+def _attributes(wishes: Sequence[AskedTogether]) -> list[str]:
     return list(dict.fromkeys(name for wish in wishes for name in wish.attributes))
 
 

@@ -5,7 +5,8 @@ drowns in noise: neighbouring cells of an ordered attribute are merged until the
 reaches a wanted one, rare labels of the others share one bin. How a bin's records are spread
 over its cells is estimated from the same noisy counts.
 
-Cells that a public rule tells apart (``kinds``) never share a bin.
+Cells that a public rule tells apart (``kinds``) never share a bin. Missing cells are released only
+where their noisy count stands out from the noise.
 
 Notation: y noisy counts of the fine cells, s their standard deviation.
 """
@@ -70,25 +71,34 @@ def coarsen(
 ) -> Binning:
     """Bins that stand out from the noise; with ``every`` each cell stays by itself."""
     estimate = nonnegative(y, float(rows))
-    least = 0.0 if every else SIGNAL * deviation
+    signal = SIGNAL * deviation
+    least = 0.0 if every else signal
     if every:
         groups = [[cell] for cell in range(grid.cells)]
     elif grid.ordered:
         groups = _neighbours(estimate[: grid.cells], max(least, rows / MOST_BINS), kinds)
     else:
         groups = _labels(estimate[: grid.cells], least, kinds)
-    if grid.keeps_missing:
-        alone = every or estimate[grid.cells] >= least or int(kinds.max()) > 0
-        if alone:
-            groups.append([grid.cells])
-        else:
-            groups[-1].append(grid.cells)
     bins = np.empty(grid.size, np.int64)
     within = np.zeros(grid.size)
     for number, cells in enumerate(groups):
         bins[cells] = number
         within[cells] = _spread(y[cells], deviation, grid.ordered)
+    if grid.keeps_missing:
+        place = _home_of_missing(groups, kinds, stands_out=estimate[grid.cells] >= signal)
+        bins[grid.cells] = place
+        within[grid.cells] = float(place == len(groups))
     return Binning(bins=tuple(bins.tolist()), within=within)
+
+
+def _home_of_missing(groups: list[list[int]], kinds: NDArray[np.int64], *, stands_out: bool) -> int:
+    """The bin of missing cells: their own where they stand out from the noise.
+
+    Otherwise it is the last bin of their kind, of which they get no share: what noise explains
+    is no missing cell.
+    """
+    alike = [place for place, cells in enumerate(groups) if kinds[cells[0]] == kinds[-1]]
+    return len(groups) if stands_out or not alike else alike[-1]
 
 
 def _neighbours(estimate: Weights, least: float, kinds: NDArray[np.int64]) -> list[list[int]]:

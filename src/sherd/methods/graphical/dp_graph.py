@@ -21,6 +21,7 @@ import pyarrow as pa
 from sherd.errors import PlanError, SchemaError, did_you_mean
 from sherd.guarantees import Adversary, DifferentialPrivacy, Guarantee, Proposition, Unit
 from sherd.guarantees.concentrated import rho_of
+from sherd.methods.graphical import row_sums
 from sherd.methods.graphical.drawing import draw, refine
 from sherd.methods.graphical.learning import Design, Learned, learn
 from sherd.methods.graphical.measuring import CodedTable, NoisyCounts
@@ -28,15 +29,22 @@ from sherd.methods.graphical.model_document import document
 from sherd.methods.graphical.private_choice import NoisyChoice
 from sherd.methods.graphical.public_grid import PublicGrid
 from sherd.methods.graphical.public_rules import cuts, read_rules
+from sherd.methods.graphical.row_questions import HistogramQuestion
+from sherd.methods.graphical.spending import Spending
 from sherd.methods.specialising.diffgen import assumptions
 from sherd.release.method import Described, Outcome, Parameter, Run
 from sherd.release.traits import Traits
 from sherd.tables.schema import Missing, Schema, Type
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
+    from numpy.typing import NDArray
+
+    from sherd.randomness import Randomness
     from sherd.release.plan import Plan
+    from sherd.release.summed_rows import Answered, Question, RowOwners
 
 CHOICES = ("tree", "all", "workload")
 
@@ -204,11 +212,14 @@ class DPGraph:
     parameters = PARAMETERS
     traits = Traits(
         family="graphical",
-        rows_are_records=True,
+        rows_are_drawn=True,
+        noise="sherd.auditing.noise.model_noise:check",
+        drawing="sherd.auditing.case.record_drawing:drawn_rows",
         documents=("model",),
         verifier="sherd.verifying.graphical_models:verify",
         facts="sherd.verifying.graphical_models:expected_facts",
         alternative={},
+        query="sherd.methods.graphical.measured_answers:answer",
     )
 
     def describe(self) -> list[Described]:
@@ -254,6 +265,59 @@ class DPGraph:
         )
         kinds = {name: table.schema.field(name).type for name in table.column_names}
         return released(learned, schema, kinds, generator(run))
+
+    # by rows, from sums: sherd.release.summed_rows
+
+    def check_rows(self, plan: Plan, schema: Schema) -> None:
+        """Refuse a plan that sums of histograms cannot carry out."""
+        row_sums.check_design(design_of(plan, schema))
+
+    def next_question(
+        self, plan: Plan, schema: Schema, among: RowOwners, answered: Answered
+    ) -> dict[str, Any] | None:
+        """The histograms to ask for after these answers."""
+        design = design_of(plan, schema)
+        question = row_sums.next_question(design, among, _read(design, answered))
+        return None if question is None else question.as_data()
+
+    def length(self, plan: Plan, schema: Schema, question: Question) -> int:
+        """How many counts answer a question."""
+        return HistogramQuestion.read(design_of(plan, schema), question).length
+
+    def price(self, plan: Plan, schema: Schema, questions: Sequence[Question]) -> Fraction:
+        """What all these histograms cost; never more than the plan has."""
+        design = design_of(plan, schema)
+        account = Spending(kind=design.kind, total=design.total)
+        for one in questions:
+            account.spend(HistogramQuestion.read(design, one).cost)
+        return account.spent
+
+    def own_numbers(
+        self,
+        table: pa.Table,
+        schema: Schema,
+        plan: Plan,
+        among: RowOwners,
+        question: Question,
+        randomness: Randomness,
+    ) -> NDArray[np.int64]:
+        """One owner's noisy histograms."""
+        design = design_of(plan, schema)
+        asked = HistogramQuestion.read(design, question)
+        return row_sums.own_counts(code(table, schema, design), among, asked, randomness)
+
+    def release_rows(
+        self, plan: Plan, schema: Schema, among: RowOwners, answered: Answered, run: Run
+    ) -> Outcome:
+        """Records drawn from the model that the sums lead to."""
+        design = design_of(plan, schema)
+        learned = row_sums.learn_from_sums(design, among, _read(design, answered))
+        kinds = {name: _PLAIN.get(schema[name].type, pa.string()) for name in schema.protected}
+        return released(learned, schema, kinds, generator(run))
+
+
+def _read(design: Design, answered: Answered) -> list[tuple[HistogramQuestion, NDArray[np.int64]]]:
+    return [(HistogramQuestion.read(design, one), sums) for one, sums in answered]
 
 
 def code(table: pa.Table, schema: Schema, design: Design) -> CodedTable:

@@ -137,8 +137,9 @@ class _Problem:
         """The dual's value and gradient."""
         marginals, total = self.marginals(factors)
         fitted = np.concatenate([one.ravel() for one in self.fitted(marginals)])
-        value = total - factors @ self.shares + 0.5 * (self.ridge * factors) @ factors
-        return float(value), fitted - self.shares + self.ridge * factors
+        pulled = self.ridge * factors
+        value = total - inner(factors, self.shares) + 0.5 * inner(pulled, factors)
+        return value, fitted - self.shares + pulled
 
 
 def fit(
@@ -182,10 +183,10 @@ def _minimise(
     step = 0
     while step < steps and float(np.abs(gradient).max()) > tolerance:
         direction = _direction(gradient, past, scale)
-        slope = float(gradient @ direction)
+        slope = inner(gradient, direction)
         if slope >= 0:
             past, direction = [], -scale * gradient
-            slope = float(gradient @ direction)
+            slope = inner(gradient, direction)
         length = 1.0
         while True:
             tried = point + length * direction
@@ -194,7 +195,7 @@ def _minimise(
                 break
             length /= 2
         moved, turned = tried - point, new_gradient - gradient
-        curved = float(moved @ turned)
+        curved = inner(moved, turned)
         if curved > 0:
             past = [*past[-MEMORY + 1 :], (moved, turned, 1 / curved)]
         if new_value > value:
@@ -204,19 +205,28 @@ def _minimise(
     return point, step, float(np.abs(gradient).max())
 
 
+def inner(one: Table, other: Table) -> float:
+    """The inner product, added up in one thread.
+
+    BLAS would share such short vectors out: its threads wait for each other longer than they add,
+    and the sum would depend on how many of them there are.
+    """
+    return float(np.einsum("i,i->", one, other))
+
+
 def _direction(gradient: Table, past: list[tuple[Table, Table, float]], scale: Table) -> Table:
     """The two-loop recursion."""
     found = gradient.copy()
     weights = []
     for moved, turned, inverse in reversed(past):
-        weight = inverse * float(moved @ found)
+        weight = inverse * inner(moved, found)
         weights.append(weight)
         found -= weight * turned
     if past:
         moved, turned, inverse = past[-1]
-        found *= scale / (inverse * float(turned @ (scale * turned)))
+        found *= scale / (inverse * inner(turned, scale * turned))
     else:
         found *= scale
     for (moved, turned, inverse), weight in zip(past, reversed(weights), strict=True):
-        found += (weight - inverse * float(turned @ found)) * moved
+        found += (weight - inverse * inner(turned, found)) * moved
     return -found

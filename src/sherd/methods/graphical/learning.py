@@ -35,8 +35,8 @@ from sherd.methods.graphical.drawing import draw
 from sherd.methods.graphical.fitting import LEAST_RIDGE, Model, Target, fit
 from sherd.methods.graphical.junction_tree import Clique, JunctionTree
 from sherd.methods.graphical.measuring import CodedTable, Marginal, Measurement, Noise, Request
-from sherd.methods.graphical.private_choice import Candidate, cost_of, rate_of
-from sherd.methods.graphical.spending import CHOICES, ONE_WAYS, Account
+from sherd.methods.graphical.private_choice import MarginalCandidate, cost_of, rate_of
+from sherd.methods.graphical.spending import CHOICES, ONE_WAYS, Spending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -93,14 +93,11 @@ def learn(
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
 ) -> Learned:
     """Ask for noisy numbers as the design says, and fit a model to them."""
-    account = Account(kind=design.kind, total=design.total)
-    fine = measurer.measure(_fine_requests(design, account))
-    progress("measuring", 1, 3)
-    binnings = bins_of(design, fine, measurer.rows)
-    start = starts(binnings, fine, measurer.rows)
-    asked = Asked(measurer=measurer, chooser=chooser, account=account)
-    measured, rate, picks = _measure_chosen(design, asked, binnings, fine, start)
-    progress("measuring", 2, 3)
+    account = Spending(kind=design.kind, total=design.total)
+    asked = DataAccess(measurer=measurer, chooser=chooser, account=account)
+    numbers = ask_all(design, asked, progress)
+    fine, binnings, start = numbers.fine, numbers.binnings, numbers.start
+    measured, rate, picks = numbers.measured, numbers.rate, numbers.picks
     used = within_size(design, binnings, start, measured, measurer.rows)
     model = fit_model(design, binnings, fine, [measured[i] for i in used], start, measurer.rows)
     progress("measuring", 3, 3)
@@ -119,7 +116,36 @@ def learn(
     )
 
 
-def _fine_requests(design: Design, account: Account) -> list[Request]:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyNumbers:
+    """All that was asked of the data, and the bins it was asked for."""
+
+    fine: list[Measurement]
+    binnings: tuple[Binning, ...]
+    start: tuple[Shares, ...]
+    measured: list[Measurement]
+    rate: Fraction | None
+    picks: int
+
+
+def ask_all(
+    design: Design,
+    asked: DataAccess,
+    progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
+) -> NoisyNumbers:
+    """Ask for everything that a design needs to know of the data."""
+    fine = asked.measurer.measure(_fine_requests(design, asked.account))
+    progress("measuring", 1, 3)
+    binnings = bins_of(design, fine, asked.measurer.rows)
+    start = starts(binnings, fine, asked.measurer.rows)
+    measured, rate, picks = _measure_chosen(design, asked, binnings, fine, start)
+    progress("measuring", 2, 3)
+    return NoisyNumbers(
+        fine=fine, binnings=binnings, start=start, measured=measured, rate=rate, picks=picks
+    )
+
+
+def _fine_requests(design: Design, account: Spending) -> list[Request]:
     """The fine 1-ways, all with the same noise; they get everything where nothing follows."""
     wanted = [
         Marginal(attributes=(a,), bins=(tuple(range(grid.size)),))
@@ -168,12 +194,12 @@ def _marginal(clique: Clique, binnings: Sequence[Binning]) -> Marginal:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Asked:
+class DataAccess:
     """Whoever answers about the data, and what may be spent on it."""
 
     measurer: Measurer
     chooser: Chooser | None
-    account: Account
+    account: Spending
 
     def measure(self, wanted: Sequence[Marginal], amount: Fraction) -> list[Measurement]:
         """Measurements that together cost an amount at most."""
@@ -186,7 +212,7 @@ class Asked:
 
 def _measure_chosen(
     design: Design,
-    asked: Asked,
+    asked: DataAccess,
     binnings: Sequence[Binning],
     fine: Sequence[Measurement],
     start: Sequence[Shares],
@@ -236,7 +262,7 @@ def further_picks(design: Design, possible: Sequence[Marginal], picks: int, rows
 
 def _pick_tree(
     design: Design,
-    asked: Asked,
+    asked: DataAccess,
     marginals: Mapping[Clique, Marginal],
     expected: Mapping[Clique, NDArray[np.int64]],
     picks: int,
@@ -244,7 +270,7 @@ def _pick_tree(
 ) -> list[Clique]:
     """Cliques that connect all attributes, each chosen under privacy among those that help."""
     assert asked.chooser is not None
-    listed = {c: Candidate(marginal=m, expected=expected[c]) for c, m in marginals.items()}
+    listed = {c: MarginalCandidate(marginal=m, expected=expected[c]) for c, m in marginals.items()}
     groups = {a: a for a in range(len(design.grids)) if a != design.target}
     chosen: list[Clique] = []
     for _ in range(picks):
@@ -258,7 +284,7 @@ def _pick_tree(
 
 
 def _pick_further(
-    asked: Asked,
+    asked: DataAccess,
     marginals: Mapping[Clique, Marginal],
     expected: Mapping[Clique, NDArray[np.int64]],
     chosen: Sequence[Clique],
@@ -268,7 +294,7 @@ def _pick_further(
 ) -> list[Clique]:
     """Cliques that a model of the tree gets most wrong, as long as its size stays bounded."""
     assert asked.chooser is not None
-    listed = {c: Candidate(marginal=marginals[c], expected=e) for c, e in expected.items()}
+    listed = {c: MarginalCandidate(marginal=marginals[c], expected=e) for c, e in expected.items()}
     further: list[Clique] = []
     for _ in range(picks):
         fits = [

@@ -40,7 +40,7 @@ SHARPNESS = 2**20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Candidate:
+class MarginalCandidate:
     """A marginal that could be measured, and the counts that are expected without doing so."""
 
     marginal: Marginal
@@ -70,7 +70,7 @@ def cost_of(kind: Literal["laplace", "gaussian"], rate: Fraction) -> Fraction:
 class Chooser(Protocol):
     """Who chooses among candidates, and tells nothing but the place of the chosen one."""
 
-    def choose(self, candidates: Sequence[Candidate], rate: Fraction) -> int:
+    def choose(self, candidates: Sequence[MarginalCandidate], rate: Fraction) -> int:
         """The place of a candidate that is far from what is expected."""
 
 
@@ -84,16 +84,18 @@ class NoisyChoice:
         kind: Literal["laplace", "gaussian"],
     ) -> None:
         self._source, self._randomness, self._kind = source, randomness, kind
-        self._utilities: dict[Candidate, int] = {}  # candidates are equal to themselves only
+        self._utilities: dict[
+            MarginalCandidate, int
+        ] = {}  # candidates are equal to themselves only
 
-    def utility(self, candidate: Candidate) -> int:
+    def utility(self, candidate: MarginalCandidate) -> int:
         """The exact distance: for the choice and for tests only."""
         if candidate not in self._utilities:
             counts = self._source.histogram(candidate.marginal)
             self._utilities[candidate] = int(np.abs(counts - candidate.expected).sum())
         return self._utilities[candidate]
 
-    def choose(self, candidates: Sequence[Candidate], rate: Fraction) -> int:
+    def choose(self, candidates: Sequence[MarginalCandidate], rate: Fraction) -> int:
         """The place of the chosen candidate."""
         utilities = np.array([self.utility(one) for one in candidates], np.int64)
         behind = (int(utilities.max()) - utilities) * rate.numerator

@@ -61,7 +61,7 @@ as one draw, to more digits than anybody counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class HolderLayout:
     """Who holds what, which all parties know.
 
     For each attribute its holder, ``EVERYBODY`` where every party has all of its cells (a class),
@@ -83,7 +83,7 @@ class SecureMeasurer:
     def __init__(
         self,
         engine: JointEngine,
-        layout: Layout,
+        layout: HolderLayout,
         cells: Mapping[int, Codes],
         draws: Callable[[int], Draws],
         hosts: int | None = None,

@@ -5,7 +5,7 @@ marginals. Costs add up, of pure ε as of ρ, also where later ones depend on ea
 Every amount is a fraction; noise is rounded up and rates down to a grid, so the sum of what is
 spent never exceeds the total.
 
->>> account = Account(kind="gaussian", total=Fraction(1, 100))
+>>> account = Spending(kind="gaussian", total=Fraction(1, 100))
 >>> account.spend(Fraction(1, 400))
 >>> account.left
 Fraction(3, 400)
@@ -32,7 +32,7 @@ CHOICES = Fraction(1, 20)
 """The share of the choices, where there are any."""
 
 
-class Account:
+class Spending:
     """What may be spent in all and what was; refuses to spend more."""
 
     def __init__(self, *, kind: Literal["laplace", "gaussian"], total: Fraction) -> None:

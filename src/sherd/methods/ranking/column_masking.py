@@ -124,13 +124,19 @@ def _accounts(job: ColumnJob, clusters: Clusters, scales: Scales) -> list[Findin
     values = scales.values()
     if job.masking.shifts is not None:
         spent = loss(job.masking.shifts(clusters, job.axis.steps), values)
+        meaning = (
+            "exact privacy loss of this attribute's ordered centroids, clusters recomputed, as a "
+            "multiple of its share of epsilon"
+        )
+        if not values.any():
+            # Frozen scales would call it free: nothing moves where nothing has noise.
+            spent, meaning = float("inf"), "published as it is: no ε"
         found.append(
             Finding(
                 name="loss factor",
                 attribute=job.axis.name,
                 value=spent / float(job.epsilon),
-                meaning="exact privacy loss of this attribute's ordered centroids, clusters "
-                "recomputed, as a multiple of its share of epsilon",
+                meaning=meaning,
             )
         )
     still = clusters.sizes[values == 0].sum() / clusters.sizes.sum()

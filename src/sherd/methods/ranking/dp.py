@@ -28,6 +28,8 @@ METHOD = Masking(
         ),
     },
     default_promise="paper",
+    centre="value",
+    reach="domain",
     sums=plain_sums,
     sensitivity=whole_width,
 )

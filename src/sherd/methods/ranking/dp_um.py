@@ -34,13 +34,16 @@ METHOD = Masking(
         "strict": Promise(
             help="differential privacy of all that is released: the ordered centroids, no rows",
             notion=lambda epsilon: DifferentialPrivacy(epsilon=epsilon),
-            covers="everything that is released: the ordered centroids of each attribute",
+            covers="everything that is released, which is the ordered centroids of each attribute, "
+            "and refusal as an outcome: no value of a record decides whether a run is refused",
             source=Proposition(work="sherd", place="docs/methods/dp-um, telescoping argument"),
             not_covered=("anything about how attributes go together: no rows are released",),
             rows=False,
         ),
     },
     default_promise="paper",
+    centre="mean",
+    reach="domain",
     sums=plain_sums,
     sensitivity=whole_width,
     shifts=shifts_of_means,

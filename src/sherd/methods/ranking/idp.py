@@ -29,6 +29,8 @@ METHOD = Masking(
         ),
     },
     default_promise="paper",
+    centre="value",
+    reach="local",
     sums=plain_sums,
     sensitivity=local,
 )

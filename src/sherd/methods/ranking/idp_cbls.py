@@ -68,6 +68,8 @@ METHOD = Masking(
     },
     default_promise=None,
     depth=3,
+    centre="trimmed",
+    reach="cluster",
     sums=trimmed,
     sensitivity=_sensitivity,
     shifts=_shifts,

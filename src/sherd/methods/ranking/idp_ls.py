@@ -41,6 +41,8 @@ METHOD = Masking(
         ),
     },
     default_promise=None,
+    centre="mean",
+    reach="local",
     sums=plain_sums,
     sensitivity=local,
     shifts=shifts_of_means,

@@ -118,7 +118,7 @@ def check_grid(axis: Axis, k: int, rows: int) -> None:
     if axis.steps.bit_length() + bits > 64:
         raise TableError(
             f"the attribute '{axis.name}' has too fine a grid for this many rows",
-            must=f"at most 2**{64 - bits} steps for {rows} rows",
+            must="few enough steps that a place on it and a row's number fit into 64 bits",
             got=f"{axis.steps} steps",
             do="declare a wider `grid` in the schema",
         )
@@ -136,7 +136,6 @@ def check_filled(axis: Axis, k: int, filled: int, rows: int) -> None:
         raise TableError(
             f"the attribute '{axis.name}' has fewer values than one cluster needs",
             must=f"at least k = {k} present values",
-            got=str(filled),
             do="choose a smaller k",
         )
 

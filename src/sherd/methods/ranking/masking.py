@@ -92,7 +92,9 @@ class Masking:
     """A ranking method: centroids with noise, attribute by attribute.
 
     ``least_k`` is 0 for methods that mask every value by itself. ``depth`` is how many of
-    a cluster's smallest and largest values its sums and sensitivities look at.
+    a cluster's smallest and largest values its sums and sensitivities look at. ``centre`` and
+    ``reach`` say in words what ``sums`` and ``sensitivity`` compute (see ``Traits.masking``): the
+    audit has an account of its own.
     """
 
     name: str
@@ -105,6 +107,8 @@ class Masking:
     sums: Callable[[Clusters], NDArray[np.int64]]
     sensitivity: Callable[[Clusters, int], NDArray[np.int64]]
     shifts: Callable[[Clusters, int], Shifts] | None = None
+    centre: str
+    reach: str
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -145,6 +149,8 @@ class Masking:
             family="ranking",
             rows_are_records=True,
             unless={"guarantee": "strict"},
+            masking={"centre": self.centre, "reach": self.reach},
+            noise="sherd.auditing.noise.masked_noise:check",
             verifier="sherd.verifying.masked_tables:verify",
             facts="sherd.verifying.stated_facts:masked",
             drawing="sherd.auditing.case.centroid_drawing:centroids",
@@ -357,11 +363,13 @@ def _in_all(
         )
     if zeros:
         weights = [present[str(f.attribute)] for f in zeros]
+        bare = float(np.average([float(f.value) for f in zeros], weights=weights))
         found.append(
             Finding(
                 name="share without noise",
-                value=float(np.average([float(f.value) for f in zeros], weights=weights)),
+                value=bare,
                 meaning="share of all cells that were published without any noise",
+                risk=bare,
             )
         )
     return found

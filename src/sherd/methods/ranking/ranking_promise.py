@@ -88,7 +88,7 @@ def _about_domains(plan: Plan, schema: Schema) -> list[Assumption]:
 
 
 def _about_rows(schema: Schema) -> list[Assumption]:
-    found = []
+    found = [Assumption.REFUSALS_SEEN]
     policies = {schema.missing_policy(name) for name in schema.protected}
     if Missing.KEEP in policies:
         found.append(Assumption.MISSINGNESS_PUBLIC)

@@ -33,10 +33,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sherd.guarantees.centroid_loss import loss
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.methods.ranking.individual_ranking import Clusters
+
+__all__ = [
+    "Shifts",
+    "cluster_based",
+    "local",
+    "loss",
+    "shifts_of_means",
+    "shifts_of_trimmed",
+    "trimmed",
+]
 
 Shifts = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 """How far the worst substitution moves each cluster's sum: upwards, and downwards."""
@@ -72,17 +84,3 @@ def shifts_of_trimmed(clusters: Clusters) -> Shifts:
     u, u2, u3 = clusters.low
     v, v2, v3 = clusters.high
     return (v - u2) + (u3 - u2) + (v - v2), (v2 - u) + (v2 - v3) + (u2 - u)
-
-
-def loss(shifts: Shifts, scales: NDArray[np.float64] | NDArray[np.int64]) -> float:
-    """Exact privacy loss of the ordered centroids under noise of the given scales.
-
-    Where a sum moves but meets no noise the loss is infinite.
-    """
-    totals = []
-    for shift in shifts:
-        moved = shift > 0
-        if (moved & (scales <= 0)).any():
-            return float("inf")
-        totals.append(float(np.sum(shift[moved] / scales[moved])))
-    return max(totals)

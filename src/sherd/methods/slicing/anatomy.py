@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.methods.slicing.invariant_buckets import Signatures
+    from sherd.methods.slicing.invariant_buckets import SignatureRecord
     from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
     from sherd.tables.row_keys import Keys
@@ -134,11 +134,11 @@ class Anatomy:
             )
         return _run(table, schema, plan, run)
 
-    def load_record(self, path: Path) -> Signatures:
+    def load_record(self, path: Path) -> SignatureRecord:
         """Read the record that an earlier release left with its owner."""
-        from sherd.methods.slicing.invariant_buckets import Signatures
+        from sherd.methods.slicing.invariant_buckets import SignatureRecord
 
-        return Signatures.load(path)
+        return SignatureRecord.load(path)
 
     def plan_after(
         self, old: Path, record: PrivateRecord, schema: Schema, chosen: Mapping[str, Any]
@@ -207,12 +207,12 @@ def _run_keeping_record(
     run: Run,
     keys: Keys,
     past: PrivateRecord | None,
-) -> tuple[Outcome, Signatures]:
+) -> tuple[Outcome, SignatureRecord]:
     import numpy as np
     import pyarrow as pa
 
     from sherd.methods.slicing.clamping import within
-    from sherd.methods.slicing.invariant_buckets import Signatures, bucketed_again, check_past
+    from sherd.methods.slicing.invariant_buckets import SignatureRecord, bucketed_again, check_past
     from sherd.tables.coding import texts
 
     (name,) = sensitive_names(plan, schema)[:1]
@@ -225,7 +225,7 @@ def _run_keeping_record(
     table = within(table, schema)
     seeded = run.randomness.is_seeded
     if past is None:
-        old = Signatures(
+        old = SignatureRecord(
             signatures=(), members={}, l=plan["l"], sensitive=name, method=plan.method,
             key=keys.attribute, schema=schema.hash, seeded=seeded,
         )  # fmt: skip

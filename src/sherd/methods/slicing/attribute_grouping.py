@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from sherd.errors import MissingPartError, PlanError
-from sherd.methods.slicing.column_layout import Layout
+from sherd.methods.slicing.column_layout import ColumnLayout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,7 +131,7 @@ def grouped_layout(
     discretise: Literal["width", "frequency"],
     clustering: str,
     randomness: Randomness,
-) -> Layout:
+) -> ColumnLayout:
     """The columns of a sliced table, found from the table itself."""
     check_numbers(n_columns, alpha, len(quasi))
     points = {name: discretised(coded[name], discretise) for name in quasi}
@@ -163,7 +163,7 @@ def grouped_layout(
         tuple(name for name, where in zip(rest, place, strict=True) if where == column)
         for column in dict.fromkeys(place.tolist())
     ]
-    return Layout(columns=(*columns, (*beside, *sensitive)), sensitive=tuple(sensitive))
+    return ColumnLayout(columns=(*columns, (*beside, *sensitive)), sensitive=tuple(sensitive))
 
 
 def check_numbers(n_columns: int, alpha: int, n_quasi: int) -> None:

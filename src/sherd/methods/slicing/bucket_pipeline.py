@@ -11,7 +11,7 @@ import numpy as np
 from sherd.errors import InfeasibleError, InternalError
 from sherd.methods.slicing.attribute_codes import Coded, combined
 from sherd.methods.slicing.attribute_grouping import discretised, phi_squared
-from sherd.methods.slicing.generalise import Cells, into_cells
+from sherd.methods.slicing.generalise import BoxPartition, into_cells
 from sherd.methods.slicing.record_signatures import Codes, signatures
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sherd.methods.slicing.column_layout import Layout
+    from sherd.methods.slicing.column_layout import ColumnLayout
     from sherd.methods.slicing.sensitive_values import Sensitive
     from sherd.randomness import Randomness
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class BucketSettings:
     """How tuples are partitioned; the names are the plan's."""
 
     l: int
@@ -47,12 +47,12 @@ class Coarse:
 
     columns: tuple[Codes, ...]
     q: Codes
-    cells: tuple[Cells | None, ...]
+    cells: tuple[BoxPartition | None, ...]
 
 
 def coarse(
     coded: Mapping[str, Coded],
-    layout: Layout,
+    layout: ColumnLayout,
     n: int,
     min_frequency: int | None,
     randomness: Randomness,
@@ -65,7 +65,7 @@ def coarse(
     not look at them.
     """
     found: list[Codes] = []
-    cells: list[Cells | None] = []
+    cells: list[BoxPartition | None] = []
     for names in (*layout.columns[:-1], layout.beside):
         nothing = np.zeros(0 if names and not need_columns else n, dtype=np.int32), 1
         if not names:
@@ -75,8 +75,8 @@ def coarse(
             if min_frequency > n:
                 raise InfeasibleError(
                     "the least frequency is above the number of records",
-                    must=f"at most {n}",
                     got=str(min_frequency),
+                    do="lower min_frequency",
                 )
             mine = into_cells(
                 [coded[name] for name in names],
@@ -98,10 +98,10 @@ def coarse(
 
 def bucketed(
     coded: Mapping[str, Coded],
-    layout: Layout,
+    layout: ColumnLayout,
     parts: Coarse,
     sensitive: Sensitive,
-    settings: Settings,
+    settings: BucketSettings,
     randomness: Randomness,
 ) -> NDArray[np.int64]:
     """The bucket of every row, from 0. Every row takes part; l must be feasible."""
@@ -168,12 +168,12 @@ def _by_records(
     sizes: NDArray[np.int32],
     scales: NDArray[np.float64],
     coded: Mapping[str, Coded],
-    layout: Layout,
+    layout: ColumnLayout,
     parts: Coarse,
     sensitive: Sensitive,
     pairs: list[NDArray[np.int32]],
     n_pairs: int,
-    settings: Settings,
+    settings: BucketSettings,
 ) -> NDArray[np.int64]:
     """Tuple partitioning with the incremental check on the records' own tuples."""
     from sherd.methods.slicing.incremental_diversity import from_scratch, partition_records

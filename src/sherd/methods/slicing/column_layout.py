@@ -21,10 +21,10 @@ BUCKET = "bucket"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class ColumnLayout:
     """The columns of a sliced table; the last one holds the sensitive attributes.
 
-    >>> Layout(columns=(("age", "sex"), ("sex", "ill")), sensitive=("ill",)).separators
+    >>> ColumnLayout(columns=(("age", "sex"), ("sex", "ill")), sensitive=("ill",)).separators
     ((), ('sex',))
     """
 
@@ -64,7 +64,7 @@ class Layout:
     def fields(self) -> tuple[tuple[str, ...], ...]:
         """The released field of every attribute of every column; a repeated one is numbered.
 
-        >>> Layout(columns=(("age", "sex"), ("sex", "ill")), sensitive=("ill",)).fields()
+        >>> ColumnLayout(columns=(("age", "sex"), ("sex", "ill")), sensitive=("ill",)).fields()
         (('age', 'sex'), ('sex.2', 'ill'))
         """
         taken = {name for column in self.columns for name in column}
@@ -86,7 +86,7 @@ class Layout:
 
 def given_layout(
     groups: Sequence[Sequence[str]], quasi: Sequence[str], sensitive: Sequence[str]
-) -> Layout:
+) -> ColumnLayout:
     """The layout a plan spells out, checked against the attributes there are."""
     known = [*quasi, *sensitive]
     columns: list[tuple[str, ...]] = []
@@ -122,4 +122,4 @@ def given_layout(
         )
     if not columns:
         raise PlanError("there is one group only", must="two groups at least")
-    return Layout(columns=(*columns, last), sensitive=tuple(sensitive))
+    return ColumnLayout(columns=(*columns, last), sensitive=tuple(sensitive))

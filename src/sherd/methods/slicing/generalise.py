@@ -27,7 +27,7 @@ Book = dict[str, dict[str, object]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells:
+class BoxPartition:
     """A partition of rows into boxes: the cell of every row and the boxes' codes."""
 
     names: tuple[str, ...]
@@ -51,7 +51,7 @@ def into_cells(
     l: int = 1,
     pairs: Sequence[NDArray[np.int32]] = (),
     n_pairs: int = 0,
-) -> Cells:
+) -> BoxPartition:
     """Rows into cells of at least k rows and, for l above 1, diverse in every pair column."""
     from sherd.methods.slicing.boxes import cells, tight_boxes
 
@@ -84,10 +84,12 @@ def into_cells(
     of_row = np.empty(n, dtype=np.int32)
     lengths = np.diff(np.append(starts, n))
     of_row[ids] = np.repeat(np.arange(len(starts), dtype=np.int32), lengths)
-    return Cells(names=tuple(c.name for c in coded), of_row=of_row, low=low, high=high, tight=tight)
+    return BoxPartition(
+        names=tuple(c.name for c in coded), of_row=of_row, low=low, high=high, tight=tight
+    )
 
 
-def labelled(coded: Coded, cells: Cells, place: int) -> tuple[pa.Array, Book]:
+def labelled(coded: Coded, cells: BoxPartition, place: int) -> tuple[pa.Array, Book]:
     """One attribute's released labels and their book."""
     ranges = cells.low[:, place].astype(np.int64) << 32 | cells.high[:, place]
     distinct, of_cell = np.unique(ranges, return_inverse=True)
@@ -108,7 +110,9 @@ def labelled(coded: Coded, cells: Cells, place: int) -> tuple[pa.Array, Book]:
     return found.cast(pa.string()), explained
 
 
-def described(coded: Sequence[Coded], cells: Cells) -> tuple[dict[str, pa.Array], dict[str, Book]]:
+def described(
+    coded: Sequence[Coded], cells: BoxPartition
+) -> tuple[dict[str, pa.Array], dict[str, Book]]:
     """The released labels and books of all attributes of a partition."""
     arrays: dict[str, Any] = {}
     books: dict[str, Book] = {}

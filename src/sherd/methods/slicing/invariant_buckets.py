@@ -47,7 +47,7 @@ _TEXTS = ("key", "release", "schema", "method")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signatures:
+class SignatureRecord:
     """The owner's private record: the signature and last released value of every record ever.
 
     ``signatures`` are lists of values; ``members`` maps a key to the number of its signature and
@@ -64,7 +64,7 @@ class Signatures:
     schema: str = ""
     seeded: bool = False
 
-    def belonging_to(self, release: str) -> Signatures:
+    def belonging_to(self, release: str) -> SignatureRecord:
         """The record with the sha256 of the release it belongs to."""
         return replace(self, release=release)
 
@@ -85,7 +85,7 @@ class Signatures:
         write_whole(Path(path), self.encoded(), mode=0o600)
 
     @classmethod
-    def load(cls, path: str | Path) -> Signatures:
+    def load(cls, path: str | Path) -> SignatureRecord:
         """Read the record that ``save`` wrote."""
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -121,7 +121,7 @@ class Buckets:
 
     rows: list[list[int]]
     values: list[tuple[str, ...]]
-    record: Signatures
+    record: SignatureRecord
     stale: int = 0
     held_back: int = 0
     stay: int = 0
@@ -149,7 +149,7 @@ class _Kept:
 
 
 def bucketed_again(
-    old: Signatures, keys: Sequence[str], values: Sequence[str], randomness: Randomness
+    old: SignatureRecord, keys: Sequence[str], values: Sequence[str], randomness: Randomness
 ) -> Buckets:
     """Buckets for a table (a key and a sensitive value a row) that keep every signature."""
     kept = _Kept(signatures=list(old.signatures), members=dict(old.members))
@@ -226,9 +226,9 @@ def _new_buckets(
     return len(left) - len(fits)
 
 
-def check_past(past: Any, plan: Any, schema: Any, keys: Any, *, seeded: bool) -> Signatures:
+def check_past(past: Any, plan: Any, schema: Any, keys: Any, *, seeded: bool) -> SignatureRecord:
     """The record of the release that a run follows; raises where it is of another kind."""
-    if not isinstance(past, Signatures) or plan["after"] is None:
+    if not isinstance(past, SignatureRecord) or plan["after"] is None:
         raise PlanError(
             "a release that follows another needs three things",
             must="a plan made from the old release, the owner's record of it, and the key",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sherd.methods.slicing.attribute_codes import Coded, combined
-from sherd.methods.slicing.bucket_pipeline import Settings, bucketed, coarse, subset
+from sherd.methods.slicing.bucket_pipeline import BucketSettings, bucketed, coarse, subset
 from sherd.methods.slicing.sensitive_values import limit
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.methods.slicing.bucket_pipeline import Coarse
-    from sherd.methods.slicing.column_layout import Layout
+    from sherd.methods.slicing.column_layout import ColumnLayout
     from sherd.methods.slicing.sensitive_values import Sensitive
     from sherd.randomness import Randomness
 
@@ -65,9 +65,9 @@ def best_advantage(members: NDArray[np.float64], others: NDArray[np.float64]) ->
 
 def measure(
     coded: Mapping[str, Coded],
-    layout: Layout,
+    layout: ColumnLayout,
     sensitive: Sensitive,
-    settings: Settings,
+    settings: BucketSettings,
     randomness: Randomness,
 ) -> Membership | None:
     """Slice half of the records and attack; None where the table is too small for it."""
@@ -81,7 +81,7 @@ def measure(
     parts = coarse(members, layout, half, settings.min_frequency, randomness, need_columns=True)
     # Half of the records may allow a smaller l than all of them.
     l = min(settings.l, limit(mine, *parts.q).l)
-    quick = Settings(l=l, min_frequency=settings.min_frequency, regroup=settings.regroup)
+    quick = BucketSettings(l=l, min_frequency=settings.min_frequency, regroup=settings.regroup)
     buckets = bucketed(members, layout, parts, mine, quick, randomness)
     scored = _scores(*_codes(coded, layout, parts, inside, outside), buckets, half)
     return Membership(advantage=best_advantage(scored[:half], scored[half:]), members=half)
@@ -89,7 +89,7 @@ def measure(
 
 def _codes(
     coded: Mapping[str, Coded],
-    layout: Layout,
+    layout: ColumnLayout,
     parts: Coarse,
     inside: NDArray[np.int64],
     outside: NDArray[np.int64],

@@ -25,6 +25,7 @@ from sherd.methods.slicing.slicing_promise import (
     assumptions,
     check_attributes,
     left_aside,
+    range_ends_words,
     suppression,
 )
 from sherd.release.method import Described, Finding, Outcome, Parameter
@@ -78,9 +79,10 @@ class Mondrian:
         Parameter(
             name="boxes",
             kind=str,
-            default="tight",
-            choices=("tight", "cells"),
-            help="ranges around the values in a class, or up to the next class",
+            default="cells",
+            choices=("cells", "tight"),
+            help="ranges that end on cells which the schema decides, or around the values in a "
+            "class (tight), whose ends are then values of people",
         ),
         SUPPRESS,
         MOST_SUPPRESSED,
@@ -119,6 +121,7 @@ class Mondrian:
                 "(homogeneity); set l above 1",
             )
         words.append("whether somebody is in the table, where a range is narrow")
+        words += range_ends_words(plan, schema, tight=plan["boxes"] == "tight")
         return Guarantee(
             notion=KAnonymity(k=k) if l == 1 else LDiversity(l=l, k=k),
             unit=UNIT,
@@ -160,8 +163,8 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     if k > table.num_rows:
         raise InfeasibleError(
             "there are fewer records than one class must hold",
-            must=f"k at most {table.num_rows}",
-            got=str(k),
+            got=f"k = {k}",
+            do="lower k",
         )
     run.progress("splitting", 0, 2)
     quasi = quasi_identifiers(plan, schema)
@@ -196,9 +199,19 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
             "labels": books,
             "bins": stated_bins(plan, schema) if l > 1 else {},
         },
-        findings=_findings(n, m, cells.count, l),
+        findings=(*_findings(n, m, cells.count, l), *_ends_of_ranges(tight)),
         order_of=lambda: kept[rows],
     )
+
+
+def _ends_of_ranges(tight: bool) -> tuple[Finding, ...]:
+    if not tight:
+        return ()
+    meaning = (
+        "WARNING: every end of a range is the value of somebody in its class; leave out boxes for "
+        "ends on cells that the schema decides"
+    )
+    return (Finding(name="ends of ranges", value="tight", meaning=meaning),)
 
 
 def _findings(n: int, kept: int, n_classes: int, l: int) -> tuple[Finding, ...]:

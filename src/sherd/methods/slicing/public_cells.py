@@ -25,6 +25,8 @@ from sherd.tables.schema import Type
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from sherd.tables.schema import Attribute
 
 CELLS = 1000
@@ -39,12 +41,42 @@ def encode_on_cells(
 ) -> Coded:
     """The codes of an attribute whose values are told apart by public cells only."""
     coded = encode(on_public_cells(column, attribute), attribute, marks)
-    if not attribute.type.measured or attribute.domain is not None:
-        return coded
     present = [value for value in coded.values if value is not None]
-    if not present:
+    if not attribute.type.measured or not present:
         return coded
+    if attribute.domain is not None:
+        gaps = coded.values[: len(coded.values) - len(present)]
+        kind = column.type
+        return replace(coded, values=(*gaps, *_parted(pa.array(present, kind), attribute)))
     return replace(coded, bounds=(present[0], _end_of(present[-1])))
+
+
+def _parted(starts: pa.Array, attribute: Attribute) -> list[Any]:
+    """Where ranges begin: half-way between the cells that occur, the first where it does.
+
+    At the beginning of the cell that occurs, a range would begin at somebody's value wherever a
+    cell is one value wide.
+    """
+    axis = Axis.of(attribute)
+    place, _ = positions(pa.chunked_array([starts]), axis)
+    cells, width = _cells(axis)
+    cell = place * cells // width
+    cell[1:] = (cell[:-1] + 1 + cell[1:]) // 2
+    return list(_beginnings(cell, axis, starts.type).to_pylist())
+
+
+def _cells(axis: Axis) -> tuple[int, int]:
+    """How many cells an axis has, and how many positions."""
+    width = axis.steps + 1
+    return min(CELLS, width), width
+
+
+def _beginnings(
+    cell: NDArray[np.int64], axis: Axis, kind: pa.DataType, gaps: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """The value at which each of these cells begins."""
+    cells, width = _cells(axis)
+    return wrap(axis, storage(axis, -(-cell * width // cells), 1, kind), gaps, kind)
 
 
 def _end_of(start: Any) -> Any:
@@ -65,12 +97,9 @@ def on_public_cells(column: pa.ChunkedArray, attribute: Attribute) -> pa.Chunked
         return _by_own_digits(column, attribute)
     axis = Axis.of(attribute)
     place, gaps = positions(column, axis)
-    width = axis.steps + 1
-    cells = min(CELLS, width)
+    cells, width = _cells(axis)
     cell = place * cells // width
-    start = -(-cell * width // cells)
-    kind = column.type
-    moved = wrap(axis, storage(axis, start, 1, kind), gaps if gaps.any() else None, kind)
+    moved = _beginnings(cell, axis, column.type, gaps if gaps.any() else None)
     return pa.chunked_array([moved])
 
 

@@ -21,7 +21,7 @@ Codes = tuple["NDArray[np.int32]", int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signatures:
+class RowSignatures:
     """Distinct signatures of a table's rows; see ``incremental`` for the meaning of each part."""
 
     of_row: NDArray[np.int32]
@@ -45,7 +45,7 @@ def signatures(
     n_pairs: int,
     *,
     beta: float,
-) -> Signatures:
+) -> RowSignatures:
     """The signatures of all rows.
 
     ``columns`` are those without the sensitive one; ``separators`` has one entry for every
@@ -72,7 +72,7 @@ def signatures(
     pair_of = np.full((q[1], int(blocks[-1])), -1, dtype=np.int64)
     for place, pair in enumerate(pairs):
         pair_of[q[0], blocks[place] + sensitive.codes[:, place]] = pair
-    return Signatures(
+    return RowSignatures(
         of_row=of_row,
         parts=parts,
         n_plus=n_plus,

@@ -273,7 +273,7 @@ def feasible(
     """The rows to work on: all of them, or those that suppression leaves.
 
     ``rows`` is the size of the whole table, of which ``most_suppressed`` may be left out. Raises
-    InfeasibleError with the number that limits l, and what would help, where l is not feasible.
+    InfeasibleError with the attribute at fault, and what would help, where l is not feasible.
     """
     l = plan["l"]
     bound = limit(sensitive, q, n_q)
@@ -284,25 +284,21 @@ def feasible(
     share = plan["most_suppressed"]
     if plan["suppress"] and len(kept) and lost <= share * rows:
         return kept
-    where = (
-        f" among records that agree in {', '.join(beside)}, which share its column"
-        if beside
-        else ""
-    )
-    way = "suppress: records would be left out"
-    if not len(kept):
-        way = "suppression does not help: no record would be left"
-    elif lost > share * rows:
-        way = f"suppress: more than the {share:.0%} that 'most_suppressed' allows would be left out"
-    ways = [f"lower l to {bound.l}"] if bound.l >= 2 else []
+    # A refusal is an output: it names an attribute and quotes the plan, and counts nothing.
+    where = f" among records that agree in {', '.join(beside)}" if beside else ""
+    ways = ["lower l", f"coarsen '{bound.attribute}'"]
     ways += [f"take {', '.join(beside)} out of the sensitive column"] if beside else []
-    ways += [f"coarsen '{bound.attribute}'" if bound.l < 2 else "", way]
+    ways.append(
+        "raise 'most_suppressed'" if plan["suppress"] else "let records be left out ('suppress')"
+    )
     raise InfeasibleError(
         f"no release with l = {l} exists for this table"
         + (" without leaving out too many records" if plan["suppress"] else ""),
-        must=f"at most {bound.l}: one value of '{bound.attribute}' is too frequent{where}",
-        got=str(l),
-        do="; or ".join(filter(None, ways)),
+        must=f"a share of at most 1/{l} for every value of '{bound.attribute}'{where}",
+        got=f"more than the {share:.0%} that 'most_suppressed' allows would be left out"
+        if plan["suppress"]
+        else "a more frequent value",
+        do=", or ".join(ways),
     )
 
 

@@ -36,6 +36,7 @@ from sherd.methods.slicing.slicing_promise import (
     assumptions,
     check_attributes,
     left_aside,
+    range_ends_words,
 )
 from sherd.release.method import Described, Outcome, Parameter
 from sherd.release.traits import Traits
@@ -201,6 +202,7 @@ class Slice:
             words.append("whether somebody is in the table: values of columns are released whole")
         else:
             words.append("whether somebody is in the table, beyond what min_frequency hinders")
+            words += range_ends_words(plan, schema, tight=False)
         if plan["scope"] == "records":
             words.append("tuples of column values that no record has; the bound skips them")
         reason = "buckets weigh equally (beta = 0), which can hide a larger probability"

@@ -10,9 +10,9 @@ import pyarrow as pa
 from sherd.errors import InfeasibleError
 from sherd.methods.slicing.attribute_codes import Coded, encode
 from sherd.methods.slicing.attribute_grouping import grouped_layout
-from sherd.methods.slicing.bucket_pipeline import Coarse, Settings, bucketed, coarse, subset
+from sherd.methods.slicing.bucket_pipeline import BucketSettings, Coarse, bucketed, coarse, subset
 from sherd.methods.slicing.clamping import within
-from sherd.methods.slicing.column_layout import BUCKET, Layout, given_layout
+from sherd.methods.slicing.column_layout import BUCKET, ColumnLayout, given_layout
 from sherd.methods.slicing.generalise import described
 from sherd.methods.slicing.membership_advantage import WORRYING, Membership, measure
 from sherd.methods.slicing.permutation import sliced
@@ -41,9 +41,9 @@ ROUNDS = 20
 """How often records are suppressed and columns generalised again before giving up."""
 
 
-def settings(plan: Plan) -> Settings:
+def settings(plan: Plan) -> BucketSettings:
     """The plan's part that says how tuples are partitioned."""
-    return Settings(
+    return BucketSettings(
         l=plan["l"],
         min_frequency=plan["min_frequency"],
         regroup=plan["scope"] == "any" if plan["regroup"] is None else plan["regroup"],
@@ -105,7 +105,7 @@ def run_slicing(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcom
 
 def _layout(
     coded: dict[str, Coded], sensitive: Sensitive, plan: Plan, schema: Schema, run: Run
-) -> Layout:
+) -> ColumnLayout:
 
     quasi = quasi_identifiers(plan, schema)
     if plan["groups"] is not None:
@@ -127,7 +127,7 @@ def _layout(
 def _released(
     table: pa.Table,
     coded: dict[str, Coded],
-    layout: Layout,
+    layout: ColumnLayout,
     parts: Coarse,
     buckets: NDArray[np.int64],
     schema: Schema,
@@ -189,6 +189,11 @@ def _findings(
                 f"the table; {meaning}; raise min_frequency (20 is usual) and use fewer columns"
             )
         found.append(
-            Finding(name="membership advantage", value=membership.advantage, meaning=meaning)
+            Finding(
+                name="membership advantage",
+                value=membership.advantage,
+                meaning=meaning,
+                risk=membership.advantage,
+            )
         )
     return tuple(found)

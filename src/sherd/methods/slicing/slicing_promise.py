@@ -63,6 +63,13 @@ ARRANGED = (
 )
 
 
+TIGHT_ENDS = "the ends of ranges: each is the value of somebody in the class (boxes: tight)"
+ENDS_BY_DIGITS = (
+    "the ends of ranges of attributes without a declared domain: they follow the leading digits of "
+    "values"
+)
+
+
 def check_attributes(plan: Plan, schema: Schema, *, needs_sensitive: bool = True) -> None:
     """Raise where the schema lacks a sensitive attribute, a quasi-identifier or bins."""
     sensitive = sensitive_names(plan, schema)
@@ -107,9 +114,20 @@ def assumptions(plan: Plan, schema: Schema) -> tuple[Assumption, ...]:
         found.append(Assumption.INSENSITIVE_RELEASED)
     policies = {schema.missing_policy(name) for name in schema.protected}
     dropped = any(schema.outside_policy(name) is Outside.DROP for name in schema.protected)
-    if Missing.DROP in policies or dropped or plan["suppress"]:
+    if Missing.DROP in policies or dropped:
         found.append(Assumption.RECORDS_DROPPED)
+    if plan["suppress"]:
+        found.append(Assumption.RECORDS_SUPPRESSED)
     return tuple(found)
+
+
+def range_ends_words(plan: Plan, schema: Schema, *, tight: bool) -> tuple[str, ...]:
+    """What the ends of published ranges tell, in words."""
+    if tight:
+        return (TIGHT_ENDS,)
+    quasi = (schema[name] for name in quasi_identifiers(plan, schema))
+    undeclared = any(one.type.measured and one.domain is None for one in quasi)
+    return (ENDS_BY_DIGITS,) if undeclared else ()
 
 
 def following_words(plan: Plan) -> str:

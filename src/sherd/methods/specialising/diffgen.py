@@ -189,7 +189,7 @@ def _class_labels(one: Hierarchy) -> tuple[str, ...]:
 
 def assumptions(schema: Schema, names: tuple[str, ...]) -> tuple[Assumption, ...]:
     """What a guarantee over these attributes takes for granted."""
-    found = [Assumption.PUBLIC_SIZE, Assumption.PARAMETERS_PUBLIC]
+    found = [Assumption.PUBLIC_SIZE, Assumption.PARAMETERS_PUBLIC, Assumption.REFUSALS_SEEN]
     for name in names:
         attribute = schema[name]
         if attribute.type.measured:
@@ -221,6 +221,7 @@ class DiffGen:
         verifier="sherd.verifying.generalised_records:verify",
         facts="sherd.verifying.stated_facts:generalised",
         drawing="sherd.auditing.case.specialised_drawing:records",
+        noise="sherd.auditing.noise.count_noise:check",
     )
     promises: ClassVar[dict[str, Promise]] = {"dp": PROMISE}
 

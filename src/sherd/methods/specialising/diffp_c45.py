@@ -113,8 +113,7 @@ class DiffPC45Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(codes[0]) != len(classes):
             raise TableError(
                 "features and classes differ in length",
-                must=f"{len(codes[0])} classes",
-                got=str(len(classes)),
+                must="one class for each row of features",
             )
         grower = _Grower(
             hierarchies=hierarchies,

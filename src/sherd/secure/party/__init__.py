@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sherd.secure.party.party_run import run
+from sherd.secure.party.party_run import run as take_part
 from sherd.secure.party.party_settings import PartySettings, RecordLinkage, init
 
-__all__ = ["PartySettings", "RecordLinkage", "init", "run"]
+__all__ = ["PartySettings", "RecordLinkage", "init", "take_part"]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import ConnectionFailedError, SherdError, UsageError
 from sherd.secure.engine.pinned_tls import address_of, certificate_bytes, tls_context
-from sherd.secure.party import frames
+from sherd.secure.party import message_frames
 from sherd.secure.party.connection import BROKEN, Connection, read_frame
 
 if TYPE_CHECKING:
@@ -148,10 +148,12 @@ class Channel:
         try:
             if not known or known[0] in self._connections:
                 return
-            writer.write(frames.frame(frames.MESSAGE, frames.pack(GREETING)))
+            writer.write(
+                message_frames.frame(message_frames.MESSAGE, message_frames.pack(GREETING))
+            )
             kind, content = await asyncio.wait_for(read_frame(reader), self._timeout)
-            if kind != frames.MESSAGE or frames.unpack(content) != GREETING:
-                raise frames.malformed("a greeting")
+            if kind != message_frames.MESSAGE or message_frames.unpack(content) != GREETING:
+                raise message_frames.malformed("a greeting")
             self._connections[known[0]] = Connection(
                 self._peers[known[0]].name,
                 reader,
@@ -171,14 +173,14 @@ class Channel:
 
     def exchange(self, message: Any) -> dict[int, Any]:
         """Everybody's message, one's own included, by their places."""
-        content = frames.pack(message)
+        content = message_frames.pack(message)
         found = self._call(
             self._both(
-                [one.send(frames.MESSAGE, content) for one in self._connections.values()],
-                [one.receive(frames.MESSAGE) for one in self._connections.values()],
+                [one.send(message_frames.MESSAGE, content) for one in self._connections.values()],
+                [one.receive(message_frames.MESSAGE) for one in self._connections.values()],
             )
         )
-        told = dict(zip(self._connections, map(frames.unpack, found), strict=True))
+        told = dict(zip(self._connections, map(message_frames.unpack, found), strict=True))
         return dict(sorted({**told, self._rank: message}.items()))
 
     def exchange_bytes(self, data: bytes, sizes: Mapping[int, int]) -> dict[int, bytes]:
@@ -222,18 +224,20 @@ class Channel:
 
     def send_opened(self, owner: int, what: str, values: tuple[int, ...]) -> None:
         """Tell an owner what was opened."""
-        content = frames.pack([what, values])
-        self._call(self._connections[owner].send(frames.MESSAGE, content))
+        content = message_frames.pack([what, values])
+        self._call(self._connections[owner].send(message_frames.MESSAGE, content))
 
     def receive_opened(self, owner: int) -> tuple[str, tuple[int, ...]]:
         """Wait for what was opened."""
         from sherd.secure.party.run_journal import SignedResult
 
-        told = frames.unpack(self._call(self._connections[owner].receive(frames.MESSAGE)))
+        told = message_frames.unpack(
+            self._call(self._connections[owner].receive(message_frames.MESSAGE))
+        )
         try:
             one = SignedResult.from_data([*told, []])
         except (ValueError, TypeError):
-            raise frames.malformed("an opened result") from None
+            raise message_frames.malformed("an opened result") from None
         return one.what, one.values
 
     def __enter__(self) -> Channel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import UsageError, VerificationError
-from sherd.secure.party import frames
+from sherd.secure.party import message_frames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ class CoSigner:
 
     def _checked(self, place: int, told: Any, text: bytes) -> str:
         if not isinstance(told, dict) or not isinstance(told.get("signature"), str):
-            raise frames.malformed("a signature of what was opened")
+            raise message_frames.malformed("a signature of what was opened")
         from sherd.signing_keys import verify
 
         signature = str(told["signature"])

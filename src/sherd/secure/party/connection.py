@@ -13,7 +13,7 @@ import contextlib
 import time
 
 from sherd.errors import ConnectionFailedError, SherdError, catalogue
-from sherd.secure.party import frames
+from sherd.secure.party import message_frames
 
 WAITING = 4
 """Frames of one peer that are kept until somebody asks for them."""
@@ -49,9 +49,9 @@ class Connection:
             while True:
                 kind, content = await read_frame(self._reader)
                 self._heard = time.monotonic()
-                if kind == frames.ALIVE:
+                if kind == message_frames.ALIVE:
                     continue
-                if kind == frames.STOP:
+                if kind == message_frames.STOP:
                     raise _stopped(self.name, content)
                 self._behind = True
                 await self._inbox.put((kind, content))
@@ -67,7 +67,7 @@ class Connection:
         while self._error is None:
             await asyncio.sleep(min(5.0, self._timeout / 4))
             if not self._sending.locked():
-                self._writer.write(frames.frame(frames.ALIVE, b""))
+                self._writer.write(message_frames.frame(message_frames.ALIVE, b""))
 
     def _check(self, since: float) -> None:
         """Raise where the other side is gone, silent, or says nothing that is due for too long."""
@@ -97,13 +97,15 @@ class Connection:
                 await asyncio.wait_for(self._news.wait(), max(left, 0.0) + 0.01)
         found, content = self._inbox.get_nowait()
         if found != kind:
-            raise frames.malformed("a message where a message is due, and numbers where they are")
+            raise message_frames.malformed(
+                "a message where a message is due, and numbers where they are"
+            )
         return content
 
     async def send(self, kind: bytes, content: bytes) -> None:
         """Send a frame; returns when the other side takes it, or nearly."""
         async with self._sending:
-            self._writer.write(frames.frame(kind, content))
+            self._writer.write(message_frames.frame(kind, content))
             since = time.monotonic()
             while True:
                 try:
@@ -117,23 +119,23 @@ class Connection:
 
     async def send_bytes(self, data: bytes) -> None:
         """Send bytes in as many frames as it takes."""
-        most = frames.MOST[frames.NUMBERS]
+        most = message_frames.MOST[message_frames.NUMBERS]
         for start in range(0, len(data), most):
-            await self.send(frames.NUMBERS, data[start : start + most])
+            await self.send(message_frames.NUMBERS, data[start : start + most])
 
     async def receive_bytes(self, size: int) -> bytes:
         """Wait for so many bytes."""
         found = bytearray()
         while len(found) < size:
-            found += await self.receive(frames.NUMBERS)
+            found += await self.receive(message_frames.NUMBERS)
         if len(found) > size:
-            raise frames.malformed("as many numbers as the protocol asks for")
+            raise message_frames.malformed("as many numbers as the protocol asks for")
         return bytes(found)
 
     async def close(self, error: SherdError | None) -> None:
         """Leave; the other side is told of an error by its code, and nothing else of it."""
         if error is not None and not self._sending.locked():
-            self._writer.write(frames.frame(frames.STOP, error.code.encode()))
+            self._writer.write(message_frames.frame(message_frames.STOP, error.code.encode()))
         self._writer.close()
         for task in self._tasks:
             task.cancel()
@@ -144,7 +146,7 @@ class Connection:
 
 async def read_frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     """The kind and the content of the next frame."""
-    kind, length = frames.read_header(await reader.readexactly(frames.HEADER))
+    kind, length = message_frames.read_header(await reader.readexactly(message_frames.HEADER))
     return kind, await reader.readexactly(length)
 
 

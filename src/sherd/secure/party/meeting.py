@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, OutputExistsError, SchemaError, VerificationError
-from sherd.secure.party import frames
+from sherd.secure.party import message_frames
 from sherd.secure.party.run_journal import RunJournal, SignedResult, finished
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Hello:
             or not all(isinstance(data[key], kind) for key, kind in kinds.items())
             or not _is_count(data["rows"])
         ):
-            raise frames.malformed("what a party says first")
+            raise message_frames.malformed("what a party says first")
         return cls(**data)
 
 
@@ -114,7 +114,7 @@ def terms(settings: PartySettings) -> dict[str, Any]:
 
 def hashed(data: Any) -> str:
     """A hash of plain data."""
-    return hashlib.sha256(frames.pack(data)).hexdigest()
+    return hashlib.sha256(message_frames.pack(data)).hexdigest()
 
 
 def compare(statements: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
@@ -159,10 +159,10 @@ def told_journals(
         entries = [list(map(SignedResult.from_data, one["entries"])) for one in told.values()]
         statements = [one["statement"] for one in told.values() if one["statement"] is not None]
     except (TypeError, ValueError, KeyError):
-        raise frames.malformed("a journal") from None
+        raise message_frames.malformed("a journal") from None
     statement = statements[0] if statements else None
     if not isinstance(statement, dict) or not _is_count(statement.get("records")):
-        raise frames.malformed("a journal")
+        raise message_frames.malformed("a journal")
     if any(one != statement for one in statements):
         raise VerificationError(
             "the parties' journals contradict each other", must="of one and the same run"

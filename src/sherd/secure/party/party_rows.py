@@ -71,7 +71,6 @@ def _refuse_missing(table: pa.Table, schema: Schema, one: Hierarchy, *, is_class
         raise TableError(
             f"the {kind} '{one.name}' has missing cells",
             must="a value in every cell that this party holds",
-            got=f"{int(gaps.sum())} of {len(gaps)} missing",
             do=f"set `missing: keep` for '{one.name}' in the schema, the same at all parties",
         )
 

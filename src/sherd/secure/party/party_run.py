@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import ConnectionFailedError, PolicyError
-from sherd.secure.party import frames
+from sherd.secure.party import message_frames
 from sherd.secure.party.co_signing import CoSigner, public_keys
 from sherd.secure.party.journaled_engine import JournaledEngine
 from sherd.secure.party.meeting import (
@@ -136,7 +136,7 @@ class _Ready:
     @classmethod
     def from_data(cls, data: Any, run: str) -> _Ready:
         if not isinstance(data, dict) or set(data) != {"run", "compute"} or data["run"] != run:
-            raise frames.malformed("that a party has charged its ledger for this run")
+            raise message_frames.malformed("that a party has charged its ledger for this run")
         return cls(**data)
 
 
@@ -359,5 +359,5 @@ def _address(told: Any) -> str:
     try:
         host, port = address_of(str(told))
     except UsageError:
-        raise frames.malformed("an address to compute at") from None
+        raise message_frames.malformed("an address to compute at") from None
     return f"{host}:{port}"

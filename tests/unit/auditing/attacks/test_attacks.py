@@ -9,7 +9,7 @@ import pytest
 from sherd.auditing.attacks import ATTACKS
 from sherd.auditing.attacks.cluster_structure import recover
 from sherd.auditing.attacks.insider import attack_of, insider
-from sherd.auditing.attacks.linkage import by_distance, with_known
+from sherd.auditing.attacks.linkage_attack import by_distance, with_known
 from sherd.auditing.attacks.single_cells import unchanged
 from sherd.auditing.attacks.uniqueness import keys, uniqueness
 

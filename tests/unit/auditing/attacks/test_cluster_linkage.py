@@ -30,7 +30,8 @@ def case_of(
     """A fresh release as the audit sees it, without a control group."""
     monkeypatch.setattr(run, "_with_control", lambda case, _table, _manifest: (case, ""))
     made = sherd.protect(table, schema, plan)
-    return run._open(table, made, made.manifest, None, None, None, None, 0, QUICK).case
+    given = run._Given(original=table, release=made, limits=QUICK)
+    return run._open(given, made.manifest).case
 
 
 def small(attributes: int = 6, rows: int = 900) -> tuple[pa.Table, sherd.Schema]:
@@ -51,7 +52,7 @@ def test_the_structure_by_hand() -> None:
     """Two clusters of three; a value that lies in both belongs to each with its share."""
     original = np.array([1.0, 2, 2, 2, 2, 3, np.nan])
     released = np.array([9.0, 9, 9, 4, 4, 4, np.nan])
-    mechanism = Mechanism(method="dp-um", k=3, epsilon=1.0, low=0.0, high=10.0)
+    mechanism = Mechanism(centre="mean", reach="domain", k=3, epsilon=1.0, low=0.0, high=10.0)
     one = structure_of(original, released, mechanism)
     assert one is not None
     assert one.unit.tolist() == [0, 2, 2, 2, 2, 1, 3]
@@ -64,7 +65,7 @@ def test_the_structure_by_hand() -> None:
 
 def test_noise_does_not_hide_the_structure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where distances link few rows, clusters link most."""
-    from sherd.auditing.attacks.linkage import by_distance
+    from sherd.auditing.attacks.linkage_attack import by_distance
 
     table, schema = small(rows=2_000)
     case = case_of(table, schema, sherd.Plan(method="dp-um", epsilon=1.0, k=40), monkeypatch)

@@ -9,6 +9,7 @@ from sherd.auditing.epsilon.bound import lower_bound
 from sherd.auditing.epsilon.experiment import Experiment, frozen_bound, real_bound, worst_case
 from sherd.auditing.epsilon.mechanism import Mechanism, _loss, exact_loss, scales, sizes, sums
 from sherd.auditing.epsilon.runs import centroids_of
+from sherd.auditing.promise_check import masking_of
 from sherd.auditing.verdict.confidence_intervals import (
     clopper_pearson,
     mean_interval,
@@ -18,7 +19,7 @@ from sherd.auditing.verdict.confidence_intervals import (
 
 def mechanism(method: str, k: int = 3, high: float = 1.0, **more: float) -> Mechanism:
     """A mechanism on [0, high] with ε = 1."""
-    return Mechanism(method=method, k=k, epsilon=1.0, low=0.0, high=high, **more)  # type: ignore[arg-type]
+    return Mechanism(**masking_of({"method": method}), k=k, epsilon=1.0, low=0.0, high=high, **more)  # type: ignore[arg-type]
 
 
 def test_known_counter_examples() -> None:
@@ -78,7 +79,7 @@ def test_sums_and_scales_agree_with_the_methods(method: str) -> None:
     import sherd
     from sherd.auditing.case.case import Limits
     from sherd.auditing.promise_check import table_loss
-    from sherd.auditing.run import _open
+    from sherd.auditing.run import _Given, _open
 
     rng = np.random.default_rng(7)
     table = pa.table({"a": np.rint(rng.gamma(2, 20, 400)), "b": rng.integers(0, 50, 400)})
@@ -93,7 +94,7 @@ def test_sums_and_scales_agree_with_the_methods(method: str) -> None:
     more = {} if method == "dp-um" else {"guarantee": "paper"}
     plan = sherd.Plan(method=method, epsilon=1.0, k=5, **more)
     release = sherd.protect(table, schema, plan)
-    opened = _open(table, release, release.manifest, None, None, None, None, 0, Limits())
+    opened = _open(_Given(original=table, release=release, limits=Limits()), release.manifest)
     (found,) = table_loss(opened.case, plan.as_data())
     said = [f for f in release.findings if f.name == "epsilon with clusters recomputed"]
     if said:
@@ -127,7 +128,7 @@ def test_constant_scores_show_nothing() -> None:
 @pytest.mark.parametrize("k", [3, 20])
 def test_false_claims_are_flagged(method: str, k: int) -> None:
     """idp-ls and idp-cbls as in the papers exceed ε once clusters are recomputed."""
-    experiment = worst_case(method, k)
+    experiment = worst_case(masking_of({"method": method}), k)
     assert experiment.exact() > 1.49
     assert frozen_bound(experiment, seed=1, runs=40_000).exceeds(1)
 
@@ -135,7 +136,7 @@ def test_false_claims_are_flagged(method: str, k: int) -> None:
 @pytest.mark.parametrize(("method", "k"), [("dp-um", 3), ("dp-um", 20), ("dp", 1), ("idp", 1)])
 def test_true_claims_are_not_flagged(method: str, k: int) -> None:
     """dp-um, dp and idp spend exactly ε at their worst, and the bound stays below."""
-    experiment = worst_case(method, k)
+    experiment = worst_case(masking_of({"method": method}), k)
     assert experiment.exact() == pytest.approx(1)
     found = frozen_bound(experiment, seed=1, runs=40_000)
     assert not found.exceeds(1)
@@ -145,7 +146,7 @@ def test_true_claims_are_not_flagged(method: str, k: int) -> None:
 @pytest.mark.parametrize("method", ["idp-ls", "idp-cbls"])
 def test_enlarged_noise_keeps_the_promise_with_frozen_scales(method: str) -> None:
     """The promise `centroids` is not refuted under the noise of the actual table."""
-    experiment = worst_case(method, 5, enlarge=True, floor=0.001)
+    experiment = worst_case(masking_of({"method": method}), 5, enlarge=True, floor=0.001)
     assert experiment.exact() == pytest.approx(1)
     assert not frozen_bound(experiment, seed=2, runs=40_000).exceeds(1)
 
@@ -153,14 +154,16 @@ def test_enlarged_noise_keeps_the_promise_with_frozen_scales(method: str) -> Non
 def test_real_runs_of_the_method_are_measured() -> None:
     """The method itself, run on both tables, is flagged for idp-cbls and not for dp-um."""
     bad = real_bound(
-        worst_case("idp-cbls", 3),
+        worst_case(masking_of({"method": "idp-cbls"}), 3),
         centroids_of({"method": "idp-cbls", "k": 3, "guarantee": "paper"}),
         seed=1,
         runs=1200,
     )
     assert bad.exceeds(1)
     plan = {"method": "dp-um", "k": 3, "guarantee": "strict"}
-    good = real_bound(worst_case("dp-um", 3), centroids_of(plan), seed=1, runs=1200)
+    good = real_bound(
+        worst_case(masking_of({"method": "dp-um"}), 3), centroids_of(plan), seed=1, runs=1200
+    )
     assert not good.exceeds(1)
     assert good.lower > 0.3
 

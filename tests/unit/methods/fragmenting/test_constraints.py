@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sherd.errors import PlanError
-from sherd.methods.fragmenting.constraints import Asked, Constraints
+from sherd.methods.fragmenting.constraints import AskedTogether, Constraints
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ def test_round_trip(tmp_path: Path) -> None:
     assert Constraints.from_data(given.as_data()) == given
     assert given.dependencies[0].determines == ("a", "d")
     assert given.workload[0].attributes == ("a", "d")
-    assert given.workload[1] == Asked(attributes=("a", "e"), weight=3.0)
+    assert given.workload[1] == AskedTogether(attributes=("a", "e"), weight=3.0)
 
 
 def test_wishes_are_the_queries_that_leave_a_fragment() -> None:
@@ -41,9 +41,9 @@ def test_wishes_are_the_queries_that_leave_a_fragment() -> None:
     given = Constraints(
         constraints=(("a", "b"),),
         workload=(
-            Asked(attributes=("a", "c")),
-            Asked(attributes=("c", "d"), weight=2.0),
-            Asked(attributes=("a", "b")),
+            AskedTogether(attributes=("a", "c")),
+            AskedTogether(attributes=("c", "d"), weight=2.0),
+            AskedTogether(attributes=("a", "b")),
         ),
     )
     inside = {wish.attributes: wish.weight for wish in given.wishes([], ["a", "b"])}
@@ -56,7 +56,10 @@ def test_similar_attributes_wish_for_more_than_the_whole_workload() -> None:
     """They come first in their own fragment, and queries about them count twice everywhere."""
     given = Constraints(
         constraints=(("a", "b"),),
-        workload=(Asked(attributes=("a", "c")), Asked(attributes=("c", "d"), weight=2.0)),
+        workload=(
+            AskedTogether(attributes=("a", "c")),
+            AskedTogether(attributes=("c", "d"), weight=2.0),
+        ),
     )
     inside = {wish.attributes: wish.weight for wish in given.wishes(["a"], ["a", "b"])}
     assert inside == {("a",): 4.5, ("a", "c"): 2.0}

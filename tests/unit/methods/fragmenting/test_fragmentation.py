@@ -9,7 +9,7 @@ import pytest
 
 from sherd.errors import InfeasibleError, PlanError
 from sherd.methods.fragmenting import fragmentation
-from sherd.methods.fragmenting.constraints import Asked, Constraints, Dependency
+from sherd.methods.fragmenting.constraints import AskedTogether, Constraints, Dependency
 from sherd.methods.fragmenting.fragmentation import breaks, check_given, find_minimal, is_minimal
 
 from .patients import RULES, SEVEN, THREE
@@ -85,7 +85,10 @@ def test_workload_keeps_queried_attributes_together() -> None:
     """With an objective, attributes asked about together share a fragment where they may."""
     rules = Constraints(
         constraints=(("a", "b"), ("c", "d")),
-        workload=(Asked(attributes=("a", "c"), weight=5.0), Asked(attributes=("b", "d"))),
+        workload=(
+            AskedTogether(attributes=("a", "c"), weight=5.0),
+            AskedTogether(attributes=("b", "d")),
+        ),
     )
     found = find_minimal(rules, ("a", "b", "c", "d"), objective="workload")
     assert {frozenset(f) for f in found.fragments} == {frozenset("ac"), frozenset("bd")}
@@ -101,7 +104,7 @@ def test_affinity_is_the_best_there_is() -> None:
         rules = Constraints(
             constraints=tuple(tuple(rng.choice(names, 2, replace=False)) for _ in range(4)),
             affinity=tuple(
-                Asked(attributes=pair, weight=float(rng.integers(1, 9)))
+                AskedTogether(attributes=pair, weight=float(rng.integers(1, 9)))
                 for pair in itertools.combinations(names, 2)
                 if rng.random() < 0.5
             ),
@@ -117,7 +120,7 @@ def test_affinity_is_the_best_there_is() -> None:
 
 def test_a_time_limit_says_that_nothing_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the solver stops early, the result says so; where it finds nothing, it is an error."""
-    rules = Constraints(constraints=(("a", "b"),), affinity=(Asked(attributes=("a", "c")),))
+    rules = Constraints(constraints=(("a", "b"),), affinity=(AskedTogether(attributes=("a", "c")),))
     real = fragmentation._solve
 
     def hasty(*given: object) -> fragmentation.Fragmentation | None:

@@ -115,3 +115,48 @@ def test_what_is_not_valid_is_refused() -> None:
     )
     with pytest.raises(PlanError, match="measurement"):
         Measurement(request=request, counts=np.zeros(4, np.int64))
+
+
+TINY = [Marginal(attributes=(0,), bins=((0, 1),)), Marginal(attributes=(0, 1), bins=((0, 1),) * 2)]
+
+
+def log_chances(noise: Noise) -> Any:
+    """The logarithm of the probability of noise from −60 to 60."""
+    places = np.arange(-4000, 4001)
+    scale = float(noise.scale)
+    weights = -np.abs(places) / scale if noise.kind == "laplace" else -((places / scale) ** 2) / 2
+    return (weights - np.logaddexp.reduce(weights))[3940:4061]
+
+
+@pytest.mark.parametrize("marginal", TINY, ids=["fine", "pair"])
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_a_measurement_costs_what_it_says_by_enumeration(kind: Any, marginal: Marginal) -> None:
+    """All tables of three records over two yes-no attributes, all neighbours, all answers.
+
+    Counts' noise is independent, so losses add up over them: the largest loss is 2/b of ε exactly,
+    and the Rényi divergence of order α is α/σ² at most.
+    """
+    noise = Noise(kind=kind, scale=Fraction(5, 2))
+    chances = log_chances(noise)
+    worst = 0.0
+    cells = list(itertools.product((0, 1), repeat=2))
+    for rows in itertools.combinations_with_replacement(cells, 3):
+        for place, new in itertools.product(range(3), cells):
+            pair = [list(rows), [*rows[:place], new, *rows[place + 1 :]]]
+            before, after = (
+                CodedTable(list(np.array(r).T), (2, 2)).histogram(marginal).ravel() for r in pair
+            )
+            loss, divergence = 0.0, np.zeros(3)
+            for c, d in zip(before.tolist(), after.tolist(), strict=True):
+                p, q = chances[4 : len(chances) - 4], chances[4 + c - d : len(chances) - 4 + c - d]
+                loss += float(np.abs(p - q).max())
+                for at, order in enumerate((1.5, 2.0, 8.0)):
+                    power = np.logaddexp.reduce(order * p + (1 - order) * q)
+                    divergence[at] += max(0.0, power / (order - 1)) / order
+            if kind == "laplace":
+                assert loss <= float(noise.cost) + 1e-12
+                worst = max(worst, loss / float(noise.cost))
+            else:
+                assert (divergence <= float(noise.cost) + 1e-9).all()
+                worst = max(worst, float(divergence.max()) / float(noise.cost))
+    assert worst > 0.99

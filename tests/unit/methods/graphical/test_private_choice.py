@@ -14,7 +14,7 @@ from sherd.errors import PlanError
 from sherd.methods.graphical.measuring import CodedTable, Marginal
 from sherd.methods.graphical.private_choice import (
     SENSITIVITY,
-    Candidate,
+    MarginalCandidate,
     NoisyChoice,
     cost_of,
     rate_of,
@@ -68,7 +68,9 @@ def test_choices_have_the_stated_probabilities(kind: Any) -> None:
     table = CodedTable([np.array([0, 0, 1, 1, 1, 1]), np.array([0, 1, 0, 1, 1, 1])], [2, 2])
     fine = (0, 1)
     candidates = [
-        Candidate(marginal=Marginal(attributes=(a,), bins=(fine,)), expected=np.array(expected))
+        MarginalCandidate(
+            marginal=Marginal(attributes=(a,), bins=(fine,)), expected=np.array(expected)
+        )
         for a, expected in ((0, [2, 4]), (1, [5, 1]), (0, [0, 6]))
     ]
     utilities = [0, 6, 4]

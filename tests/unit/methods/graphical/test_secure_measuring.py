@@ -18,8 +18,8 @@ from sherd.methods.graphical import secure_measuring
 from sherd.methods.graphical.measuring import CodedTable, Marginal, Noise, NoisyCounts, Request
 from sherd.methods.graphical.secure_measuring import (
     EVERYBODY,
+    HolderLayout,
     Insiders,
-    Layout,
     SecureMeasurer,
     part_of,
     sum_distance,
@@ -38,7 +38,7 @@ def measurer(
     engine = PlainEngine([Randomness.seeded(seed + p) for p in range(parties)])
     whole = [int(one[0]) if len(set(one.tolist())) == 1 else None for one in holder.T]
     # An attribute whose cells everybody has is marked by -1.
-    layout = Layout(holders=tuple(whole), sizes=tuple(sizes), rows=len(codes[0]))
+    layout = HolderLayout(holders=tuple(whole), sizes=tuple(sizes), rows=len(codes[0]))
     cells = {
         p: tuple(
             np.where((holder[:, a] == p) | (holder[:, a] == EVERYBODY), column, -1)

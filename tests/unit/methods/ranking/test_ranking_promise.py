@@ -31,6 +31,7 @@ def test_declared_bounds_and_labels_are_conditions() -> None:
         Assumption.PUBLIC_BOUNDS,
         Assumption.PUBLIC_CATEGORIES,
         Assumption.ONE_ROW_PER_PERSON,
+        Assumption.REFUSALS_SEEN,
     }
 
 
@@ -73,6 +74,7 @@ def test_a_strict_release_has_no_rows_to_speak_of() -> None:
     )  # fmt: skip
     assert isinstance(found.notion, DifferentialPrivacy)
     assert not any(assumption.leaks for assumption in found.assumes)
+    assert "refusal as an outcome" in found.words()
 
 
 PERSON = {"x": NUMBER, "who": {"role": "identifier"}}

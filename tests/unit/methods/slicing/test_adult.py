@@ -32,7 +32,7 @@ def adult() -> tuple[pa.Table, Schema]:
 
 def test_occupation_allows_l_up_to_seven(make: Any, adult: tuple[pa.Table, Schema]) -> None:
     """The most frequent occupation fills 13.3 %: l = 8 is infeasible, l = 7 is not."""
-    with pytest.raises(InfeasibleError, match="at most 7"):
+    with pytest.raises(InfeasibleError, match="at most 1/8 for every value of 'occupation'"):
         make(*adult, method="slice", sensitive=["occupation"], l=8)
     made = make(*adult, method="slice", sensitive=["occupation"], l=7)
     assert not [c for c in verify(made.outcome.tables, made.manifest) if c.passed is False]
@@ -45,7 +45,7 @@ def test_sex_beside_occupation_allows_l_up_to_three(
     table, schema = adult
     rest = [n for n in schema.attributes if n not in ("sex", "occupation")]
     groups = [rest, ["sex", "occupation"]]
-    with pytest.raises(InfeasibleError, match=r"at most 3.*agree in sex"):
+    with pytest.raises(InfeasibleError, match=r"at most 1/4 .*agree in sex"):
         make(table, schema, method="slice", sensitive=["occupation"], l=4, groups=groups)
     made = make(table, schema, method="slice", sensitive=["occupation"], l=3, groups=groups)
     assert not [c for c in verify(made.outcome.tables, made.manifest) if c.passed is False]
@@ -94,7 +94,7 @@ def test_too_much_suppression_is_refused_with_what_helps(make: Any) -> None:
     for method, more in (("slice", {}), ("anatomy", {}), ("mondrian", {"k": 2})):
         with pytest.raises(InfeasibleError, match="most_suppressed") as caught:
             make(table, schema, method=method, sensitive=sensitive, l=4, suppress=True, **more)
-        assert "lower l to" in str(caught.value)
+        assert "lower l" in str(caught.value)
         assert "5%" in str(caught.value)
 
 

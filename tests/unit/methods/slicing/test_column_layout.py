@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sherd.errors import PlanError
-from sherd.methods.slicing.column_layout import Layout, given_layout
+from sherd.methods.slicing.column_layout import ColumnLayout, given_layout
 
 
 def test_the_sensitive_column_comes_last_and_repeats_are_numbered() -> None:
@@ -22,7 +22,7 @@ def test_the_sensitive_column_comes_last_and_repeats_are_numbered() -> None:
 
 def test_a_field_name_never_collides_with_an_attribute() -> None:
     """An attribute called like the numbered field keeps its name."""
-    layout = Layout(columns=(("sex", "sex.2"), ("sex", "ill")), sensitive=("ill",))
+    layout = ColumnLayout(columns=(("sex", "sex.2"), ("sex", "ill")), sensitive=("ill",))
     fields = [field for column in layout.fields() for field in column]
     assert len(set(fields)) == 4
     assert fields[:2] == ["sex", "sex.2"]
@@ -49,4 +49,4 @@ def test_groups_that_do_not_fit(groups: Any, message: str) -> None:
 def test_columns_that_share_in_a_circle_are_refused() -> None:
     """A separator must lie in one earlier column."""
     with pytest.raises(PlanError, match="circle"):
-        Layout(columns=(("a", "b"), ("b", "c"), ("a", "c", "s")), sensitive=("s",))
+        ColumnLayout(columns=(("a", "b"), ("b", "c"), ("a", "c", "s")), sensitive=("s",))

@@ -18,7 +18,7 @@ import pytest
 import sherd
 from sherd import datasets
 from sherd.errors import FormatError, InfeasibleError, PlanError, UsageError
-from sherd.methods.slicing.invariant_buckets import Signatures, follow
+from sherd.methods.slicing.invariant_buckets import SignatureRecord, follow
 from sherd.randomness import Randomness
 from sherd.release.method import Run
 from sherd.tables.row_keys import Keys
@@ -64,7 +64,7 @@ def history(
     """Releases of a table of which a share is deleted, added and, if asked, changed each time."""
     now, later = dict(list(people.items())[: len(people) // 2]), list(people.items())
     later = later[len(people) // 2 :]
-    record: Signatures | None = None
+    record: SignatureRecord | None = None
     found = []
     for number in range(releases):
         if number:
@@ -95,7 +95,9 @@ SHOWN = sherd.Schema.from_data(
 def kept(l: int, seed: int) -> Any:
     """The method with its record."""
 
-    def made(table: pa.Table, record: Signatures | None, number: int) -> tuple[Tables, Signatures]:
+    def made(
+        table: pa.Table, record: SignatureRecord | None, number: int
+    ) -> tuple[Tables, SignatureRecord]:
         after = {} if record is None else {"after": {"release": record.release}}
         run = Run(randomness=Randomness.seeded(seed + number))
         keys = Keys(attribute="person", values=tuple(map(str, table["person"].to_pylist())))
@@ -252,10 +254,10 @@ def test_releases_in_a_row_are_written_followed_and_verified(tmp_path: Path) -> 
     assert all(c.passed is not False for c in verify(tmp_path / "first").checks)
     from sherd.release.bundle import MANIFEST, digest
 
-    assert isinstance(first.record, Signatures)
+    assert isinstance(first.record, SignatureRecord)
     record = first.record.belonging_to(digest(tmp_path / "first" / MANIFEST))
     record.save(tmp_path / "first.json")
-    again = Signatures.load(tmp_path / "first.json")
+    again = SignatureRecord.load(tmp_path / "first.json")
     assert again == record
     next_plan = follow(tmp_path / "first", again, SCHEMA)
     second = sherd.protect(
@@ -270,14 +272,14 @@ def test_releases_in_a_row_are_written_followed_and_verified(tmp_path: Path) -> 
     assert rows - 5 <= second.tables["sensitive"].num_rows <= rows
     with pytest.raises(PlanError, match="record"):
         sherd.protect(table, SCHEMA, next_plan)
-    other = Signatures.load(tmp_path / "first.json").belonging_to("0" * 64)
+    other = SignatureRecord.load(tmp_path / "first.json").belonging_to("0" * 64)
     with pytest.raises(UsageError, match="another release"):
         sherd.protect(table, SCHEMA, next_plan, settings=sherd.Settings(key="who", past=other))
     with pytest.raises(UsageError, match="not that of the old release"):
         follow(tmp_path / "first", other, SCHEMA)
     (tmp_path / "bad.json").write_text("{}")
     with pytest.raises(FormatError, match="not the record"):
-        Signatures.load(tmp_path / "bad.json")
+        SignatureRecord.load(tmp_path / "bad.json")
 
 
 def test_what_a_record_is_not_kept_of() -> None:

@@ -13,6 +13,7 @@ import sherd
 from sherd.methods.slicing.public_cells import CELLS, encode_on_cells, on_public_cells
 from sherd.release.protect import Settings
 from sherd.tables.attribute import Attribute, Type
+from sherd.verifying.range_ends import check_range_ends
 
 WEIGHT: dict[str, Any] = {"type": "integer", "domain": [10_000, 1_500_000]}
 
@@ -35,7 +36,7 @@ def _bounds(book: dict[str, Any]) -> set[int]:
 @pytest.mark.parametrize(
     "plan",
     [
-        {"method": "mondrian", "k": 10, "boxes": "cells"},
+        {"method": "mondrian", "k": 10},
         {"method": "slice", "l": 2, "columns": 2, "min_frequency": 10},
     ],
     ids=lambda plan: plan["method"],
@@ -67,6 +68,83 @@ def test_no_boundary_is_taken_from_a_value(plan: dict[str, Any]) -> None:
     assert bounds <= edges
     assert len(bounds & set(table["weight"].to_pylist())) <= 5
     assert sherd.verify(made).passed
+    assert not made.manifest["guarantee"]["words"].count("ends of ranges")
+    assert not [one for one in made.findings if one.name == "ends of ranges"]
+
+
+@pytest.mark.parametrize("plan", [{"method": "mondrian", "k": 4},
+    {"method": "slice", "l": 2, "columns": 2, "min_frequency": 4}], ids=lambda p: p["method"],
+)  # fmt: skip
+def test_no_end_is_a_value_where_cells_are_single_values(plan: dict[str, Any]) -> None:
+    """Ages by the year, every seventh of which occurs: ranges end between them."""
+    attributes = {
+        "age": {"type": "integer", "domain": [0, 99]},
+        "ill": {"type": "category", "role": "sensitive"},
+    }
+    ages = [7 * (i % 14) for i in range(140)]
+    table = pa.table({"age": ages, "ill": [["flu", "cold", "cut"][i % 3] for i in range(140)]})
+    schema = sherd.Schema.from_data({"attributes": attributes})
+    made = sherd.protect(table, schema, sherd.Plan(**plan), ledger=None)
+    bounds = _bounds(made.manifest["facts"]["labels"]["age"]) - {0, 99}
+    assert len(bounds) > 10
+    assert not bounds & set(ages)
+    assert sherd.verify(made).passed
+
+
+def test_ranges_around_values_are_opted_into_and_named() -> None:
+    """``boxes: tight`` is said in the promise and to the owner, and stating otherwise is found."""
+    schema = sherd.Schema.from_data({"attributes": {"weight": WEIGHT}})
+    table = _table().select(["weight"])
+    plan = sherd.Plan(method="mondrian", k=10, boxes="tight")
+    made = sherd.protect(table, schema, plan, ledger=None, settings=Settings(seed=1))
+    bounds = _bounds(made.manifest["facts"]["labels"]["weight"])
+    assert bounds <= set(table["weight"].to_pylist())
+    assert "the value of somebody in the class" in made.manifest["guarantee"]["words"]
+    assert [one.meaning[:7] for one in made.findings if one.name == "ends of ranges"] == ["WARNING"]
+    assert sherd.verify(made).passed
+    stated = {**made.manifest, "plan": {**made.manifest["plan"], "boxes": "cells"}}
+    failed = sherd.verify(sherd.Release(tables=made.tables, manifest=stated)).failed
+    assert "ends of ranges" in [check.name for check in failed]
+
+
+@pytest.mark.parametrize(
+    ("kind", "domain", "cells"),
+    [
+        ("number", ["0", "1"], [i / 300 for i in range(300)]),
+        ("integer", ["0", "2999"], list(range(0, 3000, 7))),
+        ("date", ["1900-01-01", "2020-12-31"], [dt.date(1900, 1, 2) + dt.timedelta(days=140 * i)
+                                                for i in range(300)]),
+        ("datetime", ["2000-01-01T00:00:00", "2001-01-01T00:00:00"],
+         [dt.datetime(2000, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=29 * i) for i in range(300)]),
+    ],
+    ids=["number", "integer", "date", "datetime"],
+)  # fmt: skip
+def test_ends_are_verified_for_every_kind_of_value(
+    kind: str, domain: list[str], cells: list[Any]
+) -> None:
+    """What ``mondrian`` publishes passes; one end moved off its cell does not."""
+    schema = sherd.Schema.from_data({"attributes": {"x": {"type": kind, "domain": domain}}})
+    made = sherd.protect(
+        pa.table({"x": cells}), schema, sherd.Plan(method="mondrian", k=3), ledger=None
+    )
+    checks = {check.name: check for check in sherd.verify(made).checks}
+    assert checks["ends of ranges"].passed is True
+    book = made.manifest["facts"]["labels"]["x"]
+    label = sorted(book)[len(book) // 2]
+    odd = cells[len(cells) // 2 + 1]
+    said = {**book[label], "low": odd.isoformat() if kind.startswith("date") else str(odd)}
+    facts = {**made.manifest["facts"], "labels": {"x": {**book, label: said}}}
+    assert check_range_ends({**made.manifest, "facts": facts})[0].passed is False
+
+
+def test_ends_without_a_domain_are_named() -> None:
+    """Leading digits decide, and below 100 they are the value: the promise says so."""
+    schema = sherd.Schema.from_data({"attributes": {"age": {"type": "integer"}}})
+    plan = sherd.Plan(method="mondrian", k=10)
+    assert "leading digits of values" in plan.guarantee(schema).words()
+    made = sherd.protect(_table().select(["age"]), schema, plan, ledger=None)
+    check = next(one for one in sherd.verify(made).checks if one.name == "ends of ranges")
+    assert "age" in check.detail
 
 
 def test_a_value_stays_in_its_range() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sherd.errors import ConnectionFailedError, PeerError, SherdError, TableError, UsageError
 from sherd.secure.engine.link import make_key
 from sherd.secure.engine.pinned_tls import address_of
-from sherd.secure.party import frames
+from sherd.secure.party import message_frames
 from sherd.secure.party.channel import GREETING
 
 if TYPE_CHECKING:
@@ -29,28 +29,30 @@ if TYPE_CHECKING:
 @given(st.binary(max_size=40))
 def test_no_bytes_do_more_than_raise(data: bytes) -> None:
     """A header of any bytes is a known frame of bounded length, or an error of ours."""
-    head = data.ljust(frames.HEADER, b"\0")[: frames.HEADER]
+    head = data.ljust(message_frames.HEADER, b"\0")[: message_frames.HEADER]
     try:
-        kind, length = frames.read_header(head)
+        kind, length = message_frames.read_header(head)
     except PeerError:
         return
-    assert length <= frames.MOST[kind]
+    assert length <= message_frames.MOST[kind]
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5))
 def test_messages_come_back(message: Any) -> None:
     """What is packed is unpacked."""
-    content = frames.pack(message)
-    kind, length = frames.read_header(frames.frame(frames.MESSAGE, content)[: frames.HEADER])
-    assert (kind, length) == (frames.MESSAGE, len(content))
-    assert frames.unpack(content) == message
+    content = message_frames.pack(message)
+    kind, length = message_frames.read_header(
+        message_frames.frame(message_frames.MESSAGE, content)[: message_frames.HEADER]
+    )
+    assert (kind, length) == (message_frames.MESSAGE, len(content))
+    assert message_frames.unpack(content) == message
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000])
 def test_what_is_no_message_is_refused(content: bytes) -> None:
     """Cut off, not text, nested without end."""
     with pytest.raises(PeerError, match="cannot be read"):
-        frames.unpack(content)
+        message_frames.unpack(content)
 
 
 @pytest.mark.parametrize("text", ["host", "host:", ":9", "host:x", "host:0", "host:65536"])
@@ -64,7 +66,7 @@ def test_addresses_are_host_and_port(text: str) -> None:
 def test_everybody_hears_everybody(meeting: Any, parties: str) -> None:
     """Messages, long blocks both ways at once, and blocks that go round."""
     meeting.invite(parties)
-    n, big = len(parties), 3 * frames.MOST[frames.NUMBERS] + 5
+    n, big = len(parties), 3 * message_frames.MOST[message_frames.NUMBERS] + 5
 
     def act(channel: Channel, place: int) -> Any:
         told = channel.exchange({"place": place})
@@ -100,7 +102,7 @@ def test_numbers_and_results_pass(meeting: Any) -> None:
 def test_a_sender_waits_for_a_busy_party_that_is_alive(meeting: Any) -> None:
     """Longer than the time-out: what counts is being heard, not being quick."""
     meeting.invite("ab")
-    many = np.zeros(8 * frames.MOST[frames.NUMBERS] // 8, np.uint64)
+    many = np.zeros(8 * message_frames.MOST[message_frames.NUMBERS] // 8, np.uint64)
 
     def act(channel: Channel, place: int) -> Any:
         if place == 0:
@@ -224,7 +226,9 @@ class Rogue:
 
     def greet(self) -> None:
         """Speak as parties do, so far."""
-        self.socket.sendall(frames.frame(frames.MESSAGE, json.dumps(GREETING).encode()))
+        self.socket.sendall(
+            message_frames.frame(message_frames.MESSAGE, json.dumps(GREETING).encode())
+        )
 
     def say(self, data: bytes) -> None:
         """Any bytes; the other side may have had enough of them."""
@@ -261,7 +265,8 @@ def faced(meeting: Any, behave: Callable[[Rogue], None], timeout: float = 1.0) -
     return caught.value
 
 
-HELLO = frames.frame(frames.MESSAGE, b"{}")
+NUMBERS = message_frames.frame(message_frames.NUMBERS, bytes(32))
+HELLO = message_frames.frame(message_frames.MESSAGE, b"{}")
 
 
 @pytest.mark.parametrize(
@@ -270,15 +275,15 @@ HELLO = frames.frame(frames.MESSAGE, b"{}")
         (b"GET / HTTP/1.1\r\n\r\n" * 3, "a frame of a known kind"),
         (b"shrdz" + bytes(8), "a frame of a known kind"),
         (b"shrdm" + b"\xff" * 8, "at most 67108864 bytes"),
-        (frames.frame(frames.MESSAGE, b"{")[:-1] + b"\xfe", "a message in JSON"),
-        (frames.frame(frames.NUMBERS, bytes(32)), "a message where a message is due"),
+        (message_frames.frame(message_frames.MESSAGE, b"{")[:-1] + b"\xfe", "a message in JSON"),
+        (NUMBERS, "a message where a message is due"),
         (HELLO + HELLO, "numbers where they are"),
-        (HELLO + frames.frame(frames.NUMBERS, bytes(40)), "as many numbers"),
+        (HELLO + message_frames.frame(message_frames.NUMBERS, bytes(40)), "as many numbers"),
         (HELLO + b"shrdn" + (2**23 + 1).to_bytes(8, "big"), "at most 8388608 bytes"),
         (HELLO + b"shrda" + (1).to_bytes(8, "big") + b"x", "at most 0 bytes"),
-        (HELLO + frames.frame(frames.NUMBERS, bytes(32))[:-5], "closed the connection"),
+        (HELLO + NUMBERS[:-5], "closed the connection"),
         (HELLO, "closed the connection"),
-        (HELLO + frames.frame(frames.STOP, b"no-such-code"), "no known reason"),
+        (HELLO + message_frames.frame(message_frames.STOP, b"no-such-code"), "no known reason"),
     ],
     ids=["http", "kind", "oversize", "garbage", "numbers-first", "message-twice", "too-many",
          "oversize-numbers", "long-alive", "truncated", "left", "stop"],
@@ -298,7 +303,8 @@ def test_malformed_frames_end_in_a_clear_message(meeting: Any, said: bytes, prob
 
 
 @pytest.mark.parametrize(
-    "said", [b"\0" * 20, HELLO, frames.frame(frames.NUMBERS, b""), b"shrdm" + b"\xff" * 8]
+    "said",
+    [b"\0" * 20, HELLO, message_frames.frame(message_frames.NUMBERS, b""), b"shrdm" + b"\xff" * 8],
 )
 def test_a_party_that_does_not_greet_is_refused(meeting: Any, said: bytes) -> None:
     """Its first bytes are something else."""
@@ -331,7 +337,7 @@ def test_a_party_that_is_alive_but_stuck_is_given_up(meeting: Any, sending: bool
     def behave(rogue: Rogue) -> None:
         rogue.greet()
         for _ in range(20):
-            rogue.say(frames.frame(frames.ALIVE, b""))
+            rogue.say(message_frames.frame(message_frames.ALIVE, b""))
             time.sleep(0.2)
         rogue.socket.close()
 
@@ -361,7 +367,7 @@ def test_opened_results_of_a_wrong_type_are_refused(meeting: Any) -> None:
         if place == 0:
             for one in bad:
                 channel._call(
-                    channel._connections[1].send(frames.MESSAGE, json.dumps(one).encode())
+                    channel._connections[1].send(message_frames.MESSAGE, json.dumps(one).encode())
                 )
             return None
         for _ in bad:

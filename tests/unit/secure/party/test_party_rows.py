@@ -89,7 +89,7 @@ def test_kept_missing_cells_are_told_from_cells_of_others(
         ("id", ["r", "  ", "s"], "empty or not unique"),
         ("id", ["r", None, "s"], "empty or not unique"),
         ("income", ["low", None, "low"], "the class 'income' has missing cells"),
-        ("income", ["low", "?", "low"], "1 of 3 missing"),
+        ("income", ["low", "?", "low"], "has missing cells"),
         ("job", ["b", "?", None], "the attribute 'job' has missing cells"),
     ],
 )

@@ -17,7 +17,7 @@ from sherd.errors import (
     UsageError,
 )
 from sherd.secure.engine.link import make_key
-from sherd.secure.party import PartySettings, run
+from sherd.secure.party import PartySettings, take_part
 from sherd.secure.party.party_run import _address, _Ready
 from sherd.secure.party.run_budget import RunBudget
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 def test_policy_is_checked_before_anything_else(files: Callable[..., Path]) -> None:
     """A plan above the party's own limit is refused; no data is read."""
     with pytest.raises(PolicyError, match="more than this party's policy"):
-        run(PartySettings.load(files(most_epsilon=0.5)), ledger=None)
+        take_part(PartySettings.load(files(most_epsilon=0.5)), ledger=None)
 
 
 def test_a_party_that_computes_needs_the_engine(files: Callable[..., Path]) -> None:
     """It says so before anything is reserved; one that does not compute needs none."""
     pytest.importorskip("numpy", minversion="2")  # with SPU there is numpy 1.26
     with pytest.raises(MissingPartError, match=r"sherd\[joint\]"):
-        run(PartySettings.load(files()), ledger=None)
+        take_part(PartySettings.load(files()), ledger=None)
 
 
 def test_a_failed_start_frees_the_reservation(files: Callable[..., Path], tmp_path: Path) -> None:
@@ -44,13 +44,13 @@ def test_a_failed_start_frees_the_reservation(files: Callable[..., Path], tmp_pa
     ledger = sherd.Ledger(tmp_path / "ledger.db")
     settings = PartySettings.load(files("abc", compute=["b", "c"], timeout=0.5))
     with pytest.raises(UsageError):
-        run(settings, ledger=ledger)
+        take_part(settings, ledger=ledger)
     (tmp_path / "t.csv").write_text("id,age,job,income\nr1,4,a,low\n")
     (tmp_path / "a.key").unlink()
     for name in "abc":
         make_key(tmp_path, name)
     with pytest.raises(ConnectionFailedError, match="agreed keys: b, c"):
-        run(settings, ledger=ledger)
+        take_part(settings, ledger=ledger)
     assert ledger.reservations() == []
     assert ledger.entries() == []
 

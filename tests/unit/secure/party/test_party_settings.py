@@ -10,7 +10,7 @@ import yaml
 from sherd.cli import run as command
 from sherd.errors import FormatError, MissingPartError, PolicyError, UsageError
 from sherd.secure.engine.link import connect, make_key
-from sherd.secure.party import PartySettings, RecordLinkage, init, run
+from sherd.secure.party import PartySettings, RecordLinkage, init, take_part
 from sherd.secure.party.run_journal import RunJournal, SignedResult
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_mpyc_does_not_settle_overlaps(files: Callable[..., Path]) -> None:
     pytest.importorskip("mpyc")
     plan = {"epsilon": 1, "class_attribute": "income", "overlaps": "first"}
     with pytest.raises(PolicyError, match="does not settle overlaps"):
-        run(PartySettings.load(files("abc", engine="mpyc", plan=plan)), ledger=None)
+        take_part(PartySettings.load(files("abc", engine="mpyc", plan=plan)), ledger=None)
 
 
 def test_an_engine_that_is_not_there_is_refused(files: Callable[..., Path]) -> None:

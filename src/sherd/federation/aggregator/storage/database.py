@@ -29,8 +29,12 @@ BUSY_SECONDS = 30.0
 _lines: WeakKeyDictionary[Engine, threading.Lock] = WeakKeyDictionary()
 """Where the writers of a SQLite file wait for each other, those of this process."""
 
-REVISION = "0001"
+REVISION = "0003"
 """The revision of the tables this version works with: the last of the migrations."""
+
+
+INCREMENTAL = 2
+"""What SQLite calls a file that gives free pages back when it is told to."""
 
 
 def open_engine(address: str) -> Engine:
@@ -60,20 +64,47 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
     # The driver's own idea of transactions would begin them too late.
     connection.isolation_level = None
     connection.execute("PRAGMA page_size = 16384")  # of a new file: chunks are large
+    connection.execute(f"PRAGMA auto_vacuum = {INCREMENTAL}")  # of a new file
     connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA journal_size_limit = 67108864")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("sherd_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    if not options.get("sherd_alone", False):
+        writes = options.get("sherd_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 @contextlib.contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """One transaction that only reads."""
     with _translated(), engine.connect() as connection, connection.begin():
+        yield connection
+
+
+@contextlib.contextmanager
+def snapshot(engine: Engine) -> Iterator[Connection]:
+    """One transaction that only reads, and sees one moment however long it takes."""
+    level = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
+    with (
+        _translated(),
+        engine.connect().execution_options(**level) as connection,
+        connection.begin(),
+    ):
+        yield connection
+
+
+@contextlib.contextmanager
+def alone(engine: Engine) -> Iterator[Connection]:
+    """A connection without a transaction, for what SQLite does outside of any."""
+    with (
+        _translated(),
+        _lines.get(engine, contextlib.nullcontext()),
+        engine.connect().execution_options(sherd_alone=True) as connection,
+    ):
         yield connection
 
 

@@ -19,6 +19,7 @@ from sqlalchemy.exc import IntegrityError
 from sherd.errors import StorageError, UsageError
 from sherd.federation.aggregator.storage import database
 from sherd.federation.aggregator.storage.tables import (
+    ANNOUNCED,
     CHALLENGES,
     CHUNKS,
     GRANTS,
@@ -26,6 +27,7 @@ from sherd.federation.aggregator.storage.tables import (
     MEMBERS,
     MESSAGES,
     ROUNDS,
+    SEEN,
     SESSIONS,
 )
 from sherd.federation.aggregator.storage.work import RoundWork, Sent, write_sent
@@ -94,29 +96,38 @@ class Store:
     """One aggregator's database."""
 
     def __init__(self, address: str) -> None:
-        self._engine = database.open_engine(address)
+        self.engine = database.open_engine(address)
         # The last round worked on, so that a round of many owners is not read back for every
         # message; used only where the text in the database is still the same.
         self._last: dict[str, tuple[str, RoundData]] = {}
 
     def migrate(self) -> None:
         """Bring the tables up to date."""
-        database.migrate(self._engine)
+        from sherd.federation.aggregator.storage.upkeep import rebuild
+
+        found = database.current_revision(self.engine)
+        if found is not None and found > database.REVISION:
+            self.check()
+        database.migrate(self.engine)
+        rebuild(self)
 
     def check(self) -> None:
         """Refuse tables of another version."""
-        found, wanted = database.current_revision(self._engine), database.REVISION
+        found, wanted = database.current_revision(self.engine), database.REVISION
         if found != wanted:
+            later = found is not None and found > wanted
             raise StorageError(
-                "the database is of another version",
+                f"the database is of {'a later' if later else 'another'} version",
                 must=f"at revision {wanted}",
                 got=str(found),
-                do="run `sherd aggregator init --upgrade`",
+                do="install the version of sherd that wrote it, or a later one"
+                if later
+                else "run `sherd aggregator init --upgrade`",
             )
 
     def close(self) -> None:
         """Give the connections back."""
-        self._engine.dispose()
+        self.engine.dispose()
 
     # members, challenges and sessions
 
@@ -132,7 +143,7 @@ class Store:
             "added": now,
         }
         taken = False
-        with database.writing(self._engine) as db:
+        with database.writing(self.engine) as db:
             taken = (
                 db.execute(select(MEMBERS.c.name).where(MEMBERS.c.name == name)).first() is not None
             )
@@ -143,27 +154,29 @@ class Store:
 
     def remove_member(self, name: str) -> bool:
         """Take somebody's access away; whether there was any."""
-        with database.writing(self._engine) as db:
+        with database.writing(self.engine) as db:
             db.execute(delete(SESSIONS).where(SESSIONS.c.name == name))
+            db.execute(delete(ANNOUNCED).where(ANNOUNCED.c.owner == name))
+            db.execute(delete(SEEN).where(SEEN.c.owner == name))
             return bool(db.execute(delete(MEMBERS).where(MEMBERS.c.name == name)).rowcount)
 
     def members(self) -> list[Member]:
         """Everybody, by name."""
         columns = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             rows = db.execute(select(*columns).order_by(MEMBERS.c.name)).all()
         return [Member(name=name, role=role, key=key) for name, role, key in rows]
 
     def member(self, name: str) -> Member | None:
         """Somebody by name."""
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             row = db.execute(_BY_NAME, {"name": name}).first()
         return None if row is None else Member(name=row[0], role=row[1], key=row[2])
 
     def member_of_token(self, token: str, now: int) -> Member | None:
         """Whose token this is: a lasting one, or that of a session that has not expired."""
         given = {"hashed": token_hash(token), "now": now}
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             for found in (_BY_SESSION, _BY_TOKEN):
                 row = db.execute(found, given).first()
                 if row is not None:
@@ -172,7 +185,7 @@ class Store:
 
     def add_challenge(self, nonce: str, name: str, *, now: int, expires: int) -> None:
         """Keep a challenge until it is answered or expires; old ones are thrown away."""
-        with database.writing(self._engine) as db:
+        with database.writing(self.engine) as db:
             db.execute(delete(CHALLENGES).where(CHALLENGES.c.expires < now))
             db.execute(delete(SESSIONS).where(SESSIONS.c.expires < now))
             db.execute(insert(CHALLENGES).values(nonce=nonce, name=name, expires=expires))
@@ -180,23 +193,65 @@ class Store:
     def take_challenge(self, nonce: str, name: str, *, now: int) -> bool:
         """Whether the challenge was that name's and is fresh; it is used up either way."""
         mine = (CHALLENGES.c.nonce == nonce, CHALLENGES.c.name == name)
-        with database.writing(self._engine) as db:
+        with database.writing(self.engine) as db:
             row = db.execute(select(CHALLENGES.c.expires).where(*mine)).first()
             db.execute(delete(CHALLENGES).where(*mine))
         return row is not None and row[0] >= now
 
     def add_session(self, token: str, name: str, *, expires: int) -> None:
         """Open a session."""
-        with database.writing(self._engine) as db:
+        with database.writing(self.engine) as db:
             row = {"token_sha256": token_hash(token), "name": name, "expires": expires}
             db.execute(insert(SESSIONS).values(row))
+
+    # what owners announce, and when they called
+
+    def announce(self, owner: str, version: int, raw: bytes, *, now: int) -> bool:
+        """Keep an announcement; False where a later one, or another of that version, is known."""
+        with database.writing(self.engine) as db:
+            mine = ANNOUNCED.c.owner == owner
+            known = db.execute(select(ANNOUNCED.c.version, ANNOUNCED.c.raw).where(mine)).first()
+            if known is not None and known[0] >= version:
+                return bool(known[0] == version and bytes(known[1]) == raw)
+            db.execute(delete(ANNOUNCED).where(mine))
+            row = {"owner": owner, "version": version, "raw": raw, "time": now}
+            db.execute(insert(ANNOUNCED).values(row))
+        return True
+
+    def announced(self, owner: str) -> bytes | None:
+        """What an owner announced last, as it was signed."""
+        with database.reading(self.engine) as db:
+            row = db.execute(select(ANNOUNCED.c.raw).where(ANNOUNCED.c.owner == owner)).first()
+        return None if row is None else bytes(row[0])
+
+    def see(self, owner: str, now: int) -> None:
+        """Note that an owner has called."""
+        with database.writing(self.engine) as db:
+            db.execute(delete(SEEN).where(SEEN.c.owner == owner))
+            db.execute(insert(SEEN).values(owner=owner, time=now))
+
+    def seen(self) -> dict[str, int]:
+        """When each owner called last."""
+        with database.reading(self.engine) as db:
+            rows = db.execute(select(SEEN.c.owner, SEEN.c.time)).all()
+        return {str(owner): int(time) for owner, time in rows}
+
+    def last_sent(self, round: str) -> dict[str, int]:  # noqa: A002
+        """When each recipient was sent its last message of a round."""
+        found = (
+            select(MESSAGES.c.recipient, func.max(MESSAGES.c.time))
+            .where(MESSAGES.c.round == round)
+            .group_by(MESSAGES.c.recipient)
+        )
+        with database.reading(self.engine) as db:
+            return {str(who): int(time) for who, time in db.execute(found)}
 
     # rounds
 
     def add_round(self, data: RoundData, *, now: int, sent: Iterable[Sent]) -> None:
         """Keep a new round with its invitations."""
         taken = False
-        with database.writing(self._engine) as db:
+        with database.writing(self.engine) as db:
             row = {
                 "id": data.terms.round,
                 "state": data.state.value,
@@ -218,7 +273,7 @@ class Store:
     def rounds(self) -> list[RoundSummary]:
         """Every round, newest last."""
         columns = (ROUNDS.c.id, ROUNDS.c.state, ROUNDS.c.opened, ROUNDS.c.deadline)
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             rows = db.execute(select(*columns).order_by(ROUNDS.c.opened, ROUNDS.c.id)).all()
         return [RoundSummary(id=i, state=s, opened=o, deadline=d) for i, s, o, d in rows]
 
@@ -226,14 +281,14 @@ class Store:
         """The rounds that have not ended."""
         ends = [state.value for state in ROUND_ENDS]
         found = select(ROUNDS.c.id).where(ROUNDS.c.state.not_in(ends)).order_by(ROUNDS.c.opened)
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             return [row[0] for row in db.execute(found)]
 
     def is_overdue(self, id: str, now: int) -> bool:  # noqa: A002
         """Whether a round has not ended although its deadline has passed."""
         ends = [state.value for state in ROUND_ENDS]
         late = (ROUNDS.c.id == id, ROUNDS.c.deadline < now, ROUNDS.c.state.not_in(ends))
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             return db.execute(select(ROUNDS.c.id).where(*late)).first() is not None
 
     def may_have_task(self, id: str) -> bool:  # noqa: A002
@@ -243,19 +298,19 @@ class Store:
             for state in (RoundState.LINKING, RoundState.COLLECTING, RoundState.ASSEMBLING)
         ]
         found = (ROUNDS.c.id == id, ROUNDS.c.state.in_(states))
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             return db.execute(select(ROUNDS.c.id).where(*found)).first() is not None
 
     def round(self, id: str) -> RoundData | None:  # noqa: A002
         """What is known of a round; None where there is none."""
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             row = db.execute(select(ROUNDS.c.data).where(ROUNDS.c.id == id)).first()
         return None if row is None else from_data(RoundData, json.loads(row[0]))
 
     @contextlib.contextmanager
     def working(self, id: str) -> Iterator[RoundWork | None]:  # noqa: A002
         """A round under its lock; what the block does is kept whole or not at all."""
-        with database.writing(self._engine) as db:
+        with database.writing(self.engine) as db:
             row = db.execute(_LOCKED, {"id": id}).first()
             if row is None:
                 yield None
@@ -279,7 +334,7 @@ class Store:
         Rounds whose deadline was before ``since`` are left out.
         """
         found: list[bytes] = []
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             newest = db.execute(_NEWEST, {"reader": reader, "since": since})
             for name, last in sorted(tuple(row) for row in newest):
                 known = seen.get(name, 0)
@@ -291,7 +346,7 @@ class Store:
     def granted_chunk(self, round: str, reader: str, sha256: str) -> bytes | None:  # noqa: A002
         """A chunk that somebody may read; None where there is none or they may not."""
         grant = (GRANTS.c.round == round, GRANTS.c.reader == reader, GRANTS.c.sha256 == sha256)
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             if db.execute(select(GRANTS.c.sha256).where(*grant)).first() is None:
                 return None
         return self.chunk(round, sha256)
@@ -299,18 +354,18 @@ class Store:
     def chunk(self, round: str, sha256: str) -> bytes | None:  # noqa: A002
         """A chunk, whoever asks."""
         where = (CHUNKS.c.round == round, CHUNKS.c.sha256 == sha256)
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             row = db.execute(select(CHUNKS.c.data).where(*where)).first()
         return None if row is None else bytes(row[0])
 
     def latest(self) -> int:
         """When the last message was written down; 0 where there is none."""
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             return int(db.execute(select(func.max(MESSAGES.c.time))).scalar() or 0)
 
     def head(self, owner: str) -> str | None:
         """The last ledger head seen from an owner."""
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             row = db.execute(select(HEADS.c.head).where(HEADS.c.owner == owner)).first()
         return None if row is None else str(row[0])
 
@@ -326,7 +381,7 @@ class Store:
             .where(theirs)
             .order_by(ROUNDS.c.opened.desc(), MESSAGES.c.round, MESSAGES.c.sequence)
         )
-        with database.reading(self._engine) as db:
+        with database.reading(self.engine) as db:
             raws = (bytes(row[0]) for row in db.execute(found))
             return list(itertools.islice(filter(_BINDING.search, raws), most))
 

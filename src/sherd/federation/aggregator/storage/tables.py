@@ -31,6 +31,7 @@ MEMBERS = Table(
     Column("key", String(64)),
     Column("token_sha256", String(64), unique=True),
     Column("added", BigInteger, nullable=False),
+    Column("person", String(512)),
 )
 """Who may use the service: owners by key, operators and analysts by token."""
 
@@ -97,6 +98,24 @@ HEADS = Table(
 )
 """The last ledger head seen from each owner."""
 
+ANNOUNCED = Table(
+    "announced",
+    METADATA,
+    Column("owner", String(63), primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    Column("time", BigInteger, nullable=False),
+)
+"""What each owner announced last of its policy, as it was signed."""
+
+SEEN = Table(
+    "seen",
+    METADATA,
+    Column("owner", String(63), primary_key=True),
+    Column("time", BigInteger, nullable=False),
+)
+"""When each owner called last."""
+
 CHALLENGES = Table(
     "challenges",
     METADATA,
@@ -112,3 +131,16 @@ SESSIONS = Table(
     Column("name", String(63), nullable=False),
     Column("expires", BigInteger, nullable=False),
 )
+
+AUDIT = Table(
+    "audit",
+    METADATA,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("time", BigInteger, nullable=False),
+    Column("actor", String(63), nullable=False),
+    Column("event", String(63), nullable=False),
+    Column("subject", String(63), nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("hash", String(64), nullable=False),
+)
+"""What was done by whom, each line with a hash over it and the line before."""

@@ -1,0 +1,174 @@
+"""Masked values against the plan: clusters, their true sums, and the noise on each.
+
+With the original at hand, clusters, their true sums and the scale of each one's noise follow from
+the plan by the audit's own account (`epsilon.mechanism`). What is looked at (`noise_test`):
+
+- with a row map, the distance of each row from the centroid of its original;
+- without one, the distance of the sorted released values from the sorted centroids;
+- in a strict release, the distance of the ordered centroids from the true ones, and how many of
+  them differ.
+
+Group sizes are tested besides: released values must be those of whole clusters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sherd.auditing.epsilon.mechanism import Mechanism, scales, sizes, sums
+from sherd.auditing.noise.noise_test import NoisyColumn, judged
+from sherd.auditing.verdict.verdict_points import NOISE
+from sherd.verifying.check import Check
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sherd.auditing.case.case import Case
+    from sherd.auditing.noise.evidence import Evidence
+
+    Floats = NDArray[np.float64]
+
+SAMPLE = 2_000
+"""Values masked one by one that are looked at."""
+
+
+def check(case: Case, evidence: Evidence) -> list[Check]:
+    """Whether the noise on the released values is the plan's."""
+    if evidence.by_rows:
+        detail = "not testable: each owner made clusters of its own rows"
+        return [Check(name=NOISE, passed=None, detail=detail)]
+    torn = _torn(case)
+    if torn is not None:
+        return [torn]
+    columns = [_column(case, name) for name in case.mechanisms]
+    return [judged([one for one in columns if one is not None], case.rng("noise"))]
+
+
+def _column(case: Case, name: str) -> NoisyColumn | None:
+    """An attribute as it is tested; None where the plan does not say enough."""
+    mechanism = case.mechanisms[name]
+    if mechanism.step <= 0:
+        return None
+    scaled = mechanism.in_steps()
+    original = mechanism.positions(case.original[name])
+    if mechanism.single:
+        return _each_value(case, name, original, scaled)
+    present = np.sort(original[~np.isnan(original)])
+    if len(present) < 2 * mechanism.k:
+        return None
+    column = NoisyColumn(
+        name=name,
+        sums=sums(present, scaled),
+        sizes=sizes(len(present), mechanism.k),
+        scales=scales(present, scaled),
+        high=scaled.high,
+        ascends=not case.rows,
+        places=np.arange(len(present) // mechanism.k) * mechanism.k + mechanism.k // 2,
+    )
+    if not case.rows:
+        return _ordered(case, name, column, mechanism)
+    released = mechanism.positions(case.released[name])
+    if case.order is None:
+        sorted_rows = np.sort(released[~np.isnan(released)])
+        assert column.places is not None
+        true = column.at_places(column.centres)
+        return replace(
+            column, observed=(float(np.mean(np.abs(sorted_rows[column.places] - true))),)
+        )
+    values, expected, pairs = _paired(present, column)
+    before = original[case.order]
+    both = ~(np.isnan(before) | np.isnan(released))
+    centre = expected[np.searchsorted(values, before[both])]
+    observed = float(np.mean(np.abs(released[both] - centre)))
+    return replace(column, places=None, pairs=pairs, observed=(observed,))
+
+
+def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Any]:
+    """Every value's expected centroid, and how many of its rows lie in which cluster."""
+    count = len(column.sizes)
+    cluster = np.repeat(np.arange(count), column.sizes)
+    values, place = np.unique(present, return_inverse=True)
+    times = np.bincount(place)
+    expected = np.bincount(place, weights=column.centres[cluster]) / times
+    keys, rows = np.unique(place * count + cluster, return_counts=True)
+    # Values inside one cluster expect its centroid: they are looked at as one.
+    inside = expected[keys // count] == column.centres[keys % count]
+    whole = np.bincount(keys[inside] % count, weights=rows[inside], minlength=count)
+    kept = np.flatnonzero(whole)
+    pairs = (
+        np.concatenate([kept, keys[~inside] % count]),
+        np.concatenate([column.centres[kept], expected[keys[~inside] // count]]),
+        np.concatenate([whole[kept], rows[~inside].astype(np.float64)]),
+    )
+    return values, expected, pairs
+
+
+def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> NoisyColumn | None:
+    """Values masked one by one: a sample of pairs, or all values where nobody said which."""
+    released = case.mechanisms[name].positions(case.released[name])
+    if case.order is None:
+        x, y = (np.sort(v[~np.isnan(v)]) for v in (original, released))
+        if len(x) != len(y) or len(x) < 2:
+            return None
+        places = np.unique(np.linspace(0, len(x) - 1, min(len(x), SAMPLE)).astype(np.int64))
+        observed = float(np.mean(np.abs(y[places] - x[places])))
+        pairs = None
+    else:
+        before = original[case.order]
+        rows = np.flatnonzero(~(np.isnan(before) | np.isnan(released)))
+        rows = case.rng(f"noise {name}").permutation(rows)[:SAMPLE]
+        x, places = before[rows], None
+        if len(x) < 2:
+            return None
+        observed = float(np.mean(np.abs(released[rows] - x)))
+        pairs = (np.arange(len(x)), x, np.ones(len(x)))
+    reach = np.full(len(x), scaled.width)
+    if scaled.reach == "local":
+        reach = np.maximum(scaled.high - x, x - scaled.low)
+    return NoisyColumn(
+        name=name,
+        sums=x,
+        sizes=np.ones(len(x), np.int64),
+        scales=reach / scaled.epsilon,
+        high=scaled.high,
+        observed=(observed,),
+        pairs=pairs,
+        places=places,
+    )
+
+
+def _ordered(
+    case: Case, name: str, column: NoisyColumn, mechanism: Mechanism
+) -> NoisyColumn | None:
+    """The ordered centroids of a strict release."""
+    import pyarrow.compute as pc
+
+    table = getattr(case.drawable, "table", None)
+    if table is None or "attribute" not in table.column_names:
+        return None
+    part = table.filter(pc.equal(table.column("attribute"), name)).sort_by("cluster")
+    values = part.column("value").to_numpy()
+    if len(values) != len(column.sums):
+        return None
+    shown = (values - mechanism.low) / mechanism.step
+    count = len(column.sums)
+    pairs = (np.arange(count), column.centres, column.sizes.astype(np.float64))
+    made = replace(column, places=None, pairs=pairs)
+    return replace(made, observed=made.look(shown))
+
+
+def _torn(case: Case) -> Check | None:
+    """Refuted where released values are not those of whole clusters."""
+    for name, mechanism in case.mechanisms.items():
+        if not (case.rows and mechanism.clusters):
+            continue
+        present = case.released[name][~np.isnan(case.released[name])]
+        _, counts = np.unique(present, return_counts=True)
+        left = counts % mechanism.k
+        if left.sum() != len(present) % mechanism.k or np.count_nonzero(left) > 1:
+            detail = f"refuted: the rows of '{name}' are not made of clusters of {mechanism.k}"
+            return Check(name=NOISE, passed=False, detail=detail)
+    return None

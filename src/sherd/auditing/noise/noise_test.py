@@ -1,0 +1,239 @@
+"""The test itself: whether released values lie as far from the truth as the plan's noise puts them.
+
+Each column under test says what noise the plan gives it and how far its released values lie from
+the true ones. The same is computed in simulations of the plan, and the release is refuted where it
+stands out from them. The test is exact: observed and simulated distances are standardised together
+and the largest score over all columns decides, so a valid release is refuted once in a thousand.
+Large tables are judged by fewer simulations and Student's distribution, at the same rate.
+
+One more score weighs the columns together as noise of half the size would change them. Its weights
+come from simulations of their own, so that the test stays exact.
+
+Notation: b the scales of the discrete Laplace noise on sums; positions are steps of the grid above
+the lower bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sherd.auditing.verdict.verdict_points import NOISE
+from sherd.verifying.check import Check
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+ALPHA = 1 / 1_000
+"""The rate of false alarms."""
+
+SIMULATIONS = 999
+"""Simulations of an exact test, the fewest that this rate allows."""
+
+MORE = 1_999
+"""Simulations of small tables: with more of them the power does not hang on one."""
+
+FEW = 40
+CELLS = 30_000_000
+"""Simulated centroids up to which the test is exact."""
+
+FREE = 1_000_000
+"""Simulated centroids up to which there are more simulations than must be."""
+
+POWER = 100
+LEARNT = 80
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyColumn:
+    """One attribute under test: true sums, their noise, and what is looked at.
+
+    ``pairs`` are, where it is known what a released value stands for, (sum, centre expected of a
+    value, rows of that value); ``places`` are, where not, the sorted rows that are looked at.
+    ``low`` and ``high`` are where released values are clamped, ``ascends`` whether they were made
+    to ascend, ``observed`` what the release shows (see ``look``).
+    """
+
+    name: str
+    sums: Floats
+    sizes: NDArray[np.int64]
+    scales: Floats
+    observed: tuple[float, ...] = ()
+    low: float = 0.0
+    high: float = np.inf
+    ascends: bool = False
+    pairs: tuple[NDArray[np.int64], Floats, Floats] | None = None
+    places: NDArray[np.int64] | None = None
+
+    @property
+    def centres(self) -> Floats:
+        """The true centroids."""
+        return self.sums / self.sizes
+
+    def look(self, values: Floats) -> tuple[float, ...]:
+        """The distance of released centroids from the true ones; of ascending ones, levels too."""
+        distance = self.distance(values)
+        if not self.ascends:
+            return (distance,)
+        return distance, float(1 + np.count_nonzero(np.diff(values) > 1e-6))
+
+    def distance(self, values: Floats) -> float:
+        """How far released values of the clusters lie from the true ones."""
+        if self.pairs is not None:
+            cluster, centre, weight = self.pairs
+            return float(weight @ np.abs(values[cluster] - centre) / weight.sum())
+        return float(np.mean(np.abs(self.at_places(values) - self.at_places(self.centres))))
+
+    def at_places(self, values: Floats) -> Floats:
+        """The sorted values at the places looked at, every cluster as often as it has rows."""
+        assert self.places is not None
+        order = np.argsort(values, kind="stable")
+        ends = np.cumsum(self.sizes[order])
+        return values[order][np.searchsorted(ends, self.places, side="right")]
+
+    def draw(self, rng: np.random.Generator, factor: float = 1.0) -> tuple[float, ...]:
+        """What a simulated release shows whose noise is ``factor`` times the plan's."""
+        values = (self.sums + discrete_laplace(rng, factor * self.scales)) / self.sizes
+        if self.ascends:
+            from scipy.optimize import isotonic_regression
+
+            values = isotonic_regression(values, weights=self.sizes).x
+        else:
+            values = np.rint(values)
+        return self.look(np.clip(values, self.low, self.high))
+
+    def bare(self) -> tuple[float, ...]:
+        """What a release without noise shows."""
+        return self.look(self.centres if self.ascends else np.rint(self.centres))
+
+
+def discrete_laplace(rng: np.random.Generator, scale: Floats) -> Floats:
+    """Discrete Laplace noise: the difference of two geometric numbers; none at scale 0."""
+    chance = -np.expm1(-1 / np.maximum(scale, 1e-300))
+    found: Floats = (rng.geometric(chance) - rng.geometric(chance)).astype(np.float64)
+    found[scale <= 0] = 0.0
+    return found
+
+
+def judged(columns: list[NoisyColumn], rng: np.random.Generator) -> Check:
+    """Consistent with the plan, refuted, or not testable: the largest score decides."""
+    if not columns:
+        detail = "not testable: no attribute has a declared domain and two clusters"
+        return Check(name=NOISE, passed=None, detail=detail)
+    cells = sum(len(one.sums) for one in columns)
+    exact = cells * SIMULATIONS <= CELLS
+    many = max(SIMULATIONS, min(MORE, FREE // cells)) if exact else FEW
+    weights = _weights(columns, rng) if exact else None
+    drawn = _drawn(columns, rng, many)
+    observed = np.concatenate([one.observed for one in columns])[:, None]
+    yardstick = _Yardstick.of(np.hstack([drawn, observed]) if exact else drawn, weights)
+    seen = yardstick.largest(observed)[0]
+    if exact:
+        simulated = np.sort(yardstick.largest(drawn))[::-1]
+        least = float(simulated[int(ALPHA * (many + 1) + 1e-9) - 1])
+        p = (1 + int(np.count_nonzero(simulated >= seen))) / (many + 1)
+    else:
+        from scipy import stats
+
+        tests, widened = 2 * (len(drawn) + 1), np.sqrt(1 + 1 / many)
+        least = float(stats.t.isf(ALPHA / tests, many - 1)) * widened
+        p = float(min(1.0, tests * stats.t.sf(seen / widened, many - 1)))
+    if p <= ALPHA + 1e-12:
+        return _refuted(columns, yardstick.scores(observed)[:, 0])
+    power = float(np.mean(yardstick.largest(_drawn(columns, rng, POWER, 0.5)) > least))
+    if power < 0.5:
+        detail = f"not testable: noise halved would be found in {power:.0%} of releases only"
+        return Check(name=NOISE, passed=None, detail=detail)
+    words = f"consistent with the plan; noise halved would be found in {power:.0%} of releases"
+    blind = _blind(columns, yardstick, least)
+    if blind:
+        words += f", a single unmasked column not in {', '.join(blind)}"
+    return Check(name=NOISE, passed=True, detail=f"{words} (false alarms: {ALPHA:.1%})")
+
+
+def _drawn(
+    columns: list[NoisyColumn], rng: np.random.Generator, many: int, factor: float = 1.0
+) -> Floats:
+    """What simulated releases show: a row for each thing looked at."""
+    parts = [np.array([one.draw(rng, factor) for _ in range(many)]).T for one in columns]
+    return np.vstack(parts)
+
+
+def _weights(columns: list[NoisyColumn], rng: np.random.Generator) -> Floats | None:
+    """The direction in which halved noise differs most from the plan's (Fisher's discriminant)."""
+    plain, halved = (np.log(_drawn(columns, rng, LEARNT, factor) + 1e-9) for factor in (1.0, 0.5))
+    spread = np.atleast_2d((np.cov(plain) + np.cov(halved)) / 2)
+    ridge = 0.05 * np.trace(spread) / len(spread) + 1e-12
+    shift = halved.mean(axis=1) - plain.mean(axis=1)
+    found: Floats = np.linalg.solve(spread + ridge * np.eye(len(spread)), shift)
+    return found
+
+
+def _refuted(columns: list[NoisyColumn], scores: Floats) -> Check:
+    """Name the column that stands out most, and which way."""
+    firsts = np.cumsum([0, *(len(one.observed) for one in columns[:-1])])
+    z = scores[firsts]
+    worst = int(np.argmax(np.abs(z)))
+    how = "too little" if z[worst] < 0 else "too much"
+    detail = f"refuted: '{columns[worst].name}' has {how} noise for its plan (p ≤ {ALPHA:g})"
+    return Check(name=NOISE, passed=False, detail=detail)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Yardstick:
+    """Distances in units of how they vary in valid releases; the last scores are of all together.
+
+    Their logarithms are compared: too little noise is as far from the middle as too much.
+    """
+
+    small: Floats
+    middle: Floats
+    spread: Floats
+    weights: Floats
+    together: tuple[Floats, Floats]
+
+    @classmethod
+    def of(cls, pool: Floats, weights: Floats | None) -> _Yardstick:
+        small = np.maximum(0.05 * pool.mean(axis=1, keepdims=True), 1e-9)
+        logs = np.log(pool + small)
+        middle, spread = logs.mean(axis=1, keepdims=True), logs.std(axis=1, keepdims=True)
+        spread = np.maximum(spread, 1e-9)
+        even = np.ones((1, len(pool)))
+        both = even if weights is None else np.vstack([even, weights * spread[:, 0]])
+        whole = both @ ((logs - middle) / spread)
+        return cls(
+            small=small,
+            middle=middle,
+            spread=spread,
+            weights=both,
+            together=(
+                whole.mean(axis=1, keepdims=True),
+                np.maximum(whole.std(axis=1, keepdims=True), 1e-9),
+            ),
+        )
+
+    def scores(self, distances: Floats) -> Floats:
+        each = (np.log(distances + self.small) - self.middle) / self.spread
+        whole = (self.weights @ each - self.together[0]) / self.together[1]
+        return np.vstack([each, whole])
+
+    def largest(self, distances: Floats) -> Floats:
+        found: Floats = np.abs(self.scores(distances)).max(axis=0)
+        return found
+
+
+def _blind(columns: list[NoisyColumn], yardstick: _Yardstick, least: float) -> list[str]:
+    """The attributes in which values without any noise would not be found."""
+    bare = np.concatenate([one.bare() for one in columns])[:, None]
+    z = np.abs(yardstick.scores(bare))[:, 0]
+    found, start = [], 0
+    for one in columns:
+        stop = start + len(one.observed)
+        if one.scales.any() and z[start:stop].max() <= least:
+            found.append(one.name)
+        start = stop
+    return found

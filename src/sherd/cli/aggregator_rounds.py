@@ -1,0 +1,172 @@
+"""``sherd aggregator round``: open, repeat or abort a round."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime
+from pathlib import Path  # noqa: TC003 - read by click
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sherd.cli.aggregator_folder import home_option, open_home
+from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
+from sherd.cli.options import emit_json, json_option, settings
+from sherd.errors import UsageError
+
+if TYPE_CHECKING:
+    from sherd.federation.protocol.joint_plan import Terms
+
+
+@click.group("round")
+def round_group() -> None:
+    """Open, repeat or abort a round."""
+
+
+@round_group.command("open", cls=MethodCommand)
+@home_option
+@click.argument("name", required=False)
+@click.option("--kind", type=click.Choice(["horizontal", "vertical"]), required=True)
+@click.option("--owner", "owners", multiple=True, required=True, help="An owner that takes part.")
+@click.option("-m", "--method", required=True, help="One of `sherd methods`.")
+@click.option("-e", "--epsilon", help="The privacy budget of the whole release.")
+@click.option(
+    "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any parameter of the method."
+)
+@click.option(
+    "--sharing",
+    type=click.Choice(["attributes", "equal"]),
+    default="attributes",
+    show_default=True,
+    help="How a vertical round shares epsilon: by attributes, or equally as in the paper.",
+)
+@click.option("--share", multiple=True, metavar="OWNER=EPSILON", help="Given shares instead.")
+@click.option(
+    "--linkage",
+    type=click.Choice(["oprf", "hmac", "none"]),
+    help="How people are matched (hmac: low assurance). Default: oprf if vertical.",
+)
+@click.option(
+    "--dropout",
+    type=click.Choice(["abort", "continue"]),
+    default="abort",
+    show_default=True,
+    help="What happens if an owner of a horizontal round drops out.",
+)
+@click.option("--least-owners", type=int, default=1, show_default=True)
+@click.option(
+    "--colluders",
+    type=int,
+    help="Owners that may collude where noise is shared out. Default: all but one.",
+)
+@click.option("--deadline", default="24h", show_default=True, help="30m, 24h, 7d, or a date.")
+@click.option("--purpose", default="", help="What owners are told the release is for.")
+@json_option
+def open_round(home: Path, as_json: bool, **given: Any) -> None:
+    """Open a round: invite owners to a joint release.
+
+    The parameters of the method are options: with -m NAME before --help, those of that method
+    are listed. Epsilon is the whole release's, and is shared out as the round says.
+    """
+    premises = open_home(home)
+    terms = _terms(premises.settings.name, given)
+    premises.aggregator().open_round(terms)
+    if as_json:
+        emit_json({"round": terms.round, "deadline": terms.deadline})
+        return
+    click.echo(f"round '{terms.round}' is open; owners are invited as they call in")
+    click.echo(f"watch it with `sherd aggregator status {terms.round}`")
+
+
+def _terms(name: str, given: dict[str, Any]) -> Terms:
+    import secrets
+
+    from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Sharing, Terms
+
+    parameters = _parameters(given)
+    shares = {}
+    for text in given["share"]:
+        owner, equals, amount = text.partition("=")
+        if not equals:
+            raise UsageError("--share cannot be read", must="OWNER=EPSILON", got=repr(text))
+        shares[owner] = amount
+    kind = Kind(given["kind"])
+    linkage = given["linkage"] or ("oprf" if kind is Kind.VERTICAL else "none")
+    return Terms(
+        round=given["name"] or f"round-{secrets.token_hex(4)}",
+        aggregator=name,
+        kind=kind,
+        owners=given["owners"],
+        method=given["method"],
+        parameters=parameters,
+        epsilon=given["epsilon"],
+        sharing=Sharing.GIVEN if shares else Sharing(given["sharing"]),
+        given=shares,
+        linkage=Linkage(linkage),
+        dropout=Dropout(given["dropout"]),
+        least_owners=given["least_owners"],
+        deadline=read_deadline(given["deadline"], time.time()),
+        purpose=given["purpose"],
+        colluders=given["colluders"],
+    )
+
+
+def _parameters(given: dict[str, Any]) -> dict[str, Any]:
+    """The method's parameters but for epsilon, which is the round's."""
+    from sherd.release.method import find
+
+    method = find(given["method"])
+    chosen = with_set(chosen_parameters(given, method), settings(given["extra"]))
+    shared = {} if given["epsilon"] is None else {"epsilon": given["epsilon"]}
+    check_required(chosen | shared, method)
+    return chosen
+
+
+def read_deadline(text: str, now: float) -> int:
+    """A deadline in seconds since 1970, from a span or a date.
+
+    >>> read_deadline("2h", 0)
+    7200
+    """
+    span = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if span:
+        seconds = {"s": 1, "m": 60, "h": 3600, "d": 86400}[span[2]]
+        return int(now) + int(span[1]) * seconds
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp())
+    except ValueError:
+        raise UsageError(
+            "the deadline cannot be read", must="30m, 24h, 7d or a date", got=repr(text)
+        ) from None
+
+
+@round_group.command("repeat")
+@home_option
+@click.argument("name")
+@click.argument("new_name", required=False)
+@click.option("--deadline", default="24h", show_default=True, help="30m, 24h, 7d, or a date.")
+@json_option
+def repeat_round(home: Path, name: str, new_name: str | None, deadline: str, as_json: bool) -> None:
+    """Open a round once more that ended without a release after owners were charged.
+
+    Owners that were charged for it send what they paid for, and pay nothing more.
+    """
+    import secrets
+
+    until = read_deadline(deadline, time.time())
+    new_name = new_name or f"round-{secrets.token_hex(4)}"
+    terms = open_home(home).aggregator().repeat(name, name=new_name, deadline=until)
+    if as_json:
+        emit_json({"round": terms.round, "repeats": name, "deadline": terms.deadline})
+        return
+    click.echo(f"round '{terms.round}' is open and repeats '{name}'")
+
+
+@round_group.command("abort")
+@home_option
+@click.argument("name")
+def abort_round(home: Path, name: str) -> None:
+    """End a round without a release."""
+    open_home(home).aggregator().abort(name)
+    click.echo(f"round '{name}' has ended")

@@ -1,0 +1,49 @@
+"""Comparing how far an owner and the aggregator have come, by the numbers of their messages.
+
+They differ after one of them was restored from a backup.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
+
+from sherd.federation.aggregator.storage import database
+from sherd.federation.aggregator.storage.tables import MESSAGES, ROUNDS
+from sherd.federation.protocol.states import ROUND_ENDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import ColumnElement
+
+    from sherd.federation.aggregator.storage.store import Store
+
+ALL_SEEN = 2**31 - 1
+"""What an owner says that it has seen of a round of which it wants to hear nothing any more."""
+
+
+def _last(store: Store, whose: ColumnElement[bool]) -> dict[str, int]:
+    """The number of the last of some messages in each round that has not ended."""
+    ends = [state.value for state in ROUND_ENDS]
+    found = (
+        select(ROUNDS.c.id, func.max(MESSAGES.c.sequence))
+        .join(MESSAGES, MESSAGES.c.round == ROUNDS.c.id)
+        .where(ROUNDS.c.state.not_in(ends), whose)
+        .group_by(ROUNDS.c.id)
+    )
+    with database.reading(store.engine) as db:
+        return {str(row[0]): int(row[1]) for row in db.execute(found)}
+
+
+def received_from(store: Store, owner: str) -> dict[str, int]:
+    """The number of an owner's last message in each of its rounds; 0 where none has come."""
+    sent = _last(store, MESSAGES.c.recipient == owner)
+    return dict.fromkeys(sent, 0) | _last(store, MESSAGES.c.sender == owner)
+
+
+def forgotten_rounds(store: Store, owner: str, seen: Mapping[str, int]) -> list[str]:
+    """The open rounds of which an owner has seen a message that we do not know to have sent."""
+    sent = _last(store, MESSAGES.c.recipient == owner)
+    return sorted(name for name in sent if sent[name] < seen.get(name, 0) < ALL_SEEN)
