@@ -20,9 +20,24 @@ PAGES = sorted(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
-def test_the_examples_of_a_page_run(page: Path, run_page: Callable[[Path], dict[str, Any]]) -> None:
+def test_the_examples_of_a_page_run(
+    page: Path, run_page: Callable[[Path], dict[str, Any]], request: pytest.FixtureRequest
+) -> None:
     """Doctests hold, scripts run, commands succeed and print what is shown."""
+    if "SHERD_DATA" in page.read_text(encoding="utf-8"):
+        request.getfixturevalue("data_dir")
     run_page(page)
+
+
+@pytest.mark.parametrize("name", ["acs", "kdd", "atus"])
+def test_public_tables_go_from_text_to_a_report_on_one_page(name: str) -> None:
+    """Each page drafts a schema, protects, verifies and audits, by commands that are run."""
+    page = DOCS / "how-to" / f"protect-{name}.md"
+    assert page in PAGES
+    text = page.read_text(encoding="utf-8")
+    for command in ("schema", "protect", "verify", "audit"):
+        assert f"$ sherd {command} {name}" in text
+    assert f"report: {name}-report.html" in text
 
 
 def test_there_are_examples() -> None:

@@ -29,6 +29,7 @@ from sherd.errors import TableError
 from sherd.tables.attribute import Attribute, Role, Type, value_of
 from sherd.tables.axis import measure
 from sherd.tables.coding import arrow_array, nulls, numpy_array, text_array, texts, unreadable
+from sherd.tables.local_forms import plain_forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -126,7 +127,7 @@ def canonical_cells(
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if _is_text(column.type):
-            column = _without_marks(column, marks)
+            column = plain_forms(_without_marks(column, marks), attribute.type)
         return _without_values(_measured(column, attribute), attribute, missing_values)
     except _UNREADABLE:
         # Arrow's own message quotes the cell it stumbled over.

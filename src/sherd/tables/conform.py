@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from sherd.errors import TableError, did_you_mean
 from sherd.tables.canonical_form import canonical_cells, cell_type
+from sherd.tables.local_forms import plain_forms
 from sherd.tables.schema import Attribute, Role, Type
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ def _column(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> pa
     target = cell_type(attribute)
     if attribute.role is not Role.IDENTIFIER and _by_rows(column.type, attribute):
         return canonical_cells(column, attribute, schema.missing_values).cast(target)
+    if is_text(column.type):
+        column = plain_forms(column, attribute.type)
     try:
         return _convert(column, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -24,7 +24,9 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from sherd.errors import FormatError, TableError
+from sherd.tables.canonical_form import canonical_cells
 from sherd.tables.conform import check_columns, check_names, is_text
+from sherd.tables.local_forms import is_local, plain_forms
 from sherd.tables.schema import Role, Type
 from sherd.tables.textfile import Checked, damaged, not_utf8, open_text
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sherd.tables.schema import Schema
+    from sherd.tables.schema import Attribute, Schema
 
 Progress = Callable[[str, int, int], None]
 _PEEK = 1 << 20
@@ -48,6 +50,10 @@ class CsvLayout:
     names: tuple[str, ...]
     delimiter: str
     rows: tuple[tuple[str, ...], ...]
+
+    def cells(self, place: int) -> Iterator[str]:
+        """The cells of a column in the first rows."""
+        return (row[place] for row in self.rows if place < len(row))
 
     @property
     def doubtful(self) -> bool:
@@ -140,7 +146,7 @@ def csv_batches(
         for batch in reader:
             last = batch
             _tell(progress, raw, total)
-            yield batch
+            yield _plainly(batch, seen, schema, lenient=lenient)
         if last is None:
             yield pa.RecordBatch.from_arrays(
                 [pa.array([], kind) for kind in reader.schema.types], schema=reader.schema
@@ -216,6 +222,28 @@ def _tell(progress: Progress | None, raw: IO[bytes], total: int) -> None:
         progress("reading", total if raw.closed else min(raw.tell(), total), total)
 
 
+def _plainly(
+    batch: pa.RecordBatch, seen: CsvLayout, schema: Schema, *, lenient: bool
+) -> pa.RecordBatch:
+    """The batch with values in local forms (``local_forms``) as those that they are."""
+    sure = seen.delimiter != ","
+    columns = list(batch.columns)
+    for place, column in enumerate(columns):
+        attribute = schema[batch.schema.names[place]]
+        hidden = attribute.role is Role.IDENTIFIER
+        if hidden or not attribute.type.measured or not pa.types.is_string(column.type):
+            continue
+        texts = plain_forms(column, attribute.type, sure=sure)
+        columns[place] = texts if lenient else _typed(texts, attribute, schema)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _typed(texts: pa.Array, attribute: Attribute, schema: Schema) -> pa.Array:
+    whole = canonical_cells(pa.chunked_array([texts]), attribute, schema.missing_values)
+    made = whole.combine_chunks()
+    return made if isinstance(made, pa.Array) else pa.concat_arrays(made.chunks)
+
+
 def parsing(seen: CsvLayout) -> pacsv.ParseOptions:
     """How rows are cut into cells."""
     return pacsv.ParseOptions(delimiter=seen.delimiter, newlines_in_values=True)
@@ -234,6 +262,8 @@ def options(
                 types[name] = pa.string()
             elif attribute.type.labelled:
                 types[name] = _LABELS
+            elif is_local(seen.cells(place), attribute.type, sure=seen.delimiter != ","):
+                types[name] = pa.string()
             elif attribute.type is Type.DATETIME:
                 types[name] = _time_type(seen, place)
             else:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.tables.conform import is_text
+from sherd.tables.local_forms import plain_forms, surely
 from sherd.tables.schema import Role, Type
 
 MARKS = ("?", "-", ".", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None")
@@ -118,6 +119,9 @@ def _guess_text(name: str, column: pa.ChunkedArray) -> Guess:
     parsed = None if ordered else _parsed(rest)
     if parsed is not None:
         return Guess(name=name, type=parsed, marks=found)
+    local = None if ordered else _parsed_locally(rest)
+    if local is not None:
+        return Guess(name=name, type=local[0], marks=found, why=local[1])
     rows = len(plain) - pc.sum(pc.is_in(plain, value_set=marks)).as_py()
     apart = _tells_apart(rest, rows)
     if apart and not ordered:
@@ -142,6 +146,19 @@ def _tells_apart(distinct: pa.Array, rows: int) -> str:
     if pc.mean(pc.utf8_length(distinct)).as_py() > 60:
         return "long texts may name people"
     return ""
+
+
+def _parsed_locally(distinct: pa.Array) -> tuple[Type, str] | None:
+    """The type of texts with decimal commas or days as dd.mm.yyyy, and what was taken for what."""
+    if surely(distinct):
+        numbers = plain_forms(distinct, Type.NUMBER, sure=True)
+        if _parsed(numbers) in (Type.NUMBER, Type.INTEGER):
+            return Type.NUMBER, "commas are taken for decimal points"
+    days = plain_forms(distinct, Type.DATE)
+    kind = None if days.equals(distinct) else _parsed(days)
+    if kind in (Type.DATE, Type.DATETIME):
+        return kind, "read as day.month.year"
+    return None
 
 
 def _parsed(distinct: pa.Array) -> Type | None:

@@ -63,6 +63,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "suppress": 0.9,
     },
     "diffgen": {"method": "diffgen", "epsilon": 5.0, "h": 3, "class_attribute": "ill"},
+    "dp-graph": {"method": "dp-graph", "epsilon": 1.0},
 }
 
 
@@ -293,7 +294,7 @@ def test_the_same_rows_give_the_same_bytes_from_every_source(
                 assert seen.setdefault((stem, form), raw) == raw, (source, stem, form)
 
 
-@pytest.mark.parametrize("plan", ["dp", "strict", "diffgen"])
+@pytest.mark.parametrize("plan", ["dp", "strict", "diffgen", "dp-graph"])
 def test_the_order_of_rows_does_not_decide_on_cells(plan: str, desk: Desk) -> None:
     """Where noise is drawn by place or rank, a permuted table gives an equally likely release.
 
