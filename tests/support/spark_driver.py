@@ -59,7 +59,7 @@ def one_noise(table: pa.Table, released: pa.Table) -> bool:
     ranked = present[np.argsort(before[present], kind="stable")]
     clusters = np.minimum(np.arange(len(ranked)) // K, len(ranked) // K - 1)
     pairs = np.unique(np.stack([clusters, after[ranked]]), axis=1)
-    return int(clusters[-1]) + 1 == pairs.shape[1]
+    return int(clusters[-1]) + 1 == int(pairs.shape[1])
 
 
 def main(master: str, staging: str, rows: int, rounds: int, method: str = "dp-um") -> None:

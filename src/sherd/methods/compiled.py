@@ -112,3 +112,8 @@ def compiled(function: F) -> F:
         return cast("F", made)
     made._cache = OneCompiles(made._cache, function)  # noqa: SLF001 - no other door
     return cast("F", made)
+
+
+def kernel(function: Callable[..., object]) -> Any:
+    """The same for a function whose arguments Python's types cannot name."""
+    return compiled(function)

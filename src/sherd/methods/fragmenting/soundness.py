@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sherd.methods.compiled import compiled
+from sherd.methods.compiled import kernel
 
 
-@compiled
+@kernel
 def _members(place, groups):  # type: ignore[no-untyped-def]
     """The tuples of every group: where each group starts, and the tuples in that order."""
     start = np.zeros(groups + 1, np.int64)
@@ -28,7 +28,7 @@ def _members(place, groups):  # type: ignore[no-untyped-def]
     return start, tuples
 
 
-@compiled
+@kernel
 def _alike(codes, start, tuples, g, h):  # type: ignore[no-untyped-def]
     for i in range(start[g], start[g + 1]):
         for j in range(start[h], start[h + 1]):
@@ -37,7 +37,7 @@ def _alike(codes, start, tuples, g, h):  # type: ignore[no-untyped-def]
     return False
 
 
-@compiled
+@kernel
 def _repeats(values, start, tuples, g):  # type: ignore[no-untyped-def]
     """Whether two members of a group have the same value."""
     for i in range(start[g], start[g + 1]):
@@ -47,7 +47,7 @@ def _repeats(values, start, tuples, g):  # type: ignore[no-untyped-def]
     return False
 
 
-@compiled
+@kernel
 def _wrong_groups(p, s, lists):  # type: ignore[no-untyped-def]
     """Groups too small, with alike members, or that meet a group twice."""
     wrong = 0
@@ -65,7 +65,7 @@ def _wrong_groups(p, s, lists):  # type: ignore[no-untyped-def]
     return wrong
 
 
-@compiled
+@kernel
 def _wrong_reaches(p, s, lists, r):  # type: ignore[no-untyped-def]
     """Groups of a reach's source that reach a value twice."""
     z, a = p.reach_source[r], p.reach_aspect[r]
@@ -91,7 +91,7 @@ def _wrong_reaches(p, s, lists, r):  # type: ignore[no-untyped-def]
     return wrong
 
 
-@compiled
+@kernel
 def _rows_alike(p, s, lists, aspects, z, t, u):  # type: ignore[no-untyped-def]
     """Whether two rows that share a group of z are alike in all other parts of a constraint."""
     for a in aspects:
@@ -103,7 +103,7 @@ def _rows_alike(p, s, lists, aspects, z, t, u):  # type: ignore[no-untyped-def]
     return True
 
 
-@compiled
+@kernel
 def _wrong_wide(p, s, lists, w):  # type: ignore[no-untyped-def]
     """Pairs of rows that break Property 4.6 for a constraint over three or more fragments."""
     aspects = p.wide_aspects[p.wide_from[w] : p.wide_from[w + 1]]
@@ -119,7 +119,7 @@ def _wrong_wide(p, s, lists, w):  # type: ignore[no-untyped-def]
     return wrong
 
 
-@compiled
+@kernel
 def sound(p, s):  # type: ignore[no-untyped-def]
     """How often a property is broken: size, heterogeneity, or a half-placed tuple."""
     wrong = 0

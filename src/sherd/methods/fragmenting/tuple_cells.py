@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sherd.methods.compiled import compiled
+from sherd.methods.compiled import kernel
 
 
-@compiled
+@kernel
 def _varies(levels, score, nominal, order, low, high, counts):  # type: ignore[no-untyped-def]
     """How much an attribute varies in a cell: its deviation, or Gini's index for labels."""
     size = high - low
@@ -45,7 +45,7 @@ def _varies(levels, score, nominal, order, low, high, counts):  # type: ignore[n
     return np.sqrt(max(0.0, squares / size - (total / size) ** 2))
 
 
-@compiled
+@kernel
 def _promise(left, asked, weights, wish):  # type: ignore[no-untyped-def]
     """What each attribute promises, of which the share ``left`` of its variation is in a cell."""
     wish[:] = 0.0
@@ -59,7 +59,7 @@ def _promise(left, asked, weights, wish):  # type: ignore[no-untyped-def]
                 wish[a] += error
 
 
-@compiled
+@kernel
 def _cut(levels, distinct, order, low, high, counts):  # type: ignore[no-untyped-def]
     """The last level of the lower half, cut as near to the middle as levels allow; or -1."""
     counts[:distinct] = 0
@@ -76,7 +76,7 @@ def _cut(levels, distinct, order, low, high, counts):  # type: ignore[no-untyped
     return where
 
 
-@compiled
+@kernel
 def _diverse(codes, order, low, high, limits, seen):  # type: ignore[no-untyped-def]
     """Whether no combination of an aspect's values has more than 1/limit of the cell."""
     for a in range(limits.size):
@@ -93,7 +93,7 @@ def _diverse(codes, order, low, high, limits, seen):  # type: ignore[no-untyped-
     return True
 
 
-@compiled
+@kernel
 def _part(levels, where, order, spare, low, high):  # type: ignore[no-untyped-def]
     """Put the lower half of a cell before the upper in ``spare``; where the upper begins."""
     middle, end = low, high
@@ -107,7 +107,7 @@ def _part(levels, where, order, spare, low, high):  # type: ignore[no-untyped-de
     return middle
 
 
-@compiled
+@kernel
 def split(order, levels, distinct, scores, nominal, asked, weights, codes, limits, held, least):  # type: ignore[no-untyped-def]
     """Reorder ``order`` (a random permutation) into cells; returns how many there are.
 
