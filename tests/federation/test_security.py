@@ -91,6 +91,8 @@ def body_of(path: str) -> dict[str, Any]:
         return {"json": {"name": "north", "nonce": "00", "signature": "00"}}
     if path == "/v1/exchange":
         return {"content": write_request(Call(parcels=(), seen={}, wait=0.0))}
+    if path == "/v1/certificate":
+        return {"json": {"csr": "-"}}
     if path.endswith("/countersignature"):
         return {"json": {"signature": "0" * 128}}
     return {}
@@ -298,16 +300,23 @@ def test_certificate_must_be_the_owners(consortium: Consortium) -> None:
         transport.stop()
 
 
-def test_metrics_have_no_names(consortium: Consortium) -> None:
-    """Metrics count by route and state; no owner, round or value is in them."""
+def test_metrics_have_no_rounds_and_no_data(consortium: Consortium) -> None:
+    """Metrics count by route, state, reason and owner; no round, attribute or value is in them."""
     set_up(consortium)
     with httpx.Client(base_url="https://registry.test", transport=_keep(consortium)) as client:
         answer = client.get("/v1/metrics", headers={"Authorization": "Bearer operator-token"})
     text = answer.text
-    assert 'sherd_rounds{state="released"} 1' in text
+    assert 'sherd_rounds{state="released"} 1.0' in text
     assert 'path="/v1/exchange",status="200"' in text
-    for name in ("north", "south", "done", "running", "income", "registry"):
+    assert 'sherd_owner_silent_seconds{owner="north"} 0.0' in text
+    assert "sherd_queue 0.0" in text
+    assert 'sherd_request_seconds_bucket{le="0.5",path="/v1/exchange"}' in text
+    for name in ("done", "running", "income", "registry", "stranger.de"):
         assert name not in text
+    consortium.aggregator.abort("running")
+    with httpx.Client(base_url="https://registry.test", transport=_keep(consortium)) as client:
+        answer = client.get("/v1/metrics", headers={"Authorization": "Bearer operator-token"})
+    assert 'sherd_rounds_failed{reason="stopped"} 1.0' in answer.text
 
 
 def test_errors_carry_a_code_and_a_sentence_only(consortium: Consortium) -> None:

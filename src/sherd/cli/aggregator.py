@@ -12,7 +12,7 @@ import click
 
 from sherd.cli.aggregator_folder import home_option, open_home
 from sherd.cli.aggregator_rounds import round_group
-from sherd.cli.aggregator_upkeep import backup, restore
+from sherd.cli.aggregator_upkeep import audit, backup, renew, restore
 from sherd.cli.options import emit_json, in_words, json_option
 from sherd.errors import UsageError
 
@@ -161,7 +161,12 @@ def _port_of(url: str) -> int:
 def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> None:
     """Listen for owners and analysts. The only part of sherd that other machines reach."""
     premises = open_home(home)
-    from sherd.federation.aggregator.serving import ClientCertificates, server, set_up_logs
+    from sherd.federation.aggregator.serving import (
+        ClientCertificates,
+        keep_certificate,
+        server,
+        set_up_logs,
+    )
 
     if plain and host not in ("127.0.0.1", "::1", "localhost"):
         raise UsageError(
@@ -178,10 +183,12 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
         premises.aggregator(),
         host=host,
         port=port,
-        tls=None if plain else (premises.certificate, premises.channel_key),
+        tls=None if plain else premises.channel,
         authority=premises.authority,
         client_certificates=ClientCertificates("off" if plain else shown),
     )
+    if not plain:
+        keep_certificate(premises, made)
     # The server takes the signal itself, lets running requests end, and hands it on to this.
     signal.signal(signal.SIGTERM, lambda *_: None)
     made.run()
@@ -259,5 +266,5 @@ def release(home: Path, name: str, output: Path) -> None:
     click.echo(f"release of '{name}' is in {output}")
 
 
-for command in (round_group, backup, restore):
+for command in (round_group, backup, restore, audit, renew):
     aggregator.add_command(command)

@@ -77,7 +77,7 @@ def aggregator_checks(home: AggregatorHome) -> list[Finding]:
         [
             ("settings", lambda: home.settings.name),
             ("key", lambda: home.key.public[:16]),
-            ("certificate", lambda: _certificate(home.certificate)),
+            ("certificate", lambda: _certificate(home.channel[0])),
             ("authority", lambda: _certificate(home.authority)),
             ("database", database),
             ("disk", lambda: _disk(home.folder)),
@@ -108,7 +108,7 @@ def owner_checks(home: OwnerHome) -> list[Finding]:
             ("table", table),
             ("ledger", lambda: f"{Ledger(home.ledger).verify()} rows"),
             ("enrolment", lambda: f"with {home.enrolled['aggregator']}"),
-            ("certificate", lambda: _certificate(home.certificate)),
+            ("certificate", lambda: _certificate(home.channel[0])),
             ("disk", lambda: _disk(home.folder)),
         ]
     )

@@ -10,7 +10,7 @@ import click
 
 from sherd.cli.options import emit_json, in_words, json_option, printable
 from sherd.cli.owner_folder import home_option, open_home, open_journal
-from sherd.cli.owner_upkeep import backup, recover, restore
+from sherd.cli.owner_upkeep import backup, recover, renew, restore
 
 
 @click.group()
@@ -266,5 +266,5 @@ def status(home: Path, audit: bool, as_json: bool) -> None:
             click.echo(printable("  ".join(line)))
 
 
-for command in (backup, restore, recover):
+for command in (backup, restore, recover, renew):
     owner.add_command(command)

@@ -1,4 +1,4 @@
-"""``sherd owner backup``, ``restore`` and ``recover``."""
+"""``sherd owner backup``, ``restore``, ``recover`` and ``renew``."""
 
 from __future__ import annotations
 
@@ -74,3 +74,21 @@ def recover(home: Path, as_json: bool) -> None:
         how = "was delivered" if each.delivered else "may have been delivered"
         click.echo(f"round '{each.round}' {how}: {each.epsilon} of epsilon charged")
     click.echo(f"{len(done)} rounds were charged; the agent can run again")
+
+
+@click.command()
+@home_option
+def renew(home: Path) -> None:
+    """Get a new certificate by a new key now; the agent does so 30 days before its end.
+
+    An agent that runs takes it when it is started again.
+    """
+    found = open_home(home)
+    from sherd.federation.owner.renewing import renew as renew_certificate
+
+    client = found.client()
+    try:
+        days = renew_certificate(found, client)
+    finally:
+        client.close()
+    click.echo(f"the certificate is good for {days} days")

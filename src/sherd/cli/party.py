@@ -86,9 +86,15 @@ def _say(loaded: PartySettings, manifest: Mapping[str, Any], as_json: bool) -> N
     if as_json:
         emit_json({"output": str(loaded.output), "manifest": manifest})
         return
-    leaves = manifest["facts"]["leaves"]
-    click.echo(f"released {leaves} combinations of values to {loaded.output}")
+    facts = manifest["facts"]
+    what = f"{facts['rows']} records drawn from a model"
+    if "leaves" in facts:
+        what = f"{facts['leaves']} combinations of values"
+    click.echo(f"released {what} to {loaded.output}")
     click.echo(str(manifest["guarantee"]["words"]))
+    if "insiders" in facts:
+        epsilon = facts["insiders"]["epsilon"]
+        click.echo(f"to a party that computed, which knows its own noise: epsilon {epsilon:g}")
 
 
 def _end_with_parent() -> None:

@@ -22,6 +22,7 @@ from sherd.tables.axis import Axis, measure
 from sherd.tables.coding import positions
 from sherd.tables.schema import Missing, Schema
 from sherd.verifying.check import Check
+from sherd.verifying.joint_noise import insider_checks
 from sherd.verifying.model_inference import marginal
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def verify(
         return checks
     checks += [
         _budget(stated),
-        *_colluders(stated, manifest.get("joint")),
+        *insider_checks(stated.document, manifest),
         _sums(stated),
         *_model(stated),
         _records(stated, tables["data"]),
@@ -152,10 +153,17 @@ def expected_facts(
     """What the manifest must state; which marginals were measured is checked with the model."""
     attributes = manifest["schema"]["attributes"]
     left = [n for n, a in attributes.items() if a.get("role") in ("insensitive", "weight")]
+    joint: dict[str, Callable[[Any], bool]] = {}
+    if "parties" in manifest["facts"]:
+        from sherd.verifying.stated_facts import of_parties
+
+        keys = {"rho", "epsilon", "delta", "holders"}
+        joint = {**of_parties(manifest), "insiders": lambda given: set(given) == keys}
     return {
         "rows": lambda given: type(given) is int and given == tables["data"].num_rows,
         "measured": lambda given: isinstance(given, list),
         "left_out": lambda given: given == left,
+        **joint,
     }
 
 
@@ -234,29 +242,6 @@ def _budget(stated: Stated) -> Check:
         f"costs {float(spent):.6g} of the {unit} = {float(total):.6g} that the plan allows",
         "costs more than the plan allows, or something else than is stated",
     )
-
-
-def _colluders(stated: Stated, joint: Mapping[str, Any] | None) -> list[Check]:
-    """What owners of rows who collude see, without their own parts of the noise."""
-    if joint is None:
-        return []
-    plan = joint["plan"]
-    owners = len(plan["shares"])
-    colluders = min(plan["terms"].get("colluders", owners - 1), owners - 1)
-    scales = [
-        Fraction(one["scale"]) for one in (*stated.document["fine"], *stated.document["marginals"])
-    ]
-    faced = sum((Fraction(owners, owners - colluders) / scale**2 for scale in scales), Fraction(0))
-    total = Fraction(stated.document["total"])
-    return [
-        _check(
-            "noise that colluders face",
-            stated.document["noise"] == "gaussian" and faced <= total,
-            f"costs {float(faced):.6g} of the ρ = {float(total):.6g} that the plan allows, for "
-            f"{colluders} of {owners} owners",
-            "costs more than the plan allows",
-        )
-    ]
 
 
 def _sums(stated: Stated) -> Check:

@@ -121,8 +121,13 @@ def generalised(tables: Tables, manifest: Manifest) -> Expected:
 
 def jointly_generalised(tables: Tables, manifest: Manifest) -> Expected:
     """What the manifest of records that several parties generalised together must state."""
+    return generalised(tables, manifest) | of_parties(manifest)
+
+
+def of_parties(manifest: Manifest) -> Expected:
+    """What the manifest of a release that parties computed together says of them."""
     names = manifest["facts"].get("parties")
-    return generalised(tables, manifest) | {
+    return {
         "parties": _are_names,
         "computing": lambda given: _are_names(given) and set(given) <= set(names or ()),
         "protocol": lambda given: isinstance(given, str) and bool(given),

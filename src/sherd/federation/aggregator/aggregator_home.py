@@ -6,12 +6,14 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sherd.errors import UsageError
 from sherd.federation.aggregator.storage import Store
 from sherd.federation.protocol.joint_plan import check_name
 from sherd.federation.wire import certificates
 from sherd.federation.wire.enrolment import EnrolmentRequest, make_answer
 from sherd.federation.wire.settings_file import make_folder, read_settings, write_settings
 from sherd.signing_keys import SigningKey, write_secret
+from sherd.tables.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +42,7 @@ class AggregatorHome:
         self.authority = folder / "authority.pem"
         self.certificate = folder / "server.pem"
         self.channel_key = folder / "server-key.pem"
+        self._renewed = folder / "server-renewed.pem"
 
     @classmethod
     def make(
@@ -96,24 +99,67 @@ class AggregatorHome:
         from sherd.federation.aggregator.round_work import Aggregator
 
         return Aggregator(
-            name=self.settings.name, key=self.key, store=self.store(), releases=self.releases
+            name=self.settings.name,
+            key=self.key,
+            store=self.store(),
+            releases=self.releases,
+            certify=self.certify,
         )
 
     def enrol(self, request: EnrolmentRequest, *, now: int) -> bytes:
         """Enrol an owner; the file to send back."""
-        authority = (
-            (self.folder / "authority-key.pem").read_bytes(),
-            self.authority.read_bytes(),
-        )
-        certificate = certificates.issue_client(authority, request.csr.encode(), request.name)
+        answer = self.certify(request.name, request.key, request.csr)
         store = self.store()
         store.add_member(request.name, "owner", key=request.key, now=now)
         store.close()
+        return answer
+
+    # certificates
+
+    def _authority(self) -> tuple[bytes, bytes]:
+        try:
+            key = (self.folder / "authority-key.pem").read_bytes()
+        except OSError:
+            raise UsageError(
+                "the authority's key is not in the folder",
+                got=str(self.folder),
+                do="put authority-key.pem there, or issue certificates where it is",
+            ) from None
+        return key, self.authority.read_bytes()
+
+    def certify(self, name: str, key: str, csr: str) -> bytes:
+        """A new certificate for an owner, in the signed form of an enrolment."""
+        authority = self._authority()
         return make_answer(
-            request,
+            EnrolmentRequest(name=name, key=key, csr=csr),
             self.key,
             aggregator=self.settings.name,
             url=self.settings.url,
             authority=authority[1],
-            certificate=certificate,
+            certificate=certificates.issue_client(authority, csr.encode(), name),
         )
+
+    @property
+    def channel(self) -> tuple[Path, Path]:
+        """The files of the service's certificate and its key; renewed, they are one file."""
+        renewed = self._renewed
+        return (renewed, renewed) if renewed.exists() else (self.certificate, self.channel_key)
+
+    def renew(self) -> int:
+        """Give the service a new key and certificate for the same hosts; how many days it lasts.
+
+        Connections that are open go on under the old one, which stays good until its end.
+        """
+        hosts = certificates.hosts_of(self.channel[0].read_bytes())
+        key = certificates.new_key()
+        made = certificates.issue_server(self._authority(), key, hosts)
+        write_whole(self._renewed, made + key, mode=0o600)
+        return certificates.days_left(made)
+
+    def renew_if_due(self) -> bool:
+        """Renew the service's certificate where it ends soon; whether it was."""
+        left = certificates.days_left(self.channel[0].read_bytes())
+        if left >= certificates.RENEW_DAYS:
+            return False
+        self.renew()
+        return True

@@ -23,6 +23,7 @@ from starlette.exceptions import HTTPException
 from sherd import __version__
 from sherd.errors import OutsideError, PeerError, RefusedError, SherdError
 from sherd.federation.aggregator.announced import take_announcement
+from sherd.federation.aggregator.certificate_routes import renewals
 from sherd.federation.aggregator.release_routes import releases
 from sherd.federation.aggregator.round_work import KEPT_SECONDS, Aggregator
 from sherd.federation.aggregator.service import (
@@ -274,9 +275,9 @@ async def abort(round_id: Name, _member: AnOperator, service: Served) -> dict[st
 
 @router.get("/metrics")
 async def show_metrics(_member: AnOperator, service: Served) -> Response:
-    """Counts and times, in the text format of Prometheus; no data and no names."""
-    counts = await run_in_threadpool(service.aggregator.store.counts)
-    return Response(service.metrics.text(counts), media_type="text/plain; version=0.0.4")
+    """Counts and times, in the text format of Prometheus; no data, no rounds."""
+    text = await run_in_threadpool(service.metrics.text)
+    return Response(text, media_type="text/plain; version=0.0.4")
 
 
 def _rounds_for(aggregator: Aggregator, member: Member) -> list[dict[str, Any]]:
@@ -354,4 +355,5 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
     app.include_router(watch)
     app.include_router(router)
     app.include_router(releases)
+    app.include_router(renewals)
     return app

@@ -1,57 +1,104 @@
-"""Counts and times of the service, in the text format that Prometheus reads.
+"""Counts and times of the service, by Prometheus' own client.
 
-Only routes, states and status codes are labels: no owner, no round, no value.
+Routes, states, codes and the names of owners are labels: no round, no value. Gauges are read from
+the database when they are asked for, so that several services on one database tell the same.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import MissingPartError
+from sherd.federation.aggregator.storage.audit_log import ends_by_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sherd.federation.aggregator.round_work import Aggregator
+
+SECONDS = (0.005, 0.02, 0.1, 0.5, 2, 10, 30)
+"""The upper ends of the classes that requests are counted in by how long they take."""
 
 
 class Metrics:
-    """Counters that any thread may raise."""
+    """Counters that any thread may raise; without Prometheus' client they count nothing."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._seconds: Counter[str] = Counter()
-        self._messages: Counter[str] = Counter()
+    def __init__(self, aggregator: Aggregator) -> None:
+        self._aggregator = aggregator
+        self._registry: Any = None
+        if importlib.util.find_spec("prometheus_client") is None:
+            return
+        from prometheus_client import CollectorRegistry, Counter, Histogram
+
+        self._registry = registry = CollectorRegistry()
+        self._requests = Counter(
+            "sherd_requests", "Requests.", ["path", "status"], registry=registry
+        )
+        self._seconds = Histogram(
+            "sherd_request_seconds",
+            "How long requests took, those that wait for messages included.",
+            ["path"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._messages = Counter(
+            "sherd_messages", "Messages of the protocol.", ["direction"], registry=registry
+        )
+        registry.register(self)
 
     def count(self, path: str, status: int, seconds: float) -> None:
         """One request."""
-        with self._lock:
-            self._requests[path, status] += 1
-            self._seconds[path] += seconds  # type: ignore[assignment]
+        if self._registry is not None:
+            self._requests.labels(path, str(status)).inc()
+            self._seconds.labels(path).observe(seconds)
 
     def sent(self, messages: int) -> None:
         """Messages that were fetched by owners."""
-        with self._lock:
-            self._messages["sent"] += messages
+        self._pass("sent", messages)
 
     def received(self, messages: int) -> None:
         """Messages that owners sent."""
-        with self._lock:
-            self._messages["received"] += messages
+        self._pass("received", messages)
 
-    def text(self, rounds: dict[str, int]) -> str:
-        """Everything, as text."""
-        with self._lock:
-            lines = ["# TYPE sherd_requests_total counter"]
-            lines += [
-                f'sherd_requests_total{{path="{path}",status="{status}"}} {count}'
-                for (path, status), count in sorted(self._requests.items())
-            ]
-            lines.append("# TYPE sherd_request_seconds_total counter")
-            lines += [
-                f'sherd_request_seconds_total{{path="{path}"}} {float(seconds):.6f}'
-                for path, seconds in sorted(self._seconds.items())
-            ]
-            lines.append("# TYPE sherd_messages_total counter")
-            lines += [
-                f'sherd_messages_total{{direction="{way}"}} {count}'
-                for way, count in sorted(self._messages.items())
-            ]
-        lines.append("# TYPE sherd_rounds gauge")
-        lines += [f'sherd_rounds{{state="{s}"}} {count}' for s, count in sorted(rounds.items())]
-        return "\n".join(lines) + "\n"
+    def _pass(self, direction: str, messages: int) -> None:
+        if self._registry is not None:
+            self._messages.labels(direction).inc(messages)
+
+    def describe(self) -> list[Any]:
+        """Nothing beforehand: names are not looked up in the database to be registered."""
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        """What the database tells, as Prometheus' client asks for it."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        store, now = self._aggregator.store, self._aggregator.now()
+        states = GaugeMetricFamily("sherd_rounds", "Rounds by state.", labels=["state"])
+        for state, count in store.counts().items():
+            states.add_metric([state], count)
+        ends = GaugeMetricFamily(
+            "sherd_rounds_failed", "Rounds that ended without a release.", labels=["reason"]
+        )
+        for reason, count in ends_by_reason(store.engine).items():
+            ends.add_metric([reason], count)
+        seen = GaugeMetricFamily(
+            "sherd_owner_silent_seconds", "How long ago an owner called.", labels=["owner"]
+        )
+        for owner, last in store.seen().items():
+            seen.add_metric([owner], max(0, now - last))
+        waiting = sum(store.may_have_task(name) for name in store.open_rounds())
+        queue = GaugeMetricFamily("sherd_queue", "Rounds that wait for the worker.", value=waiting)
+        yield from (states, ends, seen, queue)
+
+    def text(self) -> str:
+        """Everything, in the text format that Prometheus reads."""
+        if self._registry is None:
+            raise MissingPartError(
+                "metrics need an optional part",
+                got="no module 'prometheus_client'",
+                do="install it: pip install 'sherd[federation]'",
+            )
+        from prometheus_client import generate_latest
+
+        return str(generate_latest(self._registry).decode())

@@ -23,6 +23,7 @@ from sherd.federation.aggregator.service import (
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.signed_parts import countersigned_text
 from sherd.federation.protocol.states import RoundState
+from sherd.release.bundle import MANIFEST, read_manifest
 from sherd.release.signature import COUNTERSIGNATURES, SIGNATURE, add_countersignature
 from sherd.signing_keys import verify
 
@@ -50,6 +51,14 @@ async def release_file(
     path = await run_in_threadpool(_released_file, service.aggregator, round_id, name)
     if path is None:
         raise refused(404, "the release has no such file")
+    if name == MANIFEST:  # once for each time that somebody fetches the release
+        await run_in_threadpool(
+            service.aggregator.store.log,
+            now=service.aggregator.now(),
+            actor=member.name,
+            event="release fetched",
+            subject=round_id,
+        )
     return FileResponse(path, media_type="application/octet-stream")
 
 
@@ -82,12 +91,11 @@ def take_countersignature(
         if not verify(data.plan.share(owner).key, text, signature):
             raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
         add_countersignature(aggregator.folder(round_id), owner, signature)
+        work.log("release countersigned", data.manifest, now=aggregator.now(), actor=owner)
 
 
 def _released_file(aggregator: Aggregator, round_id: str, name: str) -> str | None:
     """The path of a file that the release's manifest lists, of the manifest or a signature."""
-    from sherd.release.bundle import MANIFEST, read_manifest
-
     folder = aggregator.folder(round_id)
     beside = (MANIFEST, SIGNATURE, COUNTERSIGNATURES)
     if name not in beside and name not in read_manifest(folder)["files"]:

@@ -67,12 +67,15 @@ class Aggregator:
         releases: Path,
         clock: Callable[[], float] = time.time,
         listener: Listener = lambda _recipients: None,
+        certify: Callable[[str, str, str], bytes] | None = None,
     ) -> None:
         self.name = name
         self.key = key
         self.store = store
         self.releases = releases
         self._clock = clock
+        self.certify = certify
+        """Issues a certificate to an owner's name and key for its request; None: not here."""
         self._together = Together(self._take)
         self._purged = False
         self.listener = listener
@@ -282,7 +285,7 @@ class Aggregator:
 
     def revoke(self, name: str) -> list[str]:
         """Take somebody's access away and end the rounds it is part of; which they were."""
-        if not self.store.remove_member(name):
+        if not self.store.remove_member(name, now=self.now()):
             raise UsageError("nobody of that name is enrolled", got=repr(name))
         ended = []
         for round_id in self.store.open_rounds():

@@ -37,6 +37,8 @@ OWNER, OPERATOR, ANALYST = "owner", "operator", "analyst"
 
 LEAST_FREE = 64 << 20
 CLOCK_SECONDS = 300
+WORKER_SECONDS = 900
+"""How long the worker may be busy with one look at all rounds before that is said."""
 SEEN_SECONDS = 15
 """How exactly it is known when an owner called last."""
 
@@ -110,12 +112,14 @@ class Service:
         self.aggregator = aggregator
         self.certificates = certificates
         self.bell = Bell()
-        self.metrics = Metrics()
+        self.metrics = Metrics(aggregator)
         self.known: dict[str, frozenset[str]] = {}
         """The rounds of which each owner said since our start how much it has seen."""
         self.worker: threading.Thread | None = None
         self._seen: dict[str, int] = {}
         self._stopping = threading.Event()
+        self._beat = time.monotonic()
+        self._ahead = time.time() - time.monotonic()
         aggregator.listener = self.bell.ring
 
     def saw(self, owner: str) -> None:
@@ -128,6 +132,7 @@ class Service:
     def work(self) -> None:
         """Do the aggregator's own work until told to stop."""
         while not self._stopping.is_set():
+            self._beat = time.monotonic()
             self.bell.work.wait(1.0)
             self.bell.work.clear()
             try:
@@ -161,10 +166,16 @@ class Service:
     def _check_clock(self) -> None:
         if self.aggregator.store.latest() > self.aggregator.now() + CLOCK_SECONDS:
             raise OSError("the clock is behind the last message")
+        if abs(time.time() - time.monotonic() - self._ahead) > CLOCK_SECONDS:
+            raise OSError("the clock was changed while the service ran")
 
     def _check_worker(self) -> None:
-        if self.worker is not None and not self.worker.is_alive():
+        if self.worker is None:
+            return
+        if not self.worker.is_alive():
             raise OSError("the worker has stopped")
+        if time.monotonic() - self._beat > WORKER_SECONDS:
+            raise OSError("the worker does not come back from a round")
 
     def stop(self) -> None:
         """Tell the worker to stop."""

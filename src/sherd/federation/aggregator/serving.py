@@ -6,6 +6,8 @@ import json
 import logging
 import ssl
 import sys
+import threading
+import time
 from collections import Counter
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.federation.aggregator.round_work import Aggregator
 
 
@@ -109,8 +112,8 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line: dict[str, Any] = {"time": time, "level": record.levelname.lower()}
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {"time": when, "level": record.levelname.lower()}
         ours = record.name.startswith("sherd")
         # What other libraries have to say may quote a request.
         line["event"] = record.getMessage() if ours else f"{record.name}: {record.levelname}"
@@ -169,3 +172,21 @@ def server(
         **options,
     )
     return uvicorn.Server(config)
+
+
+def keep_certificate(home: AggregatorHome, made: uvicorn.Server, *, pause: float = 3600.0) -> None:
+    """Renew the service's certificate before it ends, and use it for connections from then on."""
+    log = logging.getLogger("sherd.aggregator")
+
+    def look() -> None:
+        while True:
+            try:
+                if home.renew_if_due():
+                    log.info("certificate renewed")
+                    if made.config.ssl is not None:
+                        made.config.ssl.load_cert_chain(*(str(path) for path in home.channel))
+            except Exception as error:
+                log.warning("certificate not renewed", extra={"code": type(error).__name__})
+            time.sleep(pause)
+
+    threading.Thread(target=look, name="sherd-certificate", daemon=True).start()

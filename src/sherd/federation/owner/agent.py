@@ -36,6 +36,7 @@ from sherd.federation.owner.overdue import end_overdue
 from sherd.federation.owner.owner_journal import Outgoing, OwnerJournal
 from sherd.federation.owner.owner_tasks import RoundBook, do_task
 from sherd.federation.owner.release_taking import take_releases
+from sherd.federation.owner.renewing import Renewer
 from sherd.federation.protocol.knowledge import OwnerData
 from sherd.federation.protocol.messages import Abort
 from sherd.federation.protocol.owner_machine import Owner, OwnerTask
@@ -91,6 +92,7 @@ class Agent:
         self.ask_again = 0
         """When to ask again after rounds that are overdue."""
         self._announcer = Announcer(home, client, clock=clock)
+        self._renewer = Renewer(home, client, clock=clock)
         outbox.recover(self.ledger)
         outbox.sweep(home, self.ledger)
         self._give_up_what_kills()
@@ -164,6 +166,7 @@ class Agent:
         """
         before = self.work()
         self._announcer.try_announcing(self.say)
+        self._renewer.try_renewing(self.say)
         messages: list[bytes] = []
         for waiting in outbox.batches(self.journal, always=True):
             messages += self._exchange(waiting, wait)

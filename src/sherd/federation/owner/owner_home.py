@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sherd.errors import UsageError
+from sherd.errors import PeerError, UsageError
 from sherd.federation.owner.policy import TEMPLATE, Policy
 from sherd.federation.protocol.joint_plan import check_name
 from sherd.federation.wire import certificates, enrolment
@@ -64,6 +64,7 @@ class OwnerHome:
         self.authority = folder / "authority.pem"
         self.certificate = folder / "certificate.pem"
         self.channel_key = folder / "channel-key.pem"
+        self._renewed = folder / "channel-renewed.pem"
         self._policy: tuple[bytes, Policy] | None = None
         self._loaded: tuple[str, LoadedTable] | None = None
         self._attempt = folder / "attempt.json"
@@ -121,6 +122,7 @@ class OwnerHome:
             raise UsageError("the enrolment is somebody else's", got=repr(answer.owner))
         self.authority.write_text(answer.authority, encoding="ascii")
         self.certificate.write_text(answer.certificate, encoding="ascii")
+        self._renewed.unlink(missing_ok=True)
         (self.folder / "enrolment.json").write_text(
             json.dumps({"aggregator": answer.aggregator, "key": answer.key, "url": answer.url}),
             encoding="utf-8",
@@ -145,14 +147,32 @@ class OwnerHome:
 
         enrolled = self.enrolled
         plain = enrolled["url"].startswith("http://")
-        shown = (self.certificate, self.channel_key)
         return Client(
             url=enrolled["url"],
             name=self.settings.name,
             aggregator=enrolled["aggregator"],
             key=self.key,
-            context=None if plain else tls_context(self.authority, shown),
+            context=None if plain else tls_context(self.authority, self.channel),
         )
+
+    @property
+    def channel(self) -> tuple[Path, Path]:
+        """The files of our certificate and its key; renewed, they are one file."""
+        renewed = self._renewed
+        return (renewed, renewed) if renewed.exists() else (self.certificate, self.channel_key)
+
+    def take_certificate(self, answer: enrolment.EnrolmentAnswer, key_pem: bytes) -> None:
+        """Take in a renewed certificate: only of ours, by the aggregator we are enrolled with."""
+        from sherd.tables.files import write_whole
+
+        enrolled, own = self.enrolled, (self.settings.name, self.key.public)
+        ours = (answer.owner, answer.owner_key) == own
+        if not ours or (answer.aggregator, answer.key) != (enrolled["aggregator"], enrolled["key"]):
+            raise PeerError("the certificate is somebody else's, or by another aggregator")
+        authority, made = answer.authority.encode(), answer.certificate.encode()
+        certificates.check_issued(made, key_pem, authority)
+        write_whole(self.authority, authority)
+        write_whole(self._renewed, made + key_pem, mode=0o600)
 
     def source(self) -> OwnerTable:
         """The owner's table."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 YEAR = datetime.timedelta(days=365)
+RENEW_DAYS = 30
+"""How long before a certificate ends it is renewed, and people are warned."""
 
 
 def _name(text: str) -> x509.Name:
@@ -152,3 +154,39 @@ def issue_server(
     usage = ExtendedKeyUsageOID.SERVER_AUTH
     key = _load(key_pem).public_key()
     return _issue(authority, key, hosts[0], alternatives, usage, life)
+
+
+def days_left(pem: bytes) -> int:
+    """How many days a certificate is still good for, below 0 where it has ended."""
+    ends = x509.load_pem_x509_certificate(pem).not_valid_after_utc
+    return (ends - datetime.datetime.now(datetime.UTC)).days
+
+
+def hosts_of(pem: bytes) -> list[str]:
+    """The host names and addresses in a service's certificate."""
+    found = x509.load_pem_x509_certificate(pem).extensions
+    names = found.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(name.value) for name in names]
+
+
+def check_issued(pem: bytes, key_pem: bytes, authority: bytes) -> None:
+    """Refuse a certificate that is not of our key, not by an authority, or not good now."""
+    try:
+        made = x509.load_pem_x509_certificate(pem)
+        issuers = x509.load_pem_x509_certificates(authority)
+        sound = made.public_key() == _load(key_pem).public_key() and days_left(pem) >= 0
+        sound = sound and any(_is_by(made, issuer) for issuer in issuers)
+    except ValueError:
+        sound = False
+    if not sound:
+        raise PeerError("the certificate is not one for our key, by the aggregator's authority")
+
+
+def _is_by(made: x509.Certificate, issuer: x509.Certificate) -> bool:
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        made.verify_directly_issued_by(issuer)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True

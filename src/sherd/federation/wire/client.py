@@ -66,6 +66,15 @@ def proxy_for(url: str) -> str | None:
     return found if found is None or "://" in found else f"http://{found}"
 
 
+def _transport(url: str, context: ssl.SSLContext | None) -> httpx.BaseTransport:
+    return httpx.HTTPTransport(
+        verify=True if context is None else context,
+        proxy=proxy_for(url),
+        # An owner masks for a while between two calls; the service hangs up after 75 s.
+        limits=httpx.Limits(max_keepalive_connections=4, keepalive_expiry=60.0),
+    )
+
+
 class Client:
     """A line to one aggregator: for an owner with its key, for an analyst with a token."""
 
@@ -95,12 +104,7 @@ class Client:
         self._url = url.rstrip("/")
         # The transport itself: what a full client adds (cookies, redirects, authentication)
         # is of no use here and takes longer than the rest of the call.
-        self._transport = transport or httpx.HTTPTransport(
-            verify=True if context is None else context,
-            proxy=proxy_for(url),
-            # An owner masks for a while between two calls; the service hangs up after 75 s.
-            limits=httpx.Limits(max_keepalive_connections=4, keepalive_expiry=60.0),
-        )
+        self._transport = transport or _transport(url, context)
 
     def close(self) -> None:
         """Hang up."""
@@ -204,6 +208,15 @@ class Client:
         if not isinstance(raws, list) or not all(isinstance(raw, str) for raw in raws):
             raise PeerError("the aggregator's answer cannot be understood")
         return (head if isinstance(head, str) else None), [raw.encode() for raw in raws]
+
+    def next_certificate(self, csr: bytes) -> bytes:
+        """Our next certificate, in the signed form of an enrolment; the caller checks it."""
+        return self._call("POST", "/v1/certificate", json={"csr": csr.decode()}).content
+
+    def reconnect(self, context: ssl.SSLContext) -> None:
+        """Show another certificate from now on."""
+        self._transport.close()
+        self._transport = _transport(self._url, context)
 
     def rounds(self) -> dict[str, str]:
         """The states of our rounds, as the aggregator knows them."""

@@ -110,6 +110,19 @@ def _read(
         raw = path.read_bytes()
     except OSError as error:
         raise UsageError("the file cannot be read", got=f"{path}: {error.strerror}") from None
+    return _parsed(raw, kind, str(path))
+
+
+def parse_answer(raw: bytes) -> EnrolmentAnswer:
+    """The answer that came over the wire, its signature checked."""
+    found = _parsed(raw, EnrolmentAnswer, "the aggregator's answer")
+    assert isinstance(found, EnrolmentAnswer)
+    return found
+
+
+def _parsed(
+    raw: bytes, kind: type[EnrolmentRequest] | type[EnrolmentAnswer], shown: str
+) -> EnrolmentRequest | EnrolmentAnswer:
     try:
         if len(raw) > _MOST:
             raise ValueError
@@ -121,12 +134,10 @@ def _read(
         raise FormatError(
             "the file is no enrolment file",
             must="as `sherd owner init` or `enrol` wrote it",
-            got=str(path),
+            got=shown,
         ) from None
     if not verify(found.key, _text(found), found.signature):
-        raise VerificationError(
-            "the enrolment file was changed", got=str(path), do="ask for it again"
-        )
+        raise VerificationError("the enrolment file was changed", got=shown, do="ask for it again")
     return found
 
 

@@ -23,6 +23,7 @@ from sherd.guarantees import Adversary, DifferentialPrivacy, Guarantee, Proposit
 from sherd.guarantees.concentrated import rho_of
 from sherd.methods.graphical import row_sums
 from sherd.methods.graphical.drawing import draw, refine
+from sherd.methods.graphical.fragment_numbers import own_counts
 from sherd.methods.graphical.learning import Design, Learned, learn
 from sherd.methods.graphical.measuring import CodedTable, NoisyCounts
 from sherd.methods.graphical.model_document import document
@@ -304,7 +305,7 @@ class DPGraph:
         """One owner's noisy histograms."""
         design = design_of(plan, schema)
         asked = HistogramQuestion.read(design, question)
-        return row_sums.own_counts(code(table, schema, design), among, asked, randomness)
+        return own_counts(code(table, schema, design), among, asked, randomness)
 
     def release_rows(
         self, plan: Plan, schema: Schema, among: RowOwners, answered: Answered, run: Run
@@ -312,7 +313,7 @@ class DPGraph:
         """Records drawn from the model that the sums lead to."""
         design = design_of(plan, schema)
         learned = row_sums.learn_from_sums(design, among, _read(design, answered))
-        kinds = {name: _PLAIN.get(schema[name].type, pa.string()) for name in schema.protected}
+        kinds = {name: PLAIN.get(schema[name].type, pa.string()) for name in schema.protected}
         return released(learned, schema, kinds, generator(run))
 
 
@@ -331,7 +332,7 @@ def generator(run: Run) -> np.random.Generator:
     return np.random.default_rng([int(word) for word in run.randomness.words(4)])
 
 
-_PLAIN: dict[Type, Any] = {
+PLAIN: dict[Type, Any] = {
     Type.NUMBER: pa.float64(),
     Type.INTEGER: pa.int64(),
     Type.DATE: pa.date32(),
@@ -349,7 +350,7 @@ def released(
     for grid, binning, drawn in zip(learned.design.grids, learned.binnings, bins, strict=True):
         kind = kinds[grid.name]
         if pa.types.is_null(kind):  # that a column has no value at all is a fact about the data
-            kind = _PLAIN.get(schema[grid.name].type, pa.string())
+            kind = PLAIN.get(schema[grid.name].type, pa.string())
         columns[grid.name] = grid.column(refine(drawn, binning, rng), rng, kind)
     order = [name for name in kinds if name in columns]
     facts = {

@@ -16,7 +16,7 @@ import numpy as np
 
 from sherd.errors import PlanError, VerificationError
 from sherd.methods.graphical.learning import DataAccess, Design, Learned, ask_all, learn
-from sherd.methods.graphical.measuring import CodedTable, Measurement, Request
+from sherd.methods.graphical.measuring import Measurement, Request
 from sherd.methods.graphical.row_questions import HistogramQuestion
 from sherd.methods.graphical.shared_noise import SharedNoise
 from sherd.methods.graphical.spending import Spending
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sherd.randomness import Randomness
     from sherd.release.summed_rows import RowOwners
 
     Numbers = NDArray[np.int64]
@@ -118,16 +117,3 @@ def learn_from_sums(design: Design, among: RowOwners, answers: Answers) -> Learn
     learned = learn(design, AnsweredSums(design, among, answers), None)
     costs = (one.request.noise.cost for one in (*learned.fine, *learned.measured))
     return replace(learned, spent=sum(costs, Fraction(0)))
-
-
-def own_counts(
-    table: CodedTable, among: RowOwners, question: HistogramQuestion, randomness: Randomness
-) -> Numbers:
-    """One owner's noisy counts, one histogram after the other."""
-    sharing = sharing_of(among)
-    answers: list[Numbers] = []
-    for one in question.requests:
-        counts = table.histogram(one.marginal).ravel()
-        part = sharing.part(one.noise, one.marginal.cells)
-        answers.append(counts + part.draw(randomness, counts.size))
-    return np.concatenate(answers)

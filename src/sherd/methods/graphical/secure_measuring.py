@@ -16,7 +16,7 @@ Noise is added on shares, and only noisy counts are opened:
 - discrete Laplace noise is drawn inside the computation, bit by bit, and no party knows any part
   of it: outsiders and parties get the same promise, with the δ of finite bits;
 - discrete Gaussian noise of variance σ² is the sum of one draw of variance σ²/P by each of the P
-  parties that compute. To outsiders it is as one owner's (``sum_distance``, kairouz2021); a party
+  parties that compute. To outsiders it is as one owner's (``shared_noise``, kairouz2021); a party
   knows its own draw and faces variance σ²(P − 1)/P: ρ of P/((P − 1)σ²) instead of 1/σ². Both are
   stated (``Insiders``).
 
@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.errors import PlanError
 from sherd.methods.graphical.measuring import Measurement, Noise
+from sherd.methods.graphical.shared_noise import SharedNoise
 from sherd.secure.engine.noise_bits import distance, shared_geometric
 
 if TYPE_CHECKING:
@@ -54,10 +54,6 @@ EVERYBODY = -1
 
 RECORDS_AT_ONCE = 2**14
 """Records that are counted in one product: what bounds the memory it takes."""
-
-LEAST_VARIANCE = 4
-"""Each party's part of Gaussian noise has this variance at least: then the sum of parts is as good
-as one draw, to more digits than anybody counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +262,7 @@ class SecureMeasurer:
             both = shared_geometric(engine, 2 * n, 1 / noise.scale)
             counts = engine.add(counts, engine.take(both, 0, n))
             return engine.add(counts, engine.scale(engine.take(both, n, 2 * n), -1))
-        part = part_of(noise, self._hosts)
+        part = SharedNoise(owners=self._hosts, colluders=0).part(noise, n)
         for party in range(self._hosts):
             mine = engine.share(party, lambda party=party: self._draws(party)(part, n), (n,))  # type: ignore[misc]
             counts = engine.add(counts, mine)
@@ -342,29 +338,6 @@ def _ordered(
     return engine.join([engine.take(flat, int(run[0]), int(run[-1]) + 1) for run in runs])
 
 
-def part_of(noise: Noise, parties: int) -> Noise:
-    """One party's part of Gaussian noise: of variance σ²/P, rounded up to the grid of scales."""
-    steps = math.isqrt(math.ceil(256 * noise.scale**2 / parties) - 1) + 1
-    part = Noise(kind="gaussian", scale=Fraction(steps, 16))
-    if part.scale**2 < LEAST_VARIANCE:
-        raise PlanError(
-            "the noise is too small to be shared out",
-            must=f"parts of a variance of at least {LEAST_VARIANCE}",
-            do="lower epsilon, or leave out delta so that noise is drawn inside the computation",
-        )
-    return part
-
-
-def sum_distance(noise: Noise, parties: int) -> float:
-    """τ of kairouz2021, Theorem 1: how far P parts are from one draw, for each count.
-
-    >>> sum_distance(Noise(kind="gaussian", scale=Fraction(10)), 2) < 1e-200
-    True
-    """
-    variance = float(part_of(noise, parties).scale ** 2)
-    return 10 * sum(math.exp(-2 * math.pi**2 * variance * k / (k + 1)) for k in range(1, parties))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Insiders:
     """What histograms cost in the eyes of outsiders and of each party that computes."""
@@ -381,7 +354,7 @@ class Insiders:
         ...               noise=Noise(kind="gaussian", scale=Fraction(10)))
         >>> costs = Insiders.of([one], 2)
         >>> float(costs.outsiders), float(costs.insiders)
-        (0.00984..., 0.01969...)
+        (0.01, 0.02)
         """
         outsiders = insiders = Fraction(0)
         for one in requests:
@@ -389,11 +362,10 @@ class Insiders:
                 outsiders += one.noise.cost
                 insiders += one.noise.cost
                 continue
-            variance = part_of(one.noise, parties).scale ** 2
-            # ρ = ε²/2 with ε² = Δ²/(Pσ²) + τd/2, and Δ² = 2 (kairouz2021, Theorem 1).
-            extra = Fraction(sum_distance(one.noise, parties)) * one.marginal.cells / 4
-            outsiders += 1 / (parties * variance) + extra
-            insiders += 1 / ((parties - 1) * variance) + extra
+            # The sum of all parts costs no more than the noise that was asked for; without one's
+            # own, P − 1 parts of P are left.
+            outsiders += one.noise.cost
+            insiders += one.noise.cost * parties / (parties - 1)
         return cls(outsiders=outsiders, insiders=insiders)
 
 

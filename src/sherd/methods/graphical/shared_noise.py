@@ -23,6 +23,7 @@ Notation: m owners, t colluders, h = m − t, s the deviation of a part, S the s
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -67,11 +68,7 @@ class SharedNoise:
                 must="Gaussian noise",
                 do="give a delta",
             )
-        steps = math.isqrt(math.ceil(SHARPNESS**2 * noise.scale**2 / self.honest) - 1) + 1
-        if self.honest > 1:
-            steps = max(steps, LEAST_DEVIATION * SHARPNESS)
-        while self._cost(steps, cells) > noise.cost:
-            steps += 1
+        steps = _least_steps(self, noise, cells)
         return Noise(kind="gaussian", scale=Fraction(steps, SHARPNESS))
 
     def whole(self, noise: Noise, cells: int) -> Noise:
@@ -91,9 +88,21 @@ class SharedNoise:
     def _stated(self, steps: int) -> Fraction:
         return Fraction(math.isqrt(self.owners * steps**2), SHARPNESS)
 
-    def _cost(self, steps: int, cells: int) -> Fraction:
+    def cost(self, steps: int, cells: int) -> Fraction:
+        """What colluders face costs, where parts have so many sixteenths of deviation."""
         faced = self.faced(Noise(kind="gaussian", scale=self._stated(steps)))
         if self.honest == 1:
             return faced
         distance = Fraction(sum_distance((steps / SHARPNESS) ** 2, self.honest)) + _ROUNDED_OFF
         return faced + distance * cells / 4
+
+
+@functools.lru_cache(maxsize=4096)
+def _least_steps(sharing: SharedNoise, noise: Noise, cells: int) -> int:
+    """The least deviation of a part, in sixteenths, that costs no more than the noise asked for."""
+    steps = math.isqrt(math.ceil(SHARPNESS**2 * noise.scale**2 / sharing.honest) - 1) + 1
+    if sharing.honest > 1:
+        steps = max(steps, LEAST_DEVIATION * SHARPNESS)
+    while sharing.cost(steps, cells) > noise.cost:
+        steps += 1
+    return steps

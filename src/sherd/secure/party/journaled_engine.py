@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.secure.engine.interface import JointEngine
-    from sherd.secure.party.run_journal import RunJournal, RunWords
+    from sherd.secure.party.run_journal import RunJournal
 
 
 class CoSigning(Protocol):
@@ -24,6 +24,13 @@ class CoSigning(Protocol):
 
     def __call__(self, what: str, values: tuple[int, ...], text: bytes, /) -> tuple[str, ...]:
         """Every party's signature of a text, in the order of their places, all of them valid."""
+
+
+class Stepping(Protocol):
+    """Random words that are told at which step a run is."""
+
+    def at(self, step: int) -> None:
+        """Begin with the words of a step."""
 
 
 def _passed_on(name: str) -> Any:
@@ -47,7 +54,7 @@ class JournaledEngine:
         engine: JointEngine,
         journal: RunJournal,
         sign: CoSigning | None = None,
-        words: RunWords | None = None,
+        words: Stepping | None = None,
     ) -> None:
         self._engine, self._journal, self._sign = engine, journal, sign
         self._step_begins: Callable[[int], None] = (

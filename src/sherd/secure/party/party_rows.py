@@ -75,11 +75,41 @@ def _refuse_missing(table: pa.Table, schema: Schema, one: Hierarchy, *, is_class
         )
 
 
+def _identifiers(table: pa.Table, id_name: str) -> list[bytes]:
+    """Whom the rows belong to."""
+    from sherd.federation.protocol.linkage import canonical_identifier
+
+    given = table.column(id_name)
+    ids = [canonical_identifier(one) for one in given.to_pylist()]
+    if given.null_count or b"" in ids or len(set(ids)) != len(ids):
+        raise TableError(f"the ids in '{id_name}' are empty or not unique", must="one for each row")
+    return ids
+
+
+def read_cells(table: pa.Table, schema: Schema, plan: Plan, id_name: str) -> Input:
+    """A fragment of cells for a model; empty cells and absent columns are held by others."""
+    import numpy as np
+
+    from sherd.methods.graphical.dp_graph import design_of
+    from sherd.methods.graphical.fragment_numbers import own_codes
+    from sherd.methods.specialising.secure_leaf_counts import PartyCells
+
+    if id_name not in table.column_names:
+        raise TableError(f"the column '{id_name}' is missing", must="the ids of the records")
+    ids = _identifiers(table, id_name)
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    codes = own_codes(table.take(order), schema, design_of(plan, schema))
+    return Input(
+        cells=PartyCells(codes=codes),
+        classes=np.zeros(len(ids), np.int64),
+        identifiers=tuple(ids[place] for place in order),
+    )
+
+
 def read_input(table: pa.Table, schema: Schema, plan: Plan, id_name: str) -> Input:
     """A fragment from a table whose empty cells are held by others."""
     import numpy as np
 
-    from sherd.federation.protocol.linkage import canonical_identifier
     from sherd.methods.specialising.diffgen import encode, settings
     from sherd.methods.specialising.secure_leaf_counts import PartyCells
     from sherd.tables.coding import nulls
@@ -90,10 +120,7 @@ def read_input(table: pa.Table, schema: Schema, plan: Plan, id_name: str) -> Inp
     absent = [name for name in wanted if name not in table.column_names]
     if absent:
         raise TableError("columns are missing: " + ", ".join(absent), must="those of the schema")
-    given = table.column(id_name)
-    ids = [canonical_identifier(one) for one in given.to_pylist()]
-    if given.null_count or b"" in ids or len(set(ids)) != len(ids):
-        raise TableError(f"the ids in '{id_name}' are empty or not unique", must="one for each row")
+    ids = _identifiers(table, id_name)
     for one in (*chosen.hierarchies, *filter(None, [chosen.class_hierarchy])):
         _refuse_missing(table, schema, one, is_class=one.name == target)
     order = sorted(range(len(ids)), key=ids.__getitem__)

@@ -31,7 +31,8 @@ from sherd.secure.party.meeting import (
     terms,
     told_journals,
 )
-from sherd.secure.party.party_publishing import partition_of, publish, replay
+from sherd.secure.party.party_programs import OwnWords, program_of
+from sherd.secure.party.party_publishing import publish, replay
 from sherd.secure.party.run_budget import RunBudget
 from sherd.secure.party.run_journal import RunJournal, RunWords, cells_of_run
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sherd.budget.ledger import Ledger
-    from sherd.methods.specialising.partition import Partition
     from sherd.release.bundle import Release
     from sherd.secure.engine.cost_meter import Meter
     from sherd.secure.engine.link import Peer
@@ -60,11 +60,12 @@ def run(
     """Take part in the joint release, and write it; a ``meter`` is told what it costs."""
     from sherd.release.bundle import Release
     from sherd.secure.party.channel import Channel
-    from sherd.secure.party.party_rows import read_input
     from sherd.tables.read import read
 
     plan, schema = settings.plan, settings.schema
     plan.guarantee(schema)
+    program = program_of(plan)
+    program.check(plan, schema)
     if settings.most_epsilon is not None and plan["epsilon"] > settings.most_epsilon:
         raise PolicyError(
             "the plan asks for more than this party's policy allows",
@@ -79,7 +80,7 @@ def run(
             state = _finish_alone(settings, state.open, budget)
         given = None
         if not state.published:
-            given = read_input(read(settings.table), schema, plan, settings.id)
+            given = program.read(read(settings.table), settings)
         with Channel(
             settings.peers,
             settings.rank,
@@ -106,7 +107,7 @@ def _check_engine(settings: PartySettings) -> None:
     from sherd.secure.engine.mpyc_engine import load_mpyc
 
     load_mpyc()
-    if settings.plan["overlaps"] != "refuse":
+    if settings.plan.parameters.get("overlaps", "refuse") != "refuse":
         raise PolicyError(
             "the engine mpyc does not settle overlaps",
             must="`overlaps: refuse` in the plan",
@@ -119,10 +120,10 @@ def _finish_alone(settings: PartySettings, journal: RunJournal, budget: RunBudge
     """Publish what the journal has, if that is all of it; how far the party then is."""
     if all(journal.statement.get(key) == value for key, value in terms(settings).items()):
         journal = journal.checked(public_keys(settings))
-        partition = replay(settings, journal)
-        if partition is not None:
+        result = replay(settings, journal)
+        if result is not None:
             budget.pay(journal.run)
-            publish(settings, journal, partition, budget)
+            publish(settings, journal, result, budget)
     return PartyState.of(settings)
 
 
@@ -170,9 +171,9 @@ class _Party:
             return None
         if run is not None:
             journal = self._common_journal(run)
-            partition = replay(self._settings, journal)
-            if partition is not None:
-                return self._take_over(journal, partition)
+            result = replay(self._settings, journal)
+            if result is not None:
+                return self._take_over(journal, result)
             self._need_all()
         else:
             self._need_all()
@@ -220,14 +221,14 @@ class _Party:
         journal.adopt(entries, self._keys)
         return journal
 
-    def _take_over(self, journal: RunJournal, partition: Partition) -> Release | None:
+    def _take_over(self, journal: RunJournal, result: Any) -> Release | None:
         """Publish what others knew, unless it is here already."""
         if self._state.published:
             return None
         if journal.path == self._settings.journal:
             journal.begin()
         self._budget.pay(journal.run)
-        return publish(self._settings, journal, partition, self._budget)
+        return publish(self._settings, journal, result, self._budget)
 
     def _compute(
         self, given: Input, hellos: Mapping[int, Hello], journal: RunJournal | None
@@ -242,6 +243,7 @@ class _Party:
             "records": given.rows,
             "record ids": ids_hash,
             "classes": given.classes_hash,
+            **program_of(settings.plan).agree(channel, settings, given),
         }
         compare(list(channel.exchange(statement).values()), settings.names)
         if journal is None:
@@ -287,18 +289,24 @@ class _Party:
 
         key = settings.key.read_bytes()
         words = RunWords(key, journal.run, f"noise {journal.cells}")
+        own = OwnWords(
+            noise=words,
+            masks=RunWords(key, journal.run, f"masks {journal.cells}"),
+            draws=RunWords(key, journal.run, f"draws {journal.cells}"),
+        )
 
         def released(engine: Any) -> Release:
             signer = CoSigner(settings, channel, self._keys)
-            partition = partition_of(
+            result = program_of(settings.plan).compute(
                 settings,
-                JournaledEngine(engine, journal, signer, words),
+                journal,
+                JournaledEngine(engine, journal, signer, own),
                 {rank: given.cells},
                 given.classes,
-                RunWords(key, journal.run, f"masks {journal.cells}"),
+                own,
                 self._progress,
             )
-            return publish(settings, journal, partition, self._budget)
+            return publish(settings, journal, result, self._budget)
 
         if not settings.computes:
             return released(GuestEngine(channel, rank, owners, hosts, Randomness.from_system()))

@@ -216,7 +216,7 @@ def test_the_document_is_plain_and_complete(tmp_path: Path) -> None:
     assert all("sex" in one["attributes"] for one in model["marginals"])
 
 
-HANDED_THE_DATA = {"measuring", "private_choice", "dp_graph"}
+HANDED_THE_DATA = {"measuring", "private_choice", "dp_graph", "fragment_numbers"}
 """The modules that may hold counts without noise or codes of records."""
 
 DOORS = {"CodedTable", "CountSource", "NoisyCounts", "NoisyChoice"}
@@ -257,10 +257,10 @@ def test_nothing_after_the_noise_is_given_the_table(name: str) -> None:
 def test_only_the_learning_asks_for_numbers() -> None:
     """``Measurer`` and ``Chooser`` are taken by learning alone, and what it makes is passed on.
 
-    ``secure_measuring`` is a measurer itself: what it opens is noisy.
+    ``secure_measuring`` is a measurer itself: what it opens is noisy. ``joint_cells`` hands it on.
     """
     for name in modules():
-        if name in HANDED_THE_DATA | {"learning", "secure_measuring"}:
+        if name in HANDED_THE_DATA | {"learning", "secure_measuring", "joint_cells"}:
             continue
         module = importlib.import_module(f"sherd.methods.graphical.{name}")
         source = inspect.getsource(module)

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
-from sherd.errors import PlanError
 from sherd.methods.graphical import secure_measuring
 from sherd.methods.graphical.measuring import CodedTable, Marginal, Noise, NoisyCounts, Request
 from sherd.methods.graphical.secure_measuring import (
@@ -21,8 +20,6 @@ from sherd.methods.graphical.secure_measuring import (
     HolderLayout,
     Insiders,
     SecureMeasurer,
-    part_of,
-    sum_distance,
 )
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import PlainEngine
@@ -133,15 +130,6 @@ def test_insiders_are_accounted_apart_from_outsiders() -> None:
     laplace = Request(marginal=PAIR, noise=Noise(kind="laplace", scale=Fraction(20)))
     inside = Insiders.of([laplace], 2)
     assert inside.insiders == inside.outsiders == laplace.noise.cost
-
-
-def test_parts_of_noise_are_large_enough_to_add_up() -> None:
-    """Their sum is as good as one draw; where it would not be, the plan is refused."""
-    part = part_of(Noise(kind="gaussian", scale=Fraction(10)), 2)
-    assert 50 <= part.scale**2 < 52
-    assert sum_distance(Noise(kind="gaussian", scale=Fraction(3)), 2) < 1e-17
-    with pytest.raises(PlanError, match="too small to be shared out"):
-        part_of(Noise(kind="gaussian", scale=Fraction(2)), 2)
 
 
 @pytest.mark.parametrize("part", [0.8, 1.0, 1.2])

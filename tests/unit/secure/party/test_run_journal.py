@@ -182,7 +182,7 @@ def test_a_result_that_not_all_signed_is_computed_again_and_is_the_same(tmp_path
                     one.at(step)
 
         engine = PlainEngine(words)
-        resumed: Any = JournaledEngine(engine, journal_of(tmp_path / name), signing, Both())  # type: ignore[arg-type]
+        resumed: Any = JournaledEngine(engine, journal_of(tmp_path / name), signing, Both())
         held = [np.array(party == HOLDER, np.bool_) for party in (0, 1)]
         return release(resumed, cells_of(CODES, held), CLASSES, agreement())
 

@@ -10,14 +10,24 @@ import hashlib
 import itertools
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, delete, func, insert, or_, select
+from sqlalchemy import delete, func, insert, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from sherd.errors import StorageError, UsageError
 from sherd.federation.aggregator.storage import database
+from sherd.federation.aggregator.storage.audit_log import append
+from sherd.federation.aggregator.storage.statements import (
+    BY_NAME,
+    BY_SESSION,
+    BY_TOKEN,
+    FRESH,
+    LOCKED,
+    NEWEST,
+    Member,
+    RoundSummary,
+)
 from sherd.federation.aggregator.storage.tables import (
     ANNOUNCED,
     CHALLENGES,
@@ -44,52 +54,10 @@ def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Member:
-    """Somebody who may use the service."""
-
-    name: str
-    role: str
-    key: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RoundSummary:
-    """A round in a list."""
-
-    id: str
-    state: str
-    opened: int
-    deadline: int
-
+OPERATOR = "operator"
+"""Whoever works at the aggregator's folder, in the audit log."""
 
 _BINDING = re.compile(rb'"type":"(?:proposal|signature|delivery)"')
-
-# Statements are put together once: doing so takes longer than running them.
-_MEMBER = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
-_BY_NAME = select(*_MEMBER).where(MEMBERS.c.name == bindparam("name"))
-_BY_TOKEN = select(*_MEMBER).where(MEMBERS.c.token_sha256 == bindparam("hashed"))
-_BY_SESSION = (
-    select(*_MEMBER)
-    .join(SESSIONS, SESSIONS.c.name == MEMBERS.c.name)
-    .where(SESSIONS.c.token_sha256 == bindparam("hashed"), SESSIONS.c.expires >= bindparam("now"))
-)
-_LOCKED = select(ROUNDS.c.data).where(ROUNDS.c.id == bindparam("id")).with_for_update()
-_NEWEST = (
-    select(MESSAGES.c.round, func.max(MESSAGES.c.sequence))
-    .join(ROUNDS, ROUNDS.c.id == MESSAGES.c.round)
-    .where(MESSAGES.c.recipient == bindparam("reader"), ROUNDS.c.deadline >= bindparam("since"))
-    .group_by(MESSAGES.c.round)
-)
-_FRESH = (
-    select(MESSAGES.c.raw)
-    .where(
-        MESSAGES.c.recipient == bindparam("reader"),
-        MESSAGES.c.round == bindparam("round"),
-        MESSAGES.c.sequence > bindparam("known"),
-    )
-    .order_by(MESSAGES.c.sequence)
-)
 
 
 class Store:
@@ -149,16 +117,25 @@ class Store:
             )
             if not taken:
                 db.execute(insert(MEMBERS).values(row))
+                append(db, now=now, actor=OPERATOR, event="member added", subject=name, detail=role)
         if taken:
             raise UsageError("the name is taken", got=repr(name), do="choose another")
 
-    def remove_member(self, name: str) -> bool:
+    def remove_member(self, name: str, *, now: int = 0) -> bool:
         """Take somebody's access away; whether there was any."""
         with database.writing(self.engine) as db:
             db.execute(delete(SESSIONS).where(SESSIONS.c.name == name))
             db.execute(delete(ANNOUNCED).where(ANNOUNCED.c.owner == name))
             db.execute(delete(SEEN).where(SEEN.c.owner == name))
-            return bool(db.execute(delete(MEMBERS).where(MEMBERS.c.name == name)).rowcount)
+            removed = bool(db.execute(delete(MEMBERS).where(MEMBERS.c.name == name)).rowcount)
+            if removed:
+                append(db, now=now, actor=OPERATOR, event="member removed", subject=name)
+        return removed
+
+    def log(self, *, now: int, actor: str, event: str, subject: str, detail: str = "") -> None:
+        """Write a line into the audit log."""
+        with database.writing(self.engine) as db:
+            append(db, now=now, actor=actor, event=event, subject=subject, detail=detail)
 
     def members(self) -> list[Member]:
         """Everybody, by name."""
@@ -170,14 +147,14 @@ class Store:
     def member(self, name: str) -> Member | None:
         """Somebody by name."""
         with database.reading(self.engine) as db:
-            row = db.execute(_BY_NAME, {"name": name}).first()
+            row = db.execute(BY_NAME, {"name": name}).first()
         return None if row is None else Member(name=row[0], role=row[1], key=row[2])
 
     def member_of_token(self, token: str, now: int) -> Member | None:
         """Whose token this is: a lasting one, or that of a session that has not expired."""
         given = {"hashed": token_hash(token), "now": now}
         with database.reading(self.engine) as db:
-            for found in (_BY_SESSION, _BY_TOKEN):
+            for found in (BY_SESSION, BY_TOKEN):
                 row = db.execute(found, given).first()
                 if row is not None:
                     return Member(name=row[0], role=row[1], key=row[2])
@@ -262,6 +239,10 @@ class Store:
             try:
                 db.execute(insert(ROUNDS).values(row))
                 write_sent(db, data.terms.round, data.terms.aggregator, sent, now)
+                which, owners = data.terms.round, ", ".join(data.terms.owners)
+                append(
+                    db, now=now, actor=OPERATOR, event="round opened", subject=which, detail=owners
+                )
             except IntegrityError:
                 taken = True
                 db.rollback()
@@ -311,7 +292,7 @@ class Store:
     def working(self, id: str) -> Iterator[RoundWork | None]:  # noqa: A002
         """A round under its lock; what the block does is kept whole or not at all."""
         with database.writing(self.engine) as db:
-            row = db.execute(_LOCKED, {"id": id}).first()
+            row = db.execute(LOCKED, {"id": id}).first()
             if row is None:
                 yield None
                 return
@@ -335,12 +316,12 @@ class Store:
         """
         found: list[bytes] = []
         with database.reading(self.engine) as db:
-            newest = db.execute(_NEWEST, {"reader": reader, "since": since})
+            newest = db.execute(NEWEST, {"reader": reader, "since": since})
             for name, last in sorted(tuple(row) for row in newest):
                 known = seen.get(name, 0)
                 if last > known and len(found) < most:
                     which = {"reader": reader, "round": name, "known": known}
-                    found += [bytes(row[0]) for row in db.execute(_FRESH, which)]
+                    found += [bytes(row[0]) for row in db.execute(FRESH, which)]
         return found
 
     def granted_chunk(self, round: str, reader: str, sha256: str) -> bytes | None:  # noqa: A002

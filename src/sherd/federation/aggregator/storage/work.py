@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, delete, insert, select, update
 
+from sherd.federation.aggregator.storage.audit_log import append
 from sherd.federation.aggregator.storage.tables import (
     CHUNKS,
     GRANTS,
@@ -99,6 +100,7 @@ class RoundWork:
     def __init__(self, db: Connection, data: RoundData) -> None:
         self._db = db
         self.data = data
+        self._before = data.state
         self._id = data.terms.round
         self.saved: str | None = None
         self.unchanged = False
@@ -110,6 +112,21 @@ class RoundWork:
         row = {"which": self._id, "state": self.data.state.value, "data": self.saved}
         self._db.execute(_SAVE, row)
         write_sent(self._db, self._id, self.data.terms.aggregator, sent, now)
+        if self.data.state is not self._before:
+            self._before = self.data.state
+            ended = self.data.reason.value if self.data.reason else self.data.manifest or ""
+            self.log(f"round {self.data.state.value}", ended, now=now)
+
+    def log(self, event: str, detail: str = "", *, now: int, actor: str | None = None) -> None:
+        """Write a line about this round into the audit log."""
+        append(
+            self._db,
+            now=now,
+            actor=actor or self.data.terms.aggregator,
+            event=event,
+            subject=self._id,
+            detail=detail,
+        )
 
     def known_message(self, sender: str, sequence: int) -> str | None:
         """The hash of the message of that number; None where it has not come."""

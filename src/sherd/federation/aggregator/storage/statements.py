@@ -1,0 +1,55 @@
+"""What is read from the database again and again: the statements, and what they give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, func, select
+
+from sherd.federation.aggregator.storage.tables import MEMBERS, MESSAGES, ROUNDS, SESSIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """Somebody who may use the service."""
+
+    name: str
+    role: str
+    key: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundSummary:
+    """A round in a list."""
+
+    id: str
+    state: str
+    opened: int
+    deadline: int
+
+
+# Statements are put together once: doing so takes longer than running them.
+_MEMBER = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
+BY_NAME = select(*_MEMBER).where(MEMBERS.c.name == bindparam("name"))
+BY_TOKEN = select(*_MEMBER).where(MEMBERS.c.token_sha256 == bindparam("hashed"))
+BY_SESSION = (
+    select(*_MEMBER)
+    .join(SESSIONS, SESSIONS.c.name == MEMBERS.c.name)
+    .where(SESSIONS.c.token_sha256 == bindparam("hashed"), SESSIONS.c.expires >= bindparam("now"))
+)
+LOCKED = select(ROUNDS.c.data).where(ROUNDS.c.id == bindparam("id")).with_for_update()
+NEWEST = (
+    select(MESSAGES.c.round, func.max(MESSAGES.c.sequence))
+    .join(ROUNDS, ROUNDS.c.id == MESSAGES.c.round)
+    .where(MESSAGES.c.recipient == bindparam("reader"), ROUNDS.c.deadline >= bindparam("since"))
+    .group_by(MESSAGES.c.round)
+)
+FRESH = (
+    select(MESSAGES.c.raw)
+    .where(
+        MESSAGES.c.recipient == bindparam("reader"),
+        MESSAGES.c.round == bindparam("round"),
+        MESSAGES.c.sequence > bindparam("known"),
+    )
+    .order_by(MESSAGES.c.sequence)
+)

@@ -1,0 +1,118 @@
+"""dp-graph by parties as real processes: columns and cells, both engines, one that dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from parties import PLAIN, Parties, consortium, ended, joint_python, wait_until
+
+import sherd
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(600)
+
+PLAN = {"method": "dp-graph", "epsilon": 4, "delta": 1e-6, "choice": "all"}
+COLUMNS = {"a": ["id", "x"], "b": ["id", "y", "c"], "c": ["id"]}
+
+
+def parties_of(folder: Path, names: tuple[str, ...], *, by_columns: bool, **more: Any) -> Parties:
+    """Parties with a plan for dp-graph; by columns each has columns of its own."""
+    parties = consortium(folder, names, n=300, plan=PLAN, **more)
+    if by_columns:
+        for name, place in parties.folders.items():
+            mine = {key: parties.columns[key] for key in COLUMNS[name]}
+            pyarrow.csv.write_csv(pa.table(mine), place / "fragment.csv")
+    return parties
+
+
+def check(parties: Parties, *, charged: int = 1) -> dict[str, Any]:
+    """Every party has the same verified release, and paid for it once; its model."""
+    tables, models = [], []
+    for place in parties.folders.values():
+        found = sherd.verify(place / "release")
+        assert found.passed, [one for one in found.checks if one.passed is False]
+        assert any(one.name == "noise that parties face" for one in found.checks)
+        release = sherd.Release.load(place / "release")
+        assert release.tables["data"].num_rows == 300
+        tables.append(release.tables["data"])
+        models.append(json.loads((place / "release" / "model.json").read_text()))
+    assert all(one.equals(tables[0]) for one in tables)
+    assert parties.charges() == [[4.0] * charged] * len(parties.folders)
+    model: dict[str, Any] = models[0]
+    assert all(one["fine"] == model["fine"] for one in models)
+    return model
+
+
+def residuals(parties: Parties, model: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """How far the opened 1-ways are from the truth, in deviations of the stated noise."""
+    values: dict[str, list[Any]] = {"x": list(range(7)), "y": ["a", "b", "d"], "c": ["low", "high"]}
+    apart = []
+    for one in model["fine"]:
+        (name,) = one["attributes"]
+        exact = [parties.columns[name].count(value) for value in values[name]]
+        scale = float(Fraction(one["scale"]))
+        apart += [(noisy - true) / scale for noisy, true in zip(one["counts"], exact, strict=True)]
+    return np.array(apart)
+
+
+@pytest.mark.parametrize("by_columns", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_three_parties_by_mpyc(tmp_path: Path, by_columns: bool) -> None:
+    """Columns, or single cells, of three parties lead to one release with the stated noise."""
+    names = ("a", "b", "c")
+    parties = parties_of(tmp_path, names, by_columns=by_columns, engine="mpyc", linkage="known")
+    assert parties.run(dict.fromkeys(names, PLAIN)) == dict.fromkeys(names, 0), parties.logs()
+    model = check(parties)
+    apart = residuals(parties, model)
+    assert 0 < np.abs(apart).max() < 6
+    facts = sherd.Release.load(parties.folders["a"] / "release").manifest["facts"]
+    assert facts["insiders"]["epsilon"] > 4
+    several, everybody = "several parties", "every party"
+    cells = {"x": several, "y": several, "c": everybody}
+    columns = {"x": "a", "y": "b", "c": "b"}
+    assert facts["insiders"]["holders"] == (columns if by_columns else cells)
+    assert {one["what"] for one in facts["opened"]} <= {
+        "noisy counts",
+        "whether every cell has one holder",
+    }
+    assert all("8675309" not in parties.log(name) for name in names)
+
+
+@pytest.mark.parametrize("by_columns", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_two_parties_by_spu(tmp_path: Path, by_columns: bool) -> None:
+    """The same with two parties and CHEETAH, linked by OPRF."""
+    python = joint_python()
+    parties = parties_of(tmp_path, ("a", "b"), by_columns=by_columns, engine="spu")
+    assert parties.run({"a": python, "b": python}) == {"a": 0, "b": 0}, parties.logs()
+    apart = residuals(parties, check(parties))
+    assert 0 < np.abs(apart).max() < 6
+
+
+@pytest.mark.parametrize("results", [pytest.param(0, marks=pytest.mark.slow), 1])
+def test_party_that_dies(tmp_path: Path, results: int) -> None:
+    """A party killed before or between results: all start again, and pay nothing more."""
+    names = ("a", "b", "c")
+    parties = parties_of(
+        tmp_path, names, by_columns=True, engine="mpyc", linkage="known", timeout=5
+    )
+    running = {name: parties.start(name, PLAIN) for name in names}
+    journal = parties.folders["b"] / "journal.jsonl"
+    wait_until(lambda: journal.exists() and len(parties.journal("b")) >= results, parties)
+    os.killpg(running["b"].pid, signal.SIGKILL)
+    codes = ended(running, 120)
+    before = {name: parties.journal(name) for name in names}
+    if any((place / "release").exists() for place in parties.folders.values()):
+        assert codes["b"] != 0
+    assert parties.run(dict.fromkeys(names, PLAIN)) == dict.fromkeys(names, 0), parties.logs()
+    check(parties)
+    for name, lines in before.items():
+        assert parties.journal(name)[: len(lines)] == lines, "another result was opened"
