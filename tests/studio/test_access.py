@@ -370,3 +370,14 @@ def test_vendored_files_are_the_published_ones() -> None:
         "style.css",
     }
     assert set(told) == {"htmx.min.js", "sse.min.js"}
+
+
+def test_the_studio_stays_small() -> None:
+    """Fewer than 5,000 lines of code, pages and style; a line of more than 100 letters is more."""
+    folder = Path(studio_server.__file__).parent
+    own = [p for p in folder.rglob("*") if p.suffix in (".py", ".html", ".css", ".js")]
+    texts = [p.read_text(encoding="utf-8") for p in own if ".min." not in p.name]
+    texts.append((folder.parent / "cli" / "studio.py").read_text(encoding="utf-8"))
+    lines = [line for text in texts for line in text.splitlines() if line.strip()]
+    assert len(lines) > 2000, "the count found the studio"
+    assert sum(-(-len(line) // 100) for line in lines) < 5000

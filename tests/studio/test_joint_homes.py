@@ -6,12 +6,17 @@ import contextlib
 import html
 import json
 import re
+import ssl
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from organisations import OWNERS, Organisations
 
 import sherd
+from sherd.errors import UsageError
+from sherd.federation.aggregator.owner_certificates import renew_owner
+from sherd.federation.wire import certificates
+from sherd.federation.wire.enrolment import make_request, read_answer, read_request
 from sherd.signing_keys import fingerprint
 
 if TYPE_CHECKING:
@@ -49,6 +54,44 @@ def test_wrong_fingerprint_is_not_enrolled(organisations: Organisations) -> None
     assert "not the owner" in html.unescape(refused.text)
     assert "stranger" not in organisations.operator.get("/members").text
     del organisations.homes["stranger"]
+
+
+def test_certificate_is_renewed_by_a_click(organisations: Organisations) -> None:
+    """A new certificate for the same key, which the owner takes in; nobody else gets one."""
+    operator, home = organisations.operator, organisations.homes["north"]
+    before = home.certificate.read_bytes()
+    answer = operator.post("/members/renew", {"name": "north"})
+    assert answer.headers["content-disposition"].endswith('"north.enrolment.json"')
+    (home.folder / "renewed.json").write_bytes(answer.content)
+    home.join(read_answer(home.folder / "renewed.json"))
+    assert home.certificate.read_bytes() != before
+    context = ssl.create_default_context(cafile=str(home.authority))
+    context.load_cert_chain(home.certificate, home.channel_key)
+    page = operator.get("/members").text
+    assert re.search(r"<td>20\d\d-\d\d-\d\d</td>", page), "the page says how long it lasts"
+    assert organisations.enrol("north").status_code == 200, "its request renews it, too"
+    for name in ("operator", "nobody", "../north", ""):
+        assert operator.post("/members/renew", {"name": name}).status_code == 400
+
+
+def test_renewing_needs_the_key_that_is_enrolled(organisations: Organisations) -> None:
+    """A request under an enrolled name with another key is refused; the owner is left as it is."""
+    organisations.set_up("other", 8)
+    home = organisations.homes.pop("other")
+    forged = make_request("north", home.key, certificates.request("north", certificates.new_key()))
+    operator = organisations.operator
+    answer = operator.client.post(
+        f"{operator.base}{operator.root}/members/enrol",
+        data={"code": operator.code, "fingerprint": fingerprint(home.key.public)},
+        files={"request": ("request.json", forged)},
+        headers={"Origin": operator.base},
+    )
+    assert answer.status_code == 400
+    assert "name is taken" in answer.text
+    (home.folder / "forged.json").write_bytes(forged)
+    with pytest.raises(UsageError, match="same key"):
+        renew_owner(organisations.premises, "north", read_request(home.folder / "forged.json"))
+    assert renew_owner(organisations.premises, "north")
 
 
 def test_three_organisations_to_a_joint_release(organisations: Organisations) -> None:
@@ -131,6 +174,9 @@ def test_refusal_ends_the_round(organisations: Organisations) -> None:
     assert 'class="note bad"' in text
     kept = json.loads(organisations.operator.get("/log.json").text)
     assert {each["round"] for each in kept["rounds"]} == {"stays", "second"}
+    assert {each["name"] for each in kept["members"]} == {"operator", *OWNERS}
+    ended = {each["round"]: each["reason"] for each in kept["rounds"]}
+    assert ended == {"stays": None, "second": "an owner refused"}
     assert "board" not in json.dumps(kept)
 
 
@@ -150,18 +196,10 @@ def test_decision_about_another_plan_is_refused(organisations: Organisations) ->
     assert again.status_code == 400, "a decision is not made twice"
 
 
-def announce(organisations: Organisations, name: str, what: str) -> None:
-    """An owner changes what it announces; its agent tells the aggregator."""
-    path = organisations.homes[name].policy_file
-    kept = [line for line in path.read_text().splitlines() if not line.startswith("announce:")]
-    path.write_text("\n".join([*kept, f"announce: {what}", ""]))
-    organisations.settle()
-
-
 def test_what_an_announced_policy_forbids_cannot_be_opened(organisations: Organisations) -> None:
     """The page names the owner and the limit, keeps what was filled in, and opens nothing."""
     operator = organisations.operator
-    announce(organisations, "south", "all")
+    organisations.announce("south", "all")
     assert "largest epsilon 2" in operator.get("/new").text
     given = {"method": "dp-um", "kind": "horizontal", "epsilon": "2.5", "k": "7", "name": "dear",
              "purpose": "lengths & stays", "owner": ["north", "south"]}  # fmt: skip
@@ -179,7 +217,7 @@ def test_what_an_announced_policy_forbids_cannot_be_opened(organisations: Organi
     assert 'value="lengths & stays"' in again
     assert re.search(r'value="south" checked', again)
     assert not re.search(r'value="west" checked', again)
-    announce(organisations, "south", "[]")
+    organisations.announce("south", "[]")
     fine = operator.post("/new", given).text
     assert "Open the round" in fine
 
@@ -190,7 +228,7 @@ def test_the_command_line_refuses_the_same(
     """`sherd aggregator round open` ends with the code for policies, and says which limit."""
     from sherd.cli import run
 
-    announce(organisations, "south", "[least_k]")
+    organisations.announce("south", "[least_k]")
     words = ["aggregator", "round", "open", "cheap", "--home", str(organisations.premises.folder),
              "--kind", "horizontal", "--owner", "south", "-m", "dp-um", "-e", "1"]  # fmt: skip
     path = organisations.homes["south"].policy_file
@@ -199,7 +237,7 @@ def test_the_command_line_refuses_the_same(
     assert (run([*words, "-k", "5"]), organisations.service.store.round("cheap")) == (3, None)
     assert "south allows k from 6; the round asks for 5" in capsys.readouterr().err
     path.write_text(path.read_text().replace("least_k: 6", "least_k: 3"))
-    announce(organisations, "south", "[]")
+    organisations.announce("south", "[]")
 
 
 def test_who_is_silent_and_since_when(organisations: Organisations) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
-from studio_process import StudioProcess, Visitor, start_studio
+from studio_process import StudioProcess, Visitor, processor_seconds, start_studio
 
 import sherd
 from sherd.budget.ledger import Ledger
@@ -116,16 +116,16 @@ def test_killed_while_exploring(place: Path) -> None:
     """What the map had found is still there, and it can be drawn again."""
     studio, visitor, project, ledger = prepared(place, "map")
     grid = {"epsilons": "0.1, 0.5, 1, 2, 5", "ks": "5, 25, 100, 250, 500", "table": "own"}
-    start = time.monotonic()
     visitor.post(f"{project}/explore/map", grid)
-    visitor.until(f"{project}/explore", "loss for 1 of 25 pairs")
-    first = time.monotonic() - start
+    visitor.until(f"{project}/explore", "loss for ")
     (job,) = [
         path.parent.name
         for path in (place / "map" / "jobs").glob("*/request.json")
         if json.loads(path.read_text())["kind"] == "map"
     ]
     running = worker(place, "map", job)
+    first = processor_seconds(running.pid)
+    assert 0 < first < 5, "the first cell is shown within five seconds of processor"
     studio.stop(signal.SIGKILL)
     wait(lambda: life(running) is Life.GONE)
     again = start_studio(place / "map", ledger=str(ledger.path))
@@ -136,7 +136,6 @@ def test_killed_while_exploring(place: Path) -> None:
         assert not consistent(place / "nothing", ledger)
     finally:
         again.stop()
-    assert first < 60, "far more than it takes: the machine may be busy"
 
 
 def test_stopped_by_its_button(place: Path) -> None:

@@ -8,10 +8,10 @@ import json
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from studio_process import StudioProcess, Visitor, start_studio
+from studio_process import StudioProcess, Visitor, data_hashes, run_shown, start_studio
 
 import sherd
 from sherd.budget.ledger import Ledger
@@ -195,12 +195,6 @@ def release(visitor: Visitor, path: str, output: Path, **fields: str) -> str:
     return there
 
 
-def hashes(folder: Path) -> dict[str, Any]:
-    """The hashes of a release's files of data."""
-    files = json.loads((folder / "manifest.json").read_text())["files"]
-    return {name: each["sha256"] for name, each in files.items() if name.startswith("data.")}
-
-
 def test_release_is_what_the_command_line_makes(
     visitor: Visitor, project: str, place: Path
 ) -> None:
@@ -208,7 +202,7 @@ def test_release_is_what_the_command_line_makes(
     visitor.post(f"{project}/promise", {"method": "dp-um", "epsilon": "0.5", "k": "10"})
     there = release(visitor, project, place / "out", seed="7")
     text = html.unescape(visitor.get(there).text)
-    made = hashes(place / "out")
+    made = data_hashes(place / "out")
     data = (place / "out" / "data.parquet").read_bytes()
     assert made == {"data.parquet": hashlib.sha256(data).hexdigest()}
     assert re.search(r"Verified: \d+ checks passed</h2>", text)
@@ -216,9 +210,8 @@ def test_release_is_what_the_command_line_makes(
     assert Ledger(place / "ledger.db").account("test people").spent == sherd.Amount("0.5")
     command = re.search(r'<pre id="command"[^>]*>([^<]+)</pre>', text)
     assert command is not None
-    line = command[1].replace("sherd protect", f"{sys.executable} -m sherd protect", 1)
-    subprocess.run(line, shell=True, check=True, capture_output=True)  # noqa: S602 - our own
-    assert hashes(place / "out-again") == made
+    run_shown(command[1])
+    assert data_hashes(place / "out-again") == made
     notebook = json.loads(visitor.get(f"{there}/release.ipynb").text)
     assert notebook["nbformat"] == 4
     cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
@@ -227,7 +220,7 @@ def test_release_is_what_the_command_line_makes(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=place
     )
     assert "Promise:" in ran.stdout
-    assert hashes(place / "out-notebook") == made
+    assert data_hashes(place / "out-notebook") == made
     (place / "again.yaml").write_text(visitor.get(f"{there}/plan.yaml").text)
     assert sherd.Plan.load(place / "again.yaml")["k"] == 10
 

@@ -114,6 +114,13 @@ class Organisations:
             if not any([*happened, bool(self.service.work())]):
                 return
 
+    def announce(self, name: str, what: str) -> None:
+        """An owner changes what it announces; its agent tells the aggregator."""
+        path = self.homes[name].policy_file
+        kept = [line for line in path.read_text().splitlines() if not line.startswith("announce:")]
+        path.write_text("\n".join([*kept, f"announce: {what}", ""]))
+        self.settle()
+
     def open_round(self, **fields: str) -> str:
         """A new round by the page: filled in, looked at, opened; its page."""
         given: dict[str, Any] = {

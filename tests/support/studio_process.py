@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import re
 import signal
 import subprocess
@@ -10,6 +12,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -19,7 +22,6 @@ from sherd.studio.access_guard import Access, Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from starlette.applications import Starlette
 
@@ -105,6 +107,31 @@ class StudioProcess:
         if self.process.poll() is None:
             self.process.send_signal(how)
         return self.process.wait(30)
+
+
+def data_hashes(folder: Path) -> dict[str, str]:
+    """The hashes of a release's files of data."""
+    files = json.loads((folder / "manifest.json").read_text())["files"]
+    return {name: each["sha256"] for name, each in files.items() if name.startswith("data.")}
+
+
+def run_shown(command: str) -> None:
+    """Run the command that a page shows for the same again."""
+    line = command.replace("sherd protect", f"{sys.executable} -m sherd protect", 1)
+    subprocess.run(line, shell=True, check=True, capture_output=True)  # noqa: S602 - our own
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process and its threads have used of the processor so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_bytes(pid: int) -> int:
+    """The most memory that a process held so far."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
 
 
 def start_studio(workspace: Path, *arguments: str, ledger: str = "none") -> StudioProcess:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,30 @@ MAKING = bool(os.environ.get("SHERD_PICTURES"))
 """Whether pictures for the documentation are wanted."""
 
 
+WORDS = PICTURES / "studio-words.json"
+"""The headings, labels and buttons of every page when its picture was taken."""
+
+_SHOWN = """return [...document.querySelectorAll("h1, h2, h3, label, button, th, summary, dt")]
+    .filter(e => e.checkVisibility()).map(e => e.textContent)"""
+
+
+def words_on(browser: Any) -> list[str]:
+    """What a picture of the open page would be old without, but for numbers and paths."""
+    found = {" ".join(text.split()) for text in browser.execute_script(_SHOWN)}
+    return sorted({re.sub(r"/[\w./-]+", "PATH", re.sub(r"\d+", "0", text)) for text in found})
+
+
 def keep_picture(browser: Any, name: str, top: str = "main") -> None:
-    """Take a picture for the documentation, from an element on; where pictures are wanted."""
+    """Take a picture for the documentation, from an element on, where pictures are wanted.
+
+    Everywhere else the page must say what it said when its picture was taken.
+    """
+    known = json.loads(WORDS.read_text()) if WORDS.exists() else {}
     if not MAKING:
+        assert words_on(browser) == known[name], "take the pictures again: SHERD_PICTURES=1"
         return
+    known[name] = words_on(browser)
+    WORDS.write_text(json.dumps(known, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": 1280, "height": 860, "deviceScaleFactor": 1, "mobile": False},

@@ -101,6 +101,7 @@ def audit(
         target=target, seed=seed, limits=limits or Limits(),
     )  # fmt: skip
     opened = _open(given, manifest)
+    name = opening.name_of(original)
     del original, given
     tell("opening", 1, 1)
     pictures = _map(opened, manifest, seed, tell) if alternatives else Pictures()
@@ -113,7 +114,13 @@ def audit(
         names=opened.case.names,
         associations=matrices[0] if matrices else None,
     )
-    return _result(opened, release, manifest, verification.checks, measures, skipped, pictures)
+    found = _result(opened, release, manifest, verification.checks, measures, skipped, pictures)
+    return replace(
+        found,
+        table=name,
+        population=str(manifest.get("budget", {}).get("population") or ""),
+        release_hash=opening.hash_of(release),
+    )
 
 
 def _map(

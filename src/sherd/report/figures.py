@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sherd.auditing.verdict.significance import NOTICEABLE, SERIOUS, SHARES, standing
 from sherd.auditing.verdict.verdict_points import percent
 from sherd.report.label_layout import LETTER, Box, place_names
-from sherd.report.plots import Palette, Plot, new_figure
+from sherd.report.plots import Palette, Plot, new_figure, spelt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +39,8 @@ def figures(audit: Audit) -> list[Plot]:
     distances = [m for m in audit.measures if m.code in DISTANCES and m.baseline is not None]
     if distances:
         found.append(_distances(distances))
-    if pictures.distributions:
-        found.append(_distributions(pictures.distributions))
+    every = pictures.distributions
+    found += [_distributions(every, start) for start in range(0, len(every), _MOST)]
     if pictures.associations is not None and len(pictures.names) > 1:
         found.append(_associations(audit))
     return found
@@ -247,8 +247,10 @@ def _distances(measures: Sequence[Measure]) -> Plot:
     )
 
 
-def _distributions(every: Sequence[Distribution]) -> Plot:
-    shown = every[:_MOST]
+def _distributions(every: Sequence[Distribution], start: int) -> Plot:
+    """A dozen attributes; those after the first dozen are pictures of their own."""
+    shown = every[start : start + _MOST]
+    last = start + len(shown)
 
     def draw(c: Palette) -> Any:
         columns = min(3, len(shown))
@@ -271,16 +273,17 @@ def _distributions(every: Sequence[Distribution]) -> Plot:
             ax.set_visible(False)
         return figure
 
-    more = f" {len(every) - _MOST} more are in the JSON file." if len(every) > _MOST else ""
+    more = f"Attributes {start + 1} to {last} of {len(every)}" if start else ""
     off = ", ".join(
         f"{d.name} {sum(abs(b - a) for b, a in zip(d.before, d.after, strict=True)) / 2:.2f}"
         for d in shown
     )
     return Plot(
-        name="distributions",
-        title="Distributions: original (bars) and release (line)",
-        alt=f"Distributions before and after; share of records that differ: {off}.{more}",
+        name=f"distributions-{start // _MOST + 1}" if start else "distributions",
+        title=more or "Distributions: original (bars) and release (line)",
+        alt=f"Distributions before and after; share of records that differ: {off}.",
         draw=draw,
+        more=f"{more}: distributions" if more else "",
     )
 
 
@@ -290,7 +293,7 @@ def _short(text: str, most: int) -> str:
 
 def _plain(text: str) -> str:
     """A text that matplotlib shows as it is: it would take dollar signs for formulas."""
-    return text.replace("$", r"\$")
+    return spelt(text).replace("$", r"\$")
 
 
 def _associations(audit: Audit) -> Plot:
@@ -331,4 +334,5 @@ def _associations(audit: Audit) -> Plot:
         alt="Heat maps of the association of every pair of attributes in the original and in the "
         f"release, and their difference; the mean absolute change is {change:.3f}.",
         draw=draw,
+        names="".join(names),
     )

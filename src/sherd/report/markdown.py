@@ -18,6 +18,11 @@ def _cell(text: object) -> str:
     return plain.replace("<", "&lt;").replace("`", "\\`")
 
 
+def _first(text: str) -> str:
+    """A text that begins a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def audit(found: Audit) -> str:
     """The Markdown text of one audit."""
     verdict = found.verdict
@@ -25,7 +30,8 @@ def audit(found: Audit) -> str:
         f"# {verdict.headline}",
         "",
         f"**Internal: not for publication.** Audit of a release by {_cell(found.title)}: "
-        f"{found.rows:,} records, {len(found.attributes)} attributes.",
+        f"{found.rows:,} records, {len(found.attributes)} attributes. "
+        f"{_cell(_first(found.subject))}.",
         "",
         f"Risk: **{verdict.risk}**. Usefulness: **{verdict.usefulness}**. "
         f"Promise: **{verdict.promise}**.",
@@ -35,8 +41,8 @@ def audit(found: Audit) -> str:
     for heading, items in words.promise(found.guarantee):
         if items:
             lines += ["", f"## {heading}", "", *(f"- {_cell(item)}" for item in items)]
-    for who, said in found.participants:
-        lines += ["", f"## What taking part gives away: {_cell(who)}", ""]
+    for who, said in words.participants(found):
+        lines += ["", f"## Beyond the release, {_cell(who)} can learn", ""]
         lines += [f"- {_cell(line)}" for line in said]
     for side, title in words.SIDES.items():
         measures = found.on(side)

@@ -61,6 +61,7 @@ def _picture(plot: Plot) -> dict[str, Any]:
         "title": plot.title,
         "alt": plot.alt,
         "svg": svg,
+        "more": plot.more,
         "introduction": _INTRODUCTIONS.get(plot.name, ""),
     }
 
@@ -85,6 +86,7 @@ def audit(found: Audit) -> str:
             audit=found,
             lights=_lights(found),
             promise=words.promise(found.guarantee),
+            participants=words.participants(found),
             pictures=[_picture(plot) for plot in figures(found)],
             sides=[(title, found.on(side)) for side, title in words.SIDES.items()],
             attacks=ATTACKS,

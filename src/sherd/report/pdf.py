@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.report import words
 from sherd.report.figures import figures, risk_map
-from sherd.report.plots import LIGHT
+from sherd.report.plots import LIGHT, fonts_for, spelt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from sherd.auditing.verdict.audit_result import Audit
     from sherd.auditing.verdict.comparison import Comparison
@@ -55,7 +55,7 @@ def audit(found: Audit) -> bytes:
     numbers += [
         (f"Left out: {s.spec.title}: {s.reason}", 8, False, LIGHT.muted) for s in found.skipped
     ]
-    return _book(lines, figures(found), numbers)
+    return _book(lines, figures(found), numbers, found.subject)
 
 
 def comparison(found: Comparison) -> bytes:
@@ -74,7 +74,8 @@ def comparison(found: Comparison) -> bytes:
         lines.append((_levels(one.verdict, judged.risk), 9, True, LIGHT.ink))
         lines += _points(judged.points)
     title = "Releases by risk and usefulness"
-    return _book(lines, [risk_map(found.mapped, "", title)] if found.mapped else [], [])
+    plots = [risk_map(found.mapped, "", title)] if found.mapped else []
+    return _book(lines, plots, [], "; ".join(one.subject for one in found.audits.values()))
 
 
 def _points(points: Iterable[Point]) -> list[Line]:
@@ -87,20 +88,26 @@ def _levels(verdict: Verdict, risk: str) -> str:
     return f"Risk: {risk}. Usefulness: {verdict.usefulness}. Promise: {verdict.promise}."
 
 
-def _book(first: list[Line], plots: Iterable[Plot], last: list[Line]) -> bytes:
+def _book(first: list[Line], plots: Iterable[Plot], last: list[Line], subject: str) -> bytes:
+    """The pages of a report, each with what was audited at its foot."""
     from matplotlib.backends.backend_pdf import PdfPages
 
     out = io.BytesIO()
     information = {"Title": "Audit of a release", "Creator": "sherd", "CreationDate": None}
     with PdfPages(out, metadata=information) as book:
-        _pages(book, first)
+
+        def keep(figure: Any) -> None:
+            _write(figure, (0.02, 0.004), textwrap.shorten(subject, 150), 6, LIGHT.muted)
+            book.savefig(figure)
+
+        _pages(keep, first)
         for plot in plots:
-            plot.save(book.savefig)
-        _pages(book, last)
+            plot.save(keep)
+        _pages(keep, last)
     return out.getvalue()
 
 
-def _pages(book: Any, lines: list[Line]) -> None:
+def _pages(keep: Callable[[Any], None], lines: list[Line]) -> None:
     """Lines of text, wrapped, on as many pages as they need."""
     from matplotlib.figure import Figure
 
@@ -114,12 +121,20 @@ def _pages(book: Any, lines: list[Line]) -> None:
         step = size * 1.55 / 72 / _PAGE[1] + (0.008 if bold else 0)
         if figure is None or place - step < 0.05:
             if figure is not None:
-                book.savefig(figure)
+                keep(figure)
             figure, place = Figure(figsize=_PAGE, facecolor=LIGHT.paper), 0.95
         place -= step
-        figure.text(
-            0.08, place, text, fontsize=size, color=colour, parse_math=False,
-            fontweight="bold" if bold else "normal",
-        )  # fmt: skip
+        _write(figure, (0.08, place), text, size, colour, bold=bold)
     if figure is not None:
-        book.savefig(figure)
+        keep(figure)
+
+
+def _write(
+    figure: Any, at: tuple[float, float], text: str, size: int, colour: str, *, bold: bool = False
+) -> None:
+    """A line of text in fonts that have its letters."""
+    fonts, lacking = fonts_for(frozenset(text))
+    figure.text(
+        *at, spelt(text, lacking), fontsize=size, color=colour, parse_math=False,
+        fontweight="bold" if bold else "normal", fontfamily=list(fonts),
+    )  # fmt: skip

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from enum import Enum
 
+    from sherd.auditing.verdict.audit_result import Audit
     from sherd.auditing.verdict.measure import Measure
 
 INTERNAL = (
@@ -108,6 +109,11 @@ def promise(guarantee: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
         ("Only if", _sentences(conditions)),
         ("What is not protected", _sentences([*leaks, *guarantee.get("not_covered", ())])),
     ]
+
+
+def participants(found: Audit) -> list[tuple[str, tuple[str, ...]]]:
+    """Who can learn what beyond the release, as headings say it."""
+    return [("an analyst" if who == "analyst" else who, said) for who, said in found.participants]
 
 
 def _member(kind: Any, value: object) -> Any:

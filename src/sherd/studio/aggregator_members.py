@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,11 @@ from starlette.routing import Route
 
 from sherd.errors import UsageError
 from sherd.federation.aggregator.announced import announced_policies
+from sherd.federation.aggregator.owner_certificates import (
+    certified_until,
+    keep_enrolment,
+    renew_owner,
+)
 from sherd.signing_keys import fingerprint
 from sherd.studio.page_rendering import check_code, download, form_of, go, moment, page
 
@@ -24,6 +30,9 @@ if TYPE_CHECKING:
 
     from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.federation.aggregator.round_work import Aggregator
+
+WARN_DAYS = 30
+"""How long before a certificate ends the page says so."""
 
 
 class MemberPages:
@@ -38,10 +47,11 @@ class MemberPages:
         return [
             Route("/members", self._members),
             Route("/members/enrol", self._enrol, methods=["POST"]),
+            Route("/members/renew", self._renew, methods=["POST"]),
             Route("/members/revoke", self._revoke, methods=["POST"]),
         ]
 
-    def _every(self) -> list[dict[str, Any]]:
+    def every(self) -> list[dict[str, Any]]:
         """Every member with what is known of it."""
         members, seen = self._aggregator.store.members(), self._aggregator.store.seen()
         told = announced_policies(self._aggregator, [m.name for m in members])
@@ -51,6 +61,7 @@ class MemberPages:
                 "role": m.role,
                 "fingerprint": fingerprint(m.key) if m.key else "",
                 "seen": moment(seen[m.name]) if m.name in seen else None,
+                "until": self._until(m.name) if m.role == "owner" else "",
                 "announced": told[m.name].told if m.name in told else {},
             }
             for m in members
@@ -58,7 +69,7 @@ class MemberPages:
 
     async def _members(self, request: Request) -> Response:
         return await page(
-            request, "aggregator_members.html", members=await run_in_threadpool(self._every),
+            request, "aggregator_members.html", members=await run_in_threadpool(self.every),
             own=fingerprint(self._premises.key.public),
             name=self._premises.settings.name, here="members",
         )  # fmt: skip
@@ -82,7 +93,26 @@ class MemberPages:
             path.write_bytes(data)
             asked = read_request(path)
         compare(told or None, asked.key, "owner")
-        return asked.name, self._premises.enrol(asked, now=int(time.time()))
+        known = self._aggregator.store.member(asked.name)
+        if known is not None and known.key == asked.key:
+            return asked.name, renew_owner(self._premises, asked.name, asked)
+        answer = self._premises.enrol(asked, now=int(time.time()))
+        keep_enrolment(self._premises, asked, answer)
+        return asked.name, answer
+
+    async def _renew(self, request: Request) -> Response:
+        """Give an owner a new certificate; the answer goes back to it as a file."""
+        name = (await form_of(request)).get("name", "")
+        answer = await run_in_threadpool(renew_owner, self._premises, name)
+        return download(answer, f"{name}.enrolment.json", "application/json")
+
+    def _until(self, name: str) -> str:
+        ends = certified_until(self._premises, name)
+        if ends is None:
+            return "not known"
+        days = (ends - datetime.now(UTC)).days
+        soon = " (has ended)" if days < 0 else f" ({days} days left)" if days < WARN_DAYS else ""
+        return f"{ends:%Y-%m-%d}{soon}"
 
     async def _revoke(self, request: Request) -> Response:
         form = await form_of(request)

@@ -46,6 +46,7 @@ class AggregatorPages:
     def __init__(self, premises: AggregatorHome) -> None:
         self._premises = premises
         self._aggregator = premises.aggregator()
+        self._members = MemberPages(premises, self._aggregator)
 
     def close(self) -> list[str]:
         """Let the database go."""
@@ -64,7 +65,7 @@ class AggregatorPages:
             Route("/round/{round}/verify", self._verify, methods=post),
             Route("/log.json", self._log),
             *NewRoundPages(self._premises.settings.name, self._aggregator).routes(),
-            *MemberPages(self._premises, self._aggregator).routes(),
+            *self._members.routes(),
         ]
         return application(routes)
 
@@ -146,6 +147,10 @@ class AggregatorPages:
 
     async def _log(self, request: Request) -> Response:
         del request
-        found = await run_in_threadpool(self._summaries)
-        text = json.dumps({"rounds": found}, indent=2, ensure_ascii=False) + "\n"
-        return download(text, "rounds.json", "application/json")
+        log = {
+            "aggregator": self._premises.settings.name,
+            "members": await run_in_threadpool(self._members.every),
+            "rounds": await run_in_threadpool(self._summaries),
+        }
+        text = json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+        return download(text, "aggregator-log.json", "application/json")

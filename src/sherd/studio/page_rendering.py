@@ -150,7 +150,21 @@ async def problem(request: Request, error: Exception) -> Response:
     """What went wrong: in place, or as a page of its own."""
     told = problem_of(error)
     template = "problem_part.html" if in_place(request) else "problem.html"
-    return await page(request, template, status=400, problem=told, home=None)
+    return await page(request, template, status=400, problem=told, back=_page_of(request))
+
+
+def _page_of(request: Request) -> tuple[str, str]:
+    """The page that a request came from, by its path: where to go back to, and what it is."""
+    parts = request.url.path.removeprefix(request.scope["studio"]["root"]).strip("/").split("/")
+    if parts[0] == "p" and len(parts) > 2:
+        step = parts[2] if parts[2] in ("schema", "promise", "explore", "release") else "open"
+        there = "/".join(parts[:2])
+        # A page that shows a problem itself is not one to go back to.
+        step = "open" if request.method == "GET" else step
+        return f"/{there}/{step}", f"Back to the step “{step.capitalize()}”"
+    if parts[0] in ("members", "new", "rounds"):
+        return f"/{parts[0]}", "Back"
+    return "/", "To the start"
 
 
 async def bug(request: Request, error: Exception) -> Response:

@@ -43,9 +43,19 @@ def _dumped(document: Any) -> str:
     return out.getvalue()
 
 
-def adopt(given: Path, target: Path) -> None:
-    """Bring an existing schema into the studio, comments included; its taxonomies stay in place."""
-    Schema.load(given)  # says what is wrong with it
+def adopt(given: Path, target: Path, names: Sequence[str]) -> None:
+    """Bring an existing schema into the studio, comments included; its taxonomies stay in place.
+
+    ``names`` are the table's columns: a schema of another table is refused.
+    """
+    missing = [name for name in Schema.load(given).attributes if name not in names]
+    if missing:
+        raise SchemaError(
+            "the schema describes attributes that the table does not have",
+            must="some of " + ", ".join(names[:20]),
+            got=", ".join(missing[:5]) + (", …" if len(missing) > 5 else ""),
+            do="choose the schema of this table",
+        )
     document = _document(given.read_text(encoding="utf-8-sig"))
     for declared in document["attributes"].values():
         path = None if declared is None else declared.get("taxonomy")

@@ -15,6 +15,7 @@ from sherd.release.plan import Plan
 from sherd.studio import plan_form
 from sherd.studio.job_worker import problem_of
 from sherd.studio.page_rendering import form_of, fragment, go, inside, page
+from sherd.studio.steward_table import described
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,10 +55,7 @@ class PlanPages:
 
     def _opened(self, request: Request) -> tuple[Project, Schema]:
         project = self._steward.workspace.project(request.path_params["project"])
-        schema = project.schema
-        if schema is None:
-            raise UsageError("the table has no schema yet", do="wait until it is read")
-        return project, schema
+        return project, described(project)
 
     async def _promise(self, request: Request) -> Response:
         project, schema = await run_in_threadpool(self._opened, request)
@@ -121,6 +119,7 @@ class PlanPages:
             return go(request, f"/p/{project.id}/promise")
         candidates = await run_in_threadpool(self._steward.jobs.of, project.id, "candidate")
         comparison = self._steward.latest(project, "compare")
+        drawn = self._steward.latest(project, "map")
         return await page(
             request,
             "explore.html",
@@ -129,8 +128,8 @@ class PlanPages:
             plan=plan,
             tunable={"epsilon", "guarantee"} <= set(plan.parameters),
             has_k="k" in plan.parameters,
-            axes={"epsilons": _EPSILONS, "ks": _KS},
-            map=self._steward.latest(project, "map"),
+            axes=_axes(drawn),
+            map=drawn,
             candidates=candidates[::-1],
             comparison=comparison,
             panel=lambda job: self._steward.panel(request, job),
@@ -140,8 +139,7 @@ class PlanPages:
     async def _map(self, request: Request) -> Response:
         form = await form_of(request)
         project, schema = await run_in_threadpool(self._opened, request)
-        plan = project.plan
-        assert plan is not None
+        plan = _chosen(project)
         plans = _grid(plan, form)
         for each in plans:
             each.check(schema)
@@ -161,9 +159,7 @@ class PlanPages:
     async def _candidate(self, request: Request) -> Response:
         form = await form_of(request)
         project, schema = await run_in_threadpool(self._opened, request)
-        plan = project.plan
-        if plan is None:
-            raise UsageError("there is no plan yet", do="choose a promise first")
+        plan = _chosen(project)
         plan.check(schema)
         count = len(self._steward.jobs.of(project.id, "candidate")) + 1
         title = f"{count}: {_title(plan)}"
@@ -210,6 +206,13 @@ class PlanPages:
         return inside(job.folder / f"{name}.html")
 
 
+def _chosen(project: Project) -> Plan:
+    plan = project.plan
+    if plan is None:
+        raise UsageError("there is no plan yet", do="choose a promise first")
+    return plan
+
+
 def _table(form: Mapping[str, str]) -> str:
     return "made-up" if form.get("table") == "made-up" else "own"
 
@@ -229,6 +232,17 @@ def _numbers(text: str, what: str) -> list[float]:
             f"{what} cannot be read", must="numbers with commas between", got=repr(text)
         )
     return sorted(set(found))
+
+
+def _axes(drawn: Job | None) -> dict[str, str]:
+    """The two lists of a map's form: of the last that was drawn, or some to begin with."""
+    found = {"epsilons": _EPSILONS, "ks": _KS}
+    plans = [] if drawn is None else drawn.arguments["plans"]
+    for key, name in (("epsilons", "epsilon"), ("ks", "k")):
+        values = sorted({plan[name] for plan in plans if plan.get(name) is not None})
+        if values:
+            found[key] = ", ".join(f"{value:g}" for value in values)
+    return found
 
 
 def _grid(plan: Plan, form: Mapping[str, str]) -> list[Plan]:

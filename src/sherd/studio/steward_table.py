@@ -53,6 +53,8 @@ def open_table(
         datasets.path(source[1:])  # says which there are
     elif not is_address(source):
         source = str(Path(source).expanduser().absolute())
+        if Path(source).is_dir():
+            raise UsageError("this is a folder", must="a file", got=source, do="name a file in it")
         if not Path(source).is_file():
             raise UsageError("the file does not exist", got=source, do="check the path")
         if not _SUFFIXES.search(source.lower()):
@@ -70,10 +72,22 @@ def open_table(
         raise
     save_json(project.file("head.json"), {"names": names, "rows": rows})
     if project.bundled is not None:
-        schema_edit.adopt(datasets.path(project.bundled).with_suffix(".yaml"), project.schema_file)
+        bundled = datasets.path(project.bundled).with_suffix(".yaml")
+        schema_edit.adopt(bundled, project.schema_file, names)
         project = project.decide(*names)
     steward.start(project, "profile", f"Reading {project.name}")
     return project
+
+
+def described(project: Project) -> Schema:
+    """The schema of a project's table; UsageError where it could not be drafted (yet)."""
+    schema = project.schema
+    if schema is None:
+        raise UsageError(
+            "the table has no schema yet",
+            do="wait until it is read; where that failed, the first step says why",
+        )
+    return schema
 
 
 class TablePages:
@@ -216,8 +230,7 @@ class TablePages:
         project = self._project(request)
 
         def work() -> tuple[Project, Schema]:
-            before = project.schema
-            assert before is not None
+            before = described(project)
             attribute = before[form.get("attribute", "")]
             settings = schema_edit.settings_of(form, attribute)
             schema_edit.change(project, attribute.name, settings)
@@ -253,6 +266,7 @@ class TablePages:
     async def _population(self, request: Request) -> Response:
         form = await form_of(request)
         project = self._project(request)
+        described(project)
         name = form.get("population", "").strip() or None
         await run_in_threadpool(schema_edit.set_population, project, name)
         return go(request, f"/p/{project.id}/schema")
@@ -265,18 +279,21 @@ class TablePages:
         if not form.get("path", "").strip():
             raise UsageError("no file is named", must="the path of a YAML file")
         if form.get("do") == "open":
-            await run_in_threadpool(schema_edit.adopt, path, project.schema_file)
+            names = load_json(project.file("head.json"))["names"]
+            await run_in_threadpool(schema_edit.adopt, path, project.schema_file, names)
             schema = project.schema
             assert schema is not None
             project.decide(*schema.attributes)
         else:
             if path.exists():
                 raise UsageError("the file is there already", got=str(path), do="choose another")
+            described(project)
             await run_in_threadpool(write_whole, path, project.schema_file.read_bytes())
         return go(request, f"/p/{project.id}/schema")
 
     async def _yaml(self, request: Request) -> Response:
         project = self._project(request)
+        described(project)
         return download(project.schema_file.read_bytes(), "schema.yaml", "application/yaml")
 
 

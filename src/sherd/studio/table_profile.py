@@ -50,10 +50,11 @@ def _column(name: str, column: pa.ChunkedArray, survey: Survey) -> dict[str, Any
         "name": name,
         "read_as": "text" if is_text(column.type) else str(column.type),
         "missing": survey.missing[name],
-        "distinct": pc.count_distinct(present).as_py(),
+        "distinct": 0,
     }
-    if not len(present):
+    if not len(present) or pa.types.is_nested(column.type):
         return {**shown, "bars": [], "ends": ["", ""]}
+    shown["distinct"] = pc.count_distinct(present).as_py()
     if _measured(column.type) and shown["distinct"] > BARS:
         return {**shown, **_histogram(present)}
     counts = pc.value_counts(present.cast(pa.string()).combine_chunks())
@@ -109,6 +110,9 @@ def _problems(name: str, column: pa.ChunkedArray, survey: Survey) -> list[dict[s
     present = column.drop_null()
     if not len(present):
         return [_problem(name, "Every cell is missing.", "Leave it out", role="identifier")]
+    if pa.types.is_nested(column.type):
+        text = "Its cells are lists or structures, which no method can protect."
+        return [_problem(name, text, "Leave it out", role="identifier")]
     if is_text(column.type):
         return _text_problems(name, present.cast(pa.string()))
     found = []

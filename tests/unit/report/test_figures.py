@@ -79,7 +79,7 @@ def test_ticks_of_a_distribution_are_its_ends() -> None:
         name="a $ and $", classes=("17", "53.5"), ends=("17", "90"), before=(0.5, 0.5),
         after=(0.4, 0.6),
     )  # fmt: skip
-    ax = _distributions([one]).draw(LIGHT).axes[0]
+    ax = _distributions([one], 0).draw(LIGHT).axes[0]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["17", "90"]
     assert list(ax.get_xticks()) == [-0.5, 1.5]
     assert ax.get_title(loc="left") == r"a \$ and \$"

@@ -6,6 +6,7 @@ columns, other row counts, an empty release, a target that is not there, a row m
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from sherd.auditing.case.record_drawing import (
 )
 from sherd.errors import FormatError, TableError, UsageError, did_you_mean
 from sherd.randomness import Randomness
-from sherd.release.bundle import Release
+from sherd.release.bundle import MANIFEST, Release
 from sherd.tables.address import is_address
 from sherd.tables.number_scale import Scale, scale_of
 from sherd.tables.prepare import Prepared, prepare
@@ -103,6 +104,20 @@ def released_part(schema: Schema) -> Schema:
     """The schema without its identifiers."""
     kept = {a.name: a for a in schema if a.role is not Role.IDENTIFIER}
     return replace(schema, attributes=kept, unit=None, rows_per_unit=1)
+
+
+def name_of(given: Any) -> str:
+    """What a table is called: its file's name; nothing for one in memory."""
+    if not isinstance(given, (str, Path)) or is_address(str(given)):
+        return ""  # an address may hold a password
+    return Path(given).name
+
+
+def hash_of(given: Any) -> str:
+    """The sha256 of a saved release's manifest, which names everything else; else nothing."""
+    if not _is_folder(given):
+        return ""
+    return hashlib.sha256((Path(given) / MANIFEST).read_bytes()).hexdigest()
 
 
 def documents_of(given: Any, manifest: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

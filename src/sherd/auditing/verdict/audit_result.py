@@ -96,7 +96,8 @@ class Audit(Reportable):
 
     ``checks`` are those of ``sherd.verify``, ``artefact`` those of the released values against
     the plan, with the original at hand. ``participants`` says, for a joint release, who learns
-    what by taking part.
+    what by taking part. ``release_hash`` is the sha256 of the release's manifest, which holds the
+    hashes of everything else.
     """
 
     title: str
@@ -115,6 +116,19 @@ class Audit(Reportable):
     participants: tuple[tuple[str, tuple[str, ...]], ...] = ()
     created: str = ""
     version: str = ""
+    table: str = ""
+    population: str = ""
+    release_hash: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What was audited: the table's name, its population, and which release of it."""
+        named = [
+            f"table {self.table}" if self.table else "a table in memory",
+            f"population {self.population}" if self.population else "",
+            f"release {self.release_hash[:16]}" if self.release_hash else "a release not saved",
+        ]
+        return ", ".join(filter(None, named))
 
     def __getitem__(self, code: str) -> Measure:
         for measure in self.measures:
@@ -144,6 +158,9 @@ class Audit(Reportable):
             "sherd": self.version,
             "label": "internal: not for publication",
             "title": self.title,
+            "table": self.table,
+            "population": self.population,
+            "release_hash": self.release_hash,
             "plan": dict(self.plan),
             "guarantee": dict(self.guarantee),
             "stamps": list(self.stamps),
