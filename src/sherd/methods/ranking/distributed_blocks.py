@@ -187,7 +187,7 @@ def rows_of_part(blocks: Sequence[dict[str, Any]]) -> tuple[pa.Table, NDArray[np
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words:
+class PackWords:
     """Step ``words``: pack positions and places, and cut them into spans."""
 
     axes: tuple[Axis, ...]
@@ -262,7 +262,7 @@ Spans = dict[tuple[int, int], Span]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reduce:
+class ReduceSpans:
     """Step ``clusters``: sort every span, reduce whole clusters, keep the edges as they are."""
 
     bits: int

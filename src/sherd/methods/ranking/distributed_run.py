@@ -29,11 +29,11 @@ from sherd.errors import InternalError, PlanError, TableError
 from sherd.methods.ranking.column_masking import ColumnJob, noisy_cells
 from sherd.methods.ranking.distributed_blocks import (
     Assemble,
+    PackWords,
     PutBack,
-    Reduce,
+    ReduceSpans,
     Snapshot,
     Span,
-    Words,
     unpacked,
 )
 from sherd.methods.ranking.distributed_form import Finish, Form, MaskEach, no_cells, unpack
@@ -129,7 +129,7 @@ def rank_and_mask(jobs: list[ColumnJob], rows: Rows, form: Form, stages: SparkSt
     bits = max(1, (total - 1).bit_length())
     axes = tuple(job.axis for job in jobs)
     cuts = _splitters(jobs, rows, bits, spans=len(rows.counts))
-    packing = Words(
+    packing = PackWords(
         axes=axes,
         missing_values=jobs[0].missing_values,
         bits=bits,
@@ -143,7 +143,7 @@ def rank_and_mask(jobs: list[ColumnJob], rows: Rows, form: Form, stages: SparkSt
         .repartition(len(rows.counts), "column", "span")
         .sortWithinPartitions("column", "span", "part")
     )
-    clusters = stages.step("clusters", by_span, Reduce(bits=bits, spans=spans, depth=depth))
+    clusters = stages.step("clusters", by_span, ReduceSpans(bits=bits, spans=spans, depth=depth))
     made, findings = [], []
     for number, job in enumerate(jobs):
         cells, found = _masked(job, number, spans, clusters)
