@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sherd.release.bundle import Release
     from sherd.release.method import PrivateRecord
     from sherd.release.plan import Plan
+    from sherd.release.private_files import PrivateFiles
     from sherd.tables.schema import Schema
 
 _METHOD = (click.option("-m", "--method", metavar="NAME", help="One of `sherd methods`."),)
@@ -172,10 +173,8 @@ def fragment() -> None:
 
 
 def _make(given: dict[str, Any]) -> None:
-    import sherd
     from sherd.release.destinations import check_destinations, destinations, send
     from sherd.release.private_files import PrivateFiles
-    from sherd.release.protect import is_strict
 
     _check_following(given)
     schema, plan, past = _asked(given)
@@ -196,15 +195,32 @@ def _make(given: dict[str, Any]) -> None:
 
         with progress(plan.method) as bar:
             release = protect_on_cluster(given, schema, plan, output, ledger, bar)
-        _print(release, output, ledger, given)
-        return
+    else:
+        release = _protect_here(given, schema, plan, past, output, ledger, private)
+    send(release.tables, places, force=given["force"])
+    _print(release, output, ledger, given)
+
+
+def _protect_here(
+    given: dict[str, Any],
+    schema: Schema,
+    plan: Plan,
+    past: PrivateRecord | None,
+    output: Path,
+    ledger: Ledger | None,
+    private: PrivateFiles,
+) -> Release:
+    """Protect the table on this machine, on the engine that was asked for or that it needs."""
+    import sherd
+    from sherd.release.protect import is_strict
+
     engine = _engine(given, plan, schema).make(output.resolve().parent)
     with (
         progress(given["method"] or "protect") as bar,
         private.writing() as write,
         contextlib.closing(engine),
     ):
-        release = sherd.protect_to(
+        return sherd.protect_to(
             output,
             open_source(
                 given["table"],
@@ -232,8 +248,6 @@ def _make(given: dict[str, Any]) -> None:
             spreadsheet_safe=given["spreadsheet_safe"],
             before_publishing=write,
         )
-    send(release.tables, places, force=given["force"])
-    _print(release, output, ledger, given)
 
 
 def _check_following(given: Mapping[str, Any]) -> None:
