@@ -123,6 +123,16 @@ def _free_port() -> int:
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[str]:
     """The address of an empty PostgreSQL database: a server of our own, with a password."""
+    yield from _postgresql_server()
+
+
+@pytest.fixture
+def second_postgresql() -> Iterator[str]:
+    """A second server, which knows nothing of the first."""
+    yield from _postgresql_server()
+
+
+def _postgresql_server() -> Iterator[str]:
     programs = _postgresql_bin()
     if programs is None:
         require_or_skip("PostgreSQL's server programs are not installed")

@@ -135,10 +135,9 @@ def other_advantages(task: Task, l: int, seed: int) -> dict[str, float]:  # noqa
     twins = np.bincount(codes[:half], minlength=size)[codes]
     members = subset(coded, inside)
     sensitive = sensitive_codes(task.train, task.schema, plan).kept(inside)
-    pairs, n_pairs = sensitive.pairs(np.zeros(half, dtype=np.int32), 1)
     cells = into_cells(
         list(members.values()), k=l, l=l, tight=True, order=randomness.permutation(half),
-        pairs=pairs, n_pairs=n_pairs,
+        sensitive=sensitive,
     )  # fmt: skip
     rows = np.column_stack([coded[name].codes[outside] for name in names])
     found = locate(np.ascontiguousarray(rows), cells.low, cells.high)

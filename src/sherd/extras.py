@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 from importlib import metadata
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from sherd.errors import MissingPartError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml", "adbc_driver_manager": "adbc"}
 """Modules that are called otherwise than the package that ships them."""
@@ -26,6 +31,25 @@ def extra_of(module: str) -> str | None:
         if found and re.sub(r"[-_.]+", "-", found[1]).lower() == wanted and found[2] != "all":
             return found[2]
     return None
+
+
+def check_extras(names: Iterable[str]) -> None:
+    """Raise MissingPartError where a package of these extras is not installed.
+
+    >>> check_extras(["slicing"])
+    """
+    modules = {distribution: module for module, distribution in _DISTRIBUTIONS.items()}
+    for name in names:
+        for line in metadata.requires("sherd") or ():
+            found = _REQUIREMENT.match(line)
+            if found is None or found[2] != name or found[1] == "sherd":
+                continue
+            module = modules.get(found[1].lower(), found[1]).replace("-", "_")
+            if find_spec(module) is None:
+                raise MissingPartError(
+                    f"this needs the package '{found[1]}', which is not installed",
+                    do=f"pip install 'sherd[{name}]'",
+                )
 
 
 def missing_part(error: ImportError) -> MissingPartError | None:

@@ -82,11 +82,23 @@ _FOLLOWING = (
         metavar="FILE",
         help="Read the private record of the release that is followed.",
     ),
+    click.option(
+        "--to",
+        multiple=True,
+        metavar="TABLE=PLACE",
+        help="Send a table of the release to a place of its own, a folder or postgresql://…",
+    ),
+    click.option(
+        "--again",
+        is_flag=True,
+        help="Release a population again without a record, by a method that takes for granted that "
+        "there is no other release.",
+    ),
 )
 
 
 def _command(
-    name: str, *, method: str | None = None, follows: bool = True
+    name: str, *, method: str | None = None
 ) -> Callable[[Callable[..., None]], click.Command]:
     """A command that makes a release, by any method or by one."""
 
@@ -95,9 +107,9 @@ def _command(
             *(() if method else _METHOD),
             *_PLAN,
             *_OWNER,
-            *(_FOLLOWING if follows else ()),
+            *_FOLLOWING,
         ]
-        wrapped: Any = lambda **given: _make({"method": method, **_ABSENT, **given})  # noqa: E731
+        wrapped: Any = lambda **given: _make({"method": method, **given})  # noqa: E731
         wrapped.__doc__ = function.__doc__
         wrapped = output_options(seed_option(source_options(wrapped)))
         for option in reversed(options):
@@ -108,9 +120,6 @@ def _command(
         return command
 
     return made
-
-
-_ABSENT = {"key": None, "record": None, "after": None, "old_record": None}
 
 
 @_command("protect")
@@ -127,7 +136,7 @@ def protect() -> None:
     """
 
 
-@_command("slice", method="slice", follows=False)
+@_command("slice", method="slice")
 def slice_table() -> None:
     """Slice TABLE into columns and buckets and write a release: `protect -m slice`.
 
@@ -135,7 +144,7 @@ def slice_table() -> None:
     differential privacy.
 
     \b
-    sherd slice adult.csv --schema adult.yaml --sensitive occupation --l 5 --regroup -o out/
+    sherd slice adult.csv --schema adult.yaml --sensitive occupation --l 5 -o out/
     """
 
 
@@ -162,6 +171,7 @@ def fragment() -> None:
 
 def _make(given: dict[str, Any]) -> None:
     import sherd
+    from sherd.release.destinations import check_destinations, destinations, send
     from sherd.release.private_files import PrivateFiles
     from sherd.release.protect import is_strict
 
@@ -172,6 +182,8 @@ def _make(given: dict[str, Any]) -> None:
         _explain(plan, schema, given["as_json"])
         return
     output = checked_output(given)
+    places = destinations(given["to"])
+    check_destinations(places, force=given["force"])
     private = PrivateFiles(row_map=given["row_map"], record=given["record"])
     private.check(
         [folder for folder in (output, given["after"]) if folder is not None], force=given["force"]
@@ -204,12 +216,14 @@ def _make(given: dict[str, Any]) -> None:
                 key=given["key"] if past is None else past.key,
                 past=past,
                 engine=engine,
+                again=given["again"],
             ),
             format=given["form"],
             force=given["force"],
             spreadsheet_safe=given["spreadsheet_safe"],
             before_publishing=write,
         )
+    send(release.tables, places, force=given["force"])
     _print(release, output, ledger, given)
 
 

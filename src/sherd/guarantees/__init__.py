@@ -6,6 +6,7 @@ speaks both in words a lawyer can read and as JSON.
 
 from sherd.guarantees.assumptions import Adversary, Assumption, Unit
 from sherd.guarantees.concentrated import ZeroConcentratedDP
+from sherd.guarantees.group_diversity import GroupDiversity
 from sherd.guarantees.guarantee import Guarantee, Proposition
 from sherd.guarantees.notions import (
     DifferentialPrivacy,
@@ -21,6 +22,7 @@ __all__ = [
     "Adversary",
     "Assumption",
     "DifferentialPrivacy",
+    "GroupDiversity",
     "Guarantee",
     "IndividualDP",
     "KAnonymity",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sherd.budget.amount import Amount
     from sherd.budget.entries import Reservation
     from sherd.budget.ledger import Ledger
+    from sherd.guarantees import Guarantee
     from sherd.release.bundle import Release
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
@@ -96,6 +97,32 @@ def population_of(schema: Schema, population: str | None) -> str:
         raise UsageError("the population has no name", must="a name, or none given at all")
     own = f"unnamed-{schema.hash[:12]}" if schema.unit is None else f"unit {schema.unit}"
     return " ".join((population or schema.population or own).split())
+
+
+def check_alone(
+    ledger: Ledger | None, guarantee: Guarantee, schema: Schema, population: str | None
+) -> None:
+    """Refuse a promise that takes for granted that there is no other release, where there is one.
+
+    Releases without an ε do not add up to anything: whoever holds two of the same people can
+    intersect them. The ledger knows of earlier ones; what it does not know of cannot be refused.
+    """
+    from sherd.budget.entries import NONE
+    from sherd.guarantees import Assumption
+
+    if ledger is None or Assumption.NO_OTHER_RELEASE not in guarantee.assumes:
+        return
+    name = population_of(schema, population)
+    earlier = [one for one in ledger.entries(name) if one.kind == "charge" and one.measure == NONE]
+    if earlier:
+        raise UsageError(
+            "there is a release of this population already, and who holds both can intersect them",
+            must="the first release of the population, or one that follows the earlier one",
+            got=f"population '{name}', with {len(earlier)} releases without an ε in the ledger",
+            do="keep a record (--key, --record) and go on from it (--after); or say --again "
+            "(in Python: Settings(again=True)) where the people are others, or the releases "
+            "go to people who never see both",
+        )
 
 
 @contextlib.contextmanager

@@ -18,13 +18,21 @@ from typing import TYPE_CHECKING, Any, Literal
 from sherd.budget.sealed_folder import new_key
 from sherd.engines import Engine, InMemory
 from sherd.errors import PlanError, UsageError
+from sherd.extras import check_extras
 from sherd.release.bundle import (
     Release,
     Staged,
     check_format,
     check_target,
 )
-from sherd.release.charging import Occasion, chosen_ledger, cost_of, looking, reserved
+from sherd.release.charging import (
+    Occasion,
+    check_alone,
+    chosen_ledger,
+    cost_of,
+    looking,
+    reserved,
+)
 from sherd.release.manifest import manifest_of
 from sherd.release.method import Finding, FollowsReleases, PrivateRecord, Run
 
@@ -66,7 +74,8 @@ class Settings:
     ``past`` is the record of the release that this one follows. ``engine`` is where the heavy
     work runs (see ``sherd.engines``); the release is the same on each. ``randomness`` gives
     the source for the table that was read, where it is not the operating system's: a keyed
-    one, so that the same occasion comes out the same again.
+    one, so that the same occasion comes out the same again. ``again`` allows another release of
+    a population whose promise takes for granted that there is none (see ``check_alone``).
     """
 
     seed: int | None = None
@@ -77,6 +86,7 @@ class Settings:
     past: PrivateRecord | None = field(default=None, repr=False)
     engine: Engine = field(default_factory=InMemory)
     randomness: Callable[[pa.Table], Randomness] | None = field(default=None, repr=False)
+    again: bool = False
 
     def run(self, table: pa.Table) -> Run:
         """What the method is given to protect this table."""
@@ -117,6 +127,7 @@ def protect(
     settings = settings or Settings()
     promised = _promise(plan, schema, settings)
     book = chosen_ledger(ledger, population)
+    _check_alone(book, promised, schema, population, settings)
     with reserved(book, plan, schema, population) as reservation:
         with looking(book, reservation):
             taken = to_arrow(table, lenient=is_strict(plan))
@@ -171,6 +182,8 @@ def protect_to(
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
     book = chosen_ledger(ledger, population)
+    if occasion is None:
+        _check_alone(book, promised, schema, population, settings)
     with reserved(book, plan, schema, population, occasion) as reservation:
         with looking(book, reservation):
             table = settings.engine.take_in(read)
@@ -202,6 +215,18 @@ def protect_to(
                 error.add_note(PAID)
             raise
     return release
+
+
+def _check_alone(
+    ledger: Ledger | None,
+    guarantee: Guarantee,
+    schema: Schema,
+    population: str | None,
+    settings: Settings,
+) -> None:
+    """A seeded release promises nothing that another could break."""
+    if not settings.again and settings.seed is None:
+        check_alone(ledger, guarantee, schema, population)
 
 
 def _check_engine(plan: Plan, settings: Settings) -> None:
@@ -255,6 +280,8 @@ def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
                 do=f"make one with {how}",
             )
     guarantee = plan.guarantee(schema)
+    # Before anything is reserved or read; what parties need for a joint run they check themselves.
+    check_extras(extra for extra in plan.spec.traits.needs if extra != "joint")
     return guarantee if settings.seed is None else guarantee.seeded()
 
 

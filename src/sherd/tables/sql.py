@@ -46,7 +46,7 @@ def read_sql(address: Address, *, lenient: bool = False) -> pa.Table:
         return _duckdb(address)
     if address.scheme == "sqlite":
         path = _existing(address)
-        driver = _driver("adbc_driver_sqlite.dbapi")
+        driver = driver_of("adbc_driver_sqlite.dbapi")
         uri = path.resolve().as_uri() + "?mode=ro"
         try:
             return _adbc(driver, uri, address)
@@ -54,10 +54,11 @@ def read_sql(address: Address, *, lenient: bool = False) -> pa.Table:
             # The driver tells a column's type by its first 1024 rows, and gives up where a later
             # row has another.
             return _row_by_row(uri, address, lenient=lenient)
-    return _adbc(_driver("adbc_driver_postgresql.dbapi"), address.target, address)
+    return _adbc(driver_of("adbc_driver_postgresql.dbapi"), address.target, address)
 
 
-def _driver(name: str) -> Any:
+def driver_of(name: str) -> Any:
+    """The database driver of that name, or what to install."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -76,7 +77,7 @@ def _existing(address: Address) -> Path:
 
 def _duckdb(address: Address) -> pa.Table:
     path = _existing(address)
-    duckdb = _driver("duckdb")
+    duckdb = driver_of("duckdb")
     try:
         with contextlib.closing(duckdb.connect(str(path), read_only=True)) as connection:
             answer = connection.sql(address.query)
@@ -97,12 +98,7 @@ def _adbc(driver: Any, uri: str, address: Address) -> pa.Table:
     try:
         connection = driver.connect(uri)
     except driver.Error as error:
-        state = getattr(error, "sqlstate", None) or ""
-        raise ConnectionFailedError(
-            "the database cannot be reached" + _meaning(state),
-            got=address.shown,
-            do="check host, port, database, user and password",
-        ) from None
+        raise database_refused("the database cannot be reached", address.shown, error) from None
     with connection, connection.cursor() as cursor:
         try:
             if address.scheme == "postgresql":
@@ -145,6 +141,15 @@ def _row_by_row(uri: str, address: Address, *, lenient: bool) -> pa.Table:
                 do=f"say which in the query, for instance CAST({name} AS TEXT)",
             ) from None
     return pa.Table.from_arrays(columns, names=names)
+
+
+def database_refused(what: str, shown: str, error: Exception) -> SherdError:
+    """What a driver's error means, without its text, which may hold values."""
+    return ConnectionFailedError(
+        what + _meaning(getattr(error, "sqlstate", None) or ""),
+        got=shown,
+        do="check host, port, database, user and password",
+    )
 
 
 def _refused(address: Address, state: str) -> SherdError:

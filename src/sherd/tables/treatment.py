@@ -51,6 +51,15 @@ class Treated:
         return f"WARNING: {text}; is the schema right?" if self.worrying else text
 
 
+def warned(meaning: str, share: float) -> str:
+    """What is said of a share of records that were left out; above ``WORRYING`` it warns.
+
+    >>> warned("left out", 0.4), warned("left out", 0.001)
+    ('WARNING: 40 % left out', 'left out')
+    """
+    return f"WARNING: {share:.0%} {meaning}".replace("%", " %", 1) if share > WORRYING else meaning
+
+
 def note(
     treated: list[Treated], attribute: Attribute, how: str, why: str, cells: NDArray[np.bool_]
 ) -> None:

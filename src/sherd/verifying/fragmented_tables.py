@@ -17,6 +17,7 @@ a row leads to cannot be seen; a group that has one is judged by probabilities a
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from sherd.verifying.check import Check
 from sherd.verifying.looseness import direct, linked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -116,7 +117,11 @@ def _fragmentation(
     twice = sorted({name for name in every if every.count(name) > 1})
     schema = manifest["schema"]["attributes"]
     identifiers = [n for n in every if schema.get(n, {}).get("role") == "identifier"]
-    told = [_closure(set(names), given.get("dependencies", ())) for names in layout.attributes]
+    rules = believed(given, manifest["plan"])
+    told = [_closure(set(names), rules) for names in layout.attributes]
+    unseen = [
+        f for f in given.get("visible", ()) if not any(shows(f, set(n)) for n in layout.attributes)
+    ]
     shown = [c for c in constraints if any(t.issuperset(c) for t in told)]
     joined = [
         (i + 1, j + 1)
@@ -139,6 +144,7 @@ def _fragmentation(
             "; ".join("{" + ", ".join(c) + "}" for c in shown),
         ),
         _check("dependencies link no fragments", not joined, f"linked: {joined}"),
+        _check("what must be seen together", not unseen, "no fragment shows: " + "; ".join(unseen)),
         _check("fragments as stated", same, "the manifest lists others"),
     ]
 
@@ -166,6 +172,39 @@ def _closure(names: set[str], dependencies: Sequence[Any]) -> set[str]:
     return names
 
 
+def believed(given: Mapping[str, Any], plan: Mapping[str, Any]) -> list[Any]:
+    """The dependencies that are right more often than one time in k."""
+    sure = [r for r in given.get("dependencies", ()) if isinstance(r, str) or "confidence" not in r]
+    guessed = [r for r in given.get("dependencies", ()) if r not in sure]
+    return sure + [r for r in guessed if r["confidence"] > 1 / plan["looseness"]]
+
+
+def shows(formula: str, names: set[str]) -> bool:
+    """Whether a fragment's attributes make a formula of names, 'and' and 'or' true."""
+    said: list[str] = []
+    for quoted, word in re.findall(r'"([^"]*)"|([()]|[^\s()"]+)', formula):
+        small = word.lower()
+        said.append(small if small in ("and", "or", "(", ")") else str((quoted or word) in names))
+    while len(said) > 1:
+        text = " ".join(said)
+        for pattern, made in _STEPS:
+            found = re.search(pattern, text)
+            if found is not None:
+                said = (text[: found.start()] + made(found) + text[found.end() :]).split()
+                break
+        else:
+            raise ValueError("a visibility constraint cannot be read")
+    return said == ["True"]
+
+
+_STEPS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
+    (r"\( (True|False) \)", lambda m: m[1]),
+    (r"(True|False) and (True|False)", lambda m: str(m[1] == m[2] == "True")),
+    (r"(True|False) or (True|False)(?! and)", lambda m: str("True" in (m[1], m[2]))),
+)
+"""How a formula becomes shorter, in the order in which it is tried."""
+
+
 def separate(constraints: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     """The constraints over several attributes, each once, that no other implies."""
     several = [tuple(c) for c in constraints]
@@ -176,9 +215,10 @@ def separate(constraints: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     return list(found.values())
 
 
-def is_minimal(layout: ReleasedFragments, given: Mapping[str, Any]) -> bool:
+def is_minimal(layout: ReleasedFragments, plan: Mapping[str, Any]) -> bool:
     """Whether no two fragments could be one without showing what may not be shown."""
-    rules = given.get("dependencies", ())
+    given = plan["constraints"]
+    rules = believed(given, plan)
     told = [_closure(set(names), rules) for names in layout.attributes]
     for i, j in itertools.combinations(range(len(told)), 2):
         merged = _closure({*layout.attributes[i], *layout.attributes[j]}, rules)

@@ -17,6 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.verifying.check import Check
+from sherd.verifying.diversity_conditions import (
+    condition_checks,
+    element_check,
+    grouped_counts,
+)
 from sherd.verifying.range_ends import check_range_ends
 from sherd.verifying.tuple_probability import SlicedView
 
@@ -199,8 +204,33 @@ def _sliced(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list
         checks += [_frequency(data, fields, plan["min_frequency"]) for fields in [*known, beside]]
         checks += check_range_ends(manifest)
     for name in sensitive:
-        checks.append(_slice_diversity(data, manifest, known, holding[0], name, attribute_of))
+        checks += _slice_checks(data, manifest, known, holding[0], name, attribute_of)
     return [check for check in checks if check.detail]
+
+
+def _slice_checks(
+    data: pa.Table,
+    manifest: Mapping[str, Any],
+    known: list[list[str]],
+    holding: list[str],
+    name: str,
+    attribute_of: Mapping[str, str],
+) -> list[Check]:
+    """Everything that is promised of one sensitive attribute of a sliced table."""
+    plan = manifest["plan"]
+    field = next(f for f in holding if attribute_of[f] == name)
+    beside = [f for f in holding if attribute_of[f] not in sensitive_of(manifest)]
+    place = codes([data[manifest["facts"]["bucket"]], *(data[f] for f in beside)], data.num_rows)
+    once = [1] * data.num_rows
+    if name in (plan.get("sets") or {}):
+        return [element_check(name, place.tolist(), data[field].to_pylist(), once, manifest)]
+    checks = []
+    if plan.get("l", 1) > 1:
+        checks.append(_slice_diversity(data, manifest, known, holding, name, attribute_of))
+    if plan.get("conditions"):
+        values = values_of(data[field], name, manifest).to_pylist()
+        checks += condition_checks(name, grouped_counts(place.tolist(), values, once), manifest)
+    return checks
 
 
 _UNTOUCHED = ("insensitive", "weight")
@@ -288,16 +318,18 @@ def _generalised(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) ->
             detail=f"the smallest class has {smallest} records",
         )
     )
-    if l > 1:
-        for name in sensitive:
-            value = codes([values_of(data[name], name, manifest)], data.num_rows)
-            shares, _ = _shares(place, value)
+    for name in sensitive if l > 1 or plan.get("conditions") else ():
+        values = values_of(data[name], name, manifest)
+        shares, _ = _shares(place, codes([values], data.num_rows))
+        if l > 1:
             checks.append(_diverse(name, float(shares.max()), l, "a value in a class"))
+        groups = grouped_counts(place.tolist(), values.to_pylist(), [1] * data.num_rows)
+        checks += condition_checks(name, groups, manifest)
     return checks
 
 
 def _bucketised(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
-    facts, l = manifest["facts"], manifest["plan"]["l"]
+    facts, l = manifest["facts"], manifest["plan"].get("l", 1)
     quasi, listed = tables.get("quasi-identifiers"), tables.get("sensitive")
     if quasi is None or listed is None:
         return [Check(name="tables", passed=False, detail="one of the two tables is missing")]
@@ -333,7 +365,16 @@ def _bucketised(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> 
         detail = "no bucket has more records than values" if same else "buckets do not fit"
     checks.append(Check(name="buckets", passed=same, detail=detail))
     for name in sensitive:
-        value = codes([values_of(listed[name], name, manifest)], listed.num_rows)
+        if name in (manifest["plan"].get("sets") or {}):
+            cells = listed[name].to_pylist()
+            checks.append(element_check(name, where.tolist(), cells, times.tolist(), manifest))
+            continue
+        values = values_of(listed[name], name, manifest)
+        groups = grouped_counts(where.tolist(), values.to_pylist(), times.tolist())
+        checks += condition_checks(name, groups, manifest)
+        if l == 1:
+            continue
+        value = codes([values], listed.num_rows)
         pairs, at = np.unique(where * (int(value.max()) + 1) + value, return_inverse=True)
         of_bucket = pairs // (int(value.max()) + 1)
         shares = np.bincount(at, weights=times) / sizes[of_bucket]

@@ -175,12 +175,17 @@ def classes(tables: Tables, manifest: Manifest) -> Expected:
     sensitive = slicing.sensitive_of(manifest)
     quasi = [n for n in _roles(manifest, "quasi-identifier", "sensitive") if n not in sensitive]
     columns = {name: tables["data"].column(name) for name in quasi}
-    return {
+    return _with_empty_places(manifest, tables["data"].num_rows) | {
         "quasi_identifiers": _is(quasi),
         "sensitive": _is(sensitive),
         "labels": lambda given: set(given) == set(quasi) and books.fit(given, columns, manifest),
-        "bins": _bins(manifest, of_sensitive=manifest["plan"].get("l", 1) > 1),
+        "bins": _bins(manifest, of_sensitive=_diverse(manifest["plan"])),
     }
+
+
+def _diverse(plan: Mapping[str, Any]) -> bool:
+    """Whether a plan asks anything of sensitive values."""
+    return plan.get("l", 1) > 1 or bool(plan.get("conditions"))
 
 
 def sliced(tables: Tables, manifest: Manifest) -> Expected:
@@ -194,7 +199,7 @@ def sliced(tables: Tables, manifest: Manifest) -> Expected:
     alike = [[of[f] for f in c if f in of and of[f] not in hidden] for c in facts["columns"]]
     if len(columns) < len(of):
         alike = []  # one that stands in two columns has the book of either
-    return {
+    return _with_empty_places(manifest, data.num_rows) | {
         "columns": lambda given: _are_columns(given, fields, untouched, manifest),
         "attributes": _is(of),
         "sensitive": _is(hidden),
@@ -233,14 +238,26 @@ def _are_columns(given: Any, fields: list[str], untouched: set[str], manifest: M
     )
 
 
+def _following(manifest: Manifest) -> Expected:
+    """What the manifest of a release that follows another must state of it."""
+    after = manifest["plan"].get("after")
+    if after is None:
+        return {}
+    return {"after": lambda given: is_hash(given) and given == after["release"]}
+
+
+def _with_empty_places(manifest: Manifest, rows: int) -> Expected:
+    """The same where empty places of records that are gone are rows of the table."""
+    found = _following(manifest)
+    if found:
+        found["empty"] = lambda given: is_count(given) and given <= rows
+    return found
+
+
 def bucketised(_tables: Tables, manifest: Manifest) -> Expected:
     """What the manifest of a bucketised table must state."""
     # Bucket and count are columns of the tables, as the check of these finds.
-    after = manifest["plan"].get("after")
-    follows: Expected = {}
-    if after is not None:
-        follows["after"] = lambda given: is_hash(given) and given == after["release"]
-    return follows | {
+    return _following(manifest) | {
         "sensitive": _is(slicing.sensitive_of(manifest)),
         "bucket": lambda given: isinstance(given, str),
         "count": lambda given: isinstance(given, str),
@@ -265,7 +282,7 @@ def fragmented(tables: Tables, manifest: Manifest) -> Expected:
         "withheld": _is([name for name in released if name not in held]),
         "constraints": _is(separate),
         "fragmentation_proved_best": lambda given: type(given) is bool,
-        "fragmentation_minimal": _is(fragments.is_minimal(layout, plan["constraints"])),
+        "fragmentation_minimal": _is(fragments.is_minimal(layout, plan)),
     }
     if plan.get("after") is not None:
         return found | {"after": lambda given: is_hash(given) and given == plan["after"]["release"]}

@@ -124,3 +124,25 @@ def test_a_number_of_bins_divides_the_domain(
     facts = json.loads(capsys.readouterr().out)["manifest"]["facts"]
     assert facts["bins"]["age"] == pytest.approx([29.8, 39.6, 49.4, 59.2])
     assert run(["verify", out]) == 0
+
+
+def test_conditions_and_a_second_release_on_the_command_line(
+    files: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whole numbers, fractions and pairs are read; a second release asks for ``--again``."""
+    monkeypatch.setenv("SHERD_LEDGER", str(tmp_path / "ledger.db"))
+    table, schema = files
+    asked = ["slice", table, "--schema", schema, "--condition", "entropy=2", "--condition",
+             "closeness=0.5", "--condition", "recursive=2.5,2", "-o"]  # fmt: skip
+    assert run([*asked, str(tmp_path / "one")]) == 0
+    assert "entropy 2-diversity; recursive (2.5, 2)-diversity" in capsys.readouterr().out
+    assert run(["verify", str(tmp_path / "one")]) == 0
+    told = capsys.readouterr().out
+    for check in ("ill: entropy 2", "ill: closeness 0.5", "ill: recursive 2.5, 2"):
+        assert check in told
+    assert run([*asked, str(tmp_path / "two")]) == 2
+    assert "--again" in capsys.readouterr().err
+    assert run([*asked, str(tmp_path / "two"), "--again"]) == 0

@@ -127,7 +127,7 @@ def test_releases_without_an_epsilon_can_be_forbidden(book: Ledger) -> None:
     assert book.account("people").columns["none"].spent == 1
     book.set_limit("people", 1, of="none")
     with pytest.raises(BudgetError, match="releases without an ε"):
-        sherd.protect(table, schema, plan)
+        sherd.protect(table, schema, plan, settings=sherd.Settings(again=True))
 
 
 def test_rho_and_delta_of_a_plan_are_booked(book: Ledger) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from sherd.errors import PlanError, did_you_mean
+from sherd.methods.fragmenting.visibility import alternatives
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Dependency:
-    """Whoever knows ``determines`` of a record can tell ``follows``."""
+    """Whoever knows ``determines`` of a record can tell ``follows``, right so often."""
 
     determines: tuple[str, ...]
     follows: tuple[str, ...]
+    confidence: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +49,17 @@ class Constraints:
     """What may not be seen together, what determines what, and what will be asked.
 
     ``together`` lists attributes that must stay in one fragment, ``affinity`` attributes
-    that are better kept together, ``workload`` queries that are expected.
+    that are better kept together, ``workload`` queries that are expected. ``visible`` are
+    formulas that some fragment must make true (see ``visibility``), ``optional`` attributes that
+    may be left out of all fragments.
     """
 
     constraints: tuple[tuple[str, ...], ...]
     dependencies: tuple[Dependency, ...] = ()
     together: tuple[tuple[str, ...], ...] = ()
     affinity: tuple[AskedTogether, ...] = ()
+    visible: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
     workload: tuple[AskedTogether, ...] = ()
 
     def __post_init__(self) -> None:
@@ -94,7 +100,17 @@ class Constraints:
             named += [*dependency.determines, *dependency.follows]
         named += [a for block in self.together for a in block]
         named += [a for asked in (*self.affinity, *self.workload) for a in asked.attributes]
-        return tuple(dict.fromkeys(named))
+        named += [a for formula in self.visible for one in alternatives(formula) for a in one]
+        return tuple(dict.fromkeys([*named, *self.optional]))
+
+    def believed(self, looseness: int) -> Constraints:
+        """The same with the dependencies that tell more than a k-loose association may.
+
+        Whoever guesses right with probability at most 1/k anyway learns nothing that is promised to
+        be hidden; above that, a dependency counts as if it always held.
+        """
+        kept = tuple(rule for rule in self.dependencies if rule.confidence * looseness > 1)
+        return replace(self, dependencies=kept)
 
     def check(self, known: Iterable[str]) -> None:
         """Raise where an attribute is mentioned that the table does not have."""
@@ -171,10 +187,14 @@ class Constraints:
         if self.dependencies:
             data["dependencies"] = [
                 {"determines": list(d.determines), "follows": list(d.follows)}
+                | ({} if d.confidence == 1 else {"confidence": d.confidence})
                 for d in self.dependencies
             ]
         if self.together:
             data["together"] = [list(block) for block in self.together]
+        for key in ("visible", "optional"):
+            if getattr(self, key):
+                data[key] = list(getattr(self, key))
         if self.affinity:
             data["affinity"] = [
                 {"attributes": list(a.attributes), "weight": a.weight} for a in self.affinity
@@ -216,13 +236,17 @@ class Constraints:
             constraints=tuple(_names(c, "a constraint") for c in _list(data, "constraints")),
             dependencies=tuple(_dependency(d) for d in _list(data, "dependencies")),
             together=tuple(_names(b, "'together'") for b in _list(data, "together")),
+            visible=_names(_list(data, "visible"), "'visible'"),
+            optional=_names(_list(data, "optional"), "'optional'"),
             affinity=tuple(_asked(a, "'affinity'") for a in _list(data, "affinity")),
             workload=tuple(_asked(a, "'workload'") for a in _list(data, "workload")),
         )
 
 
 _SIMILAR, _SIMILAR_QUERIES = 1.5, 2.0
-_KEYS = ("constraints", "dependencies", "together", "affinity", "workload")
+_KEYS = (
+    "constraints", "dependencies", "together", "visible", "optional", "affinity", "workload",
+)  # fmt: skip
 PLAN_KEYS = ("fragments", "sizes", "looseness", "similar")
 """Settings of the plan that may stand in the same file."""
 
@@ -244,14 +268,19 @@ def _names(given: Any, what: str) -> tuple[str, ...]:
     return tuple(given)
 
 
+_RULE = {"determines", "follows", "confidence"}
+
+
 def _dependency(given: Any) -> Dependency:
+    confidence: Any = 1.0
     if isinstance(given, str) and given.count("->") == 1:
         left, right = (
             tuple(name.strip() for name in side.split(",")) for side in given.split("->")
         )
-    elif isinstance(given, Mapping) and set(given) == {"determines", "follows"}:
+    elif isinstance(given, Mapping) and {"determines", "follows"} <= set(given) <= _RULE:
         left = _names(given["determines"], "a dependency")
         right = _names(given["follows"], "a dependency")
+        confidence = given.get("confidence", 1.0)
     else:
         left = right = ()
     if not all(left) or not all(right) or not left or not right:
@@ -259,7 +288,14 @@ def _dependency(given: Any) -> Dependency:
             "a dependency cannot be understood",
             must="written as 'zip -> city' or {determines: [zip], follows: [city]}",
         )
-    return Dependency(determines=left, follows=right)
+    number = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
+    if not number or not 0 < confidence <= 1:
+        raise PlanError(
+            "the confidence of a dependency is not valid",
+            must="a number above 0 and at most 1",
+            got=repr(confidence),
+        )
+    return Dependency(determines=left, follows=right, confidence=float(confidence))
 
 
 def _asked(given: Any, what: str) -> AskedTogether:

@@ -16,6 +16,7 @@ import numpy as np
 
 from sherd.errors import InfeasibleError, PlanError
 from sherd.release.method import Finding
+from sherd.tables.treatment import warned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,7 +158,10 @@ def findings_of(made: Association, forced: tuple[Excess, ...], rows: int) -> tup
         Finding(
             name="suppressed",
             value=made.suppressed,
-            meaning=f"tuples left out of {rows}, since no group could take them",
+            meaning=warned(
+                f"tuples left out of {rows}, since no group could take them",
+                made.suppressed / rows,
+            ),
         ),
         Finding(
             name="first unplaced",

@@ -5,43 +5,32 @@ constraint; it is minimal when merging any two fragments breaks that (Section 2)
 dependencies, "contain" means the closure: what a fragment's attributes determine counts as
 being in it, and no attribute may be told from two fragments, since it would link them.
 
-Finding one is a constraint satisfaction problem: x[a, f] says that attribute a lies in
-fragment f, y[a, f] that it can be told from f. Every released attribute lies in exactly
-one fragment; for every constraint and fragment, not all of its attributes can be told.
+``fragmentation_model`` finds the best one.
 """
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sherd.errors import InfeasibleError, PlanError
+from sherd.methods.fragmenting.fragmentation_model import (
+    OBJECTIVES,
+    Clause,
+    Fragmentation,
+    Fragments,
+    Objective,
+    solved,
+    worth,
+)
+from sherd.methods.fragmenting.visibility import alternatives
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sherd.methods.fragmenting.constraints import Constraints
 
-Fragments = tuple[tuple[str, ...], ...]
-Clause = tuple[tuple[str, int, bool], ...]
-"""Placements (attribute, fragment, whether it lies there) of which at least one must hold."""
-Objective = Literal["fewest", "affinity", "workload"]
-OBJECTIVES: tuple[Objective, ...] = ("fewest", "affinity", "workload")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fragmentation:
-    """Fragments, what is withheld, and whether the objective is proved to be the best.
-
-    ``minimal`` says that no two fragments could be merged.
-    """
-
-    fragments: Fragments
-    withheld: tuple[str, ...] = ()
-    value: float = 0.0
-    proved: bool = True
-    minimal: bool = True
+__all__ = ["OBJECTIVES", "Clause", "Fragmentation", "Objective", "find_minimal", "solved"]
 
 
 def breaks(constraints: Constraints, fragments: Sequence[Sequence[str]]) -> str | None:
@@ -64,6 +53,10 @@ def breaks(constraints: Constraints, fragments: Sequence[Sequence[str]]) -> str 
     for block in constraints.together:
         if len({seen.get(name) for name in block}) > 1:
             return f"the attributes {', '.join(block)} are to stay together, but do not"
+    for formula in constraints.visible:
+        wanted = alternatives(formula)
+        if not any(one.issubset(fragment) for one in wanted for fragment in fragments):
+            return f"no fragment shows '{formula}'"
     return None
 
 
@@ -110,11 +103,10 @@ def check_given(
             got=wrong,
             do="move an attribute, or leave the fragmentation to Sherd",
         )
-    held = {name for fragment in fragments for name in fragment}
     return Fragmentation(
         fragments=tuple(tuple(f) for f in fragments),
-        withheld=tuple(name for name in released if name not in held),
-        value=_worth(constraints, fragments),
+        withheld=_left(released, fragments),
+        value=worth(constraints, fragments),
         proved=False,
         minimal=is_minimal(constraints, fragments),
     )
@@ -142,22 +134,23 @@ def find_minimal(
         )
     found = None
     for count in range(1, len(free) + 1):
-        found = _solve(constraints, free, count, "fewest", time_limit)
+        found = solved(constraints, free, count, "fewest", time_limit)
         if found is not None:
             break
     if found is None:
         raise InfeasibleError(
             "the constraints contradict each other: no fragmentation fulfils them",
-            do="look at 'together' and 'dependencies', or withhold one more attribute",
+            do="look at 'together', 'visible' and 'dependencies', or let attributes be left out "
+            "('optional')",
         )
     if objective != "fewest":
-        more = _solve(
+        more = solved(
             constraints, free, min(len(free), len(found.fragments) + 2), objective, time_limit
         )
         found = more or found
     return Fragmentation(
         fragments=_merged(constraints, found.fragments),
-        withheld=tuple(name for name in released if name in withheld),
+        withheld=_left(released, found.fragments),
         value=found.value,
         proved=found.proved,
     )
@@ -174,17 +167,17 @@ def find_another(
 ) -> Fragmentation | None:
     """The best fragmentation with as many fragments that fulfils the clauses; None without one."""
     # in the same order, or clauses would speak of fragments by other numbers
-    free = [name for name in released if name not in like.withheld]
-    found = _solve(constraints, free, len(like.fragments), objective, time_limit, clauses)
+    free = [name for name in released if name not in constraints.withheld]
+    found = solved(constraints, free, len(like.fragments), objective, time_limit, clauses)
     if found is None or len(found.fragments) < len(like.fragments):
         return None
-    return replace(found, withheld=like.withheld)
+    return replace(found, withheld=_left(released, found.fragments))
 
 
-def _worth(constraints: Constraints, fragments: Sequence[Sequence[str]]) -> float:
-    sets = [set(fragment) for fragment in fragments]
-    asked = (*constraints.affinity, *constraints.workload)
-    return sum(a.weight for a in asked if any(s.issuperset(a.attributes) for s in sets))
+def _left(released: Sequence[str], fragments: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The attributes that no fragment holds."""
+    held = {name for fragment in fragments for name in fragment}
+    return tuple(name for name in released if name not in held)
 
 
 def _merged(constraints: Constraints, fragments: Sequence[Sequence[str]]) -> Fragments:
@@ -201,115 +194,3 @@ def _merged(constraints: Constraints, fragments: Sequence[Sequence[str]]) -> Fra
                 j += 1
         i += 1
     return tuple(tuple(part) for part in parts)
-
-
-def _solve(
-    constraints: Constraints,
-    free: list[str],
-    count: int,
-    objective: Objective,
-    time_limit: float,
-    clauses: Sequence[Clause] = (),
-) -> Fragmentation | None:
-    from ortools.sat.python import cp_model
-
-    model = cp_model.CpModel()
-    inside = _places(model, free, count)
-    _forbid(model, constraints, free, count, inside)
-    for clause in clauses:
-        placed = [inside[name, f] if there else ~inside[name, f] for name, f, there in clause]
-        model.add_bool_or(placed)
-    gains = _gains(model, constraints, objective, inside, free, count)
-    if gains:
-        model.maximize(sum(round(weight * 1000) * held for weight, held in gains))
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = time_limit
-    solver.parameters.random_seed = 0
-    solver.parameters.num_workers = 1
-    status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        if status == cp_model.INFEASIBLE:
-            return None
-        raise InfeasibleError(
-            "no fragmentation was found in the time allowed",
-            got=f"{time_limit:g} seconds",
-            do="raise time_limit, or give a fragmentation",
-        )
-    fragments = tuple(
-        tuple(a for a in free if solver.boolean_value(inside[a, f])) for f in range(count)
-    )
-    return Fragmentation(
-        fragments=tuple(f for f in fragments if f),
-        value=_worth(constraints, fragments),
-        proved=status == cp_model.OPTIMAL,
-    )
-
-
-def _places(model: Any, free: list[str], count: int) -> dict[tuple[str, int], Any]:
-    """x[a, f]: every attribute in one fragment, fragments opened in the order of attributes."""
-    inside = {(a, f): model.new_bool_var(f"x{i}_{f}")
-              for i, a in enumerate(free) for f in range(count)}  # fmt: skip
-    for at, name in enumerate(free):
-        model.add_exactly_one(inside[name, f] for f in range(count))
-        for f in range(1, count):
-            if f > at:
-                model.add(inside[name, f] == 0)
-            else:
-                model.add_bool_or(
-                    [inside[name, f].negated(), *(inside[free[b], f - 1] for b in range(at))]
-                )
-    return inside
-
-
-def _forbid(
-    model: Any,
-    constraints: Constraints,
-    free: list[str],
-    count: int,
-    inside: dict[tuple[str, int], Any],
-) -> None:
-    """y[a, f]: what can be told from a fragment, and what may not be."""
-    every = [*free, *(n for n in constraints.attributes if n not in free)]
-    told = {(a, f): model.new_bool_var(f"y{i}_{f}")
-            for i, a in enumerate(every) for f in range(count)}  # fmt: skip
-    for name in every:
-        model.add_at_most_one(told[name, f] for f in range(count))
-    for f in range(count):
-        for name in free:
-            model.add_implication(inside[name, f], told[name, f])
-        for name in constraints.withheld:
-            model.add(told[name, f] == 0)
-        for constraint in constraints.separate:
-            model.add_bool_or([told[a, f].negated() for a in constraint])
-        for rule in constraints.dependencies:
-            for name in rule.follows:
-                model.add_bool_or([*(told[a, f].negated() for a in rule.determines), told[name, f]])
-        for block in constraints.together:
-            for a, b in itertools.pairwise(a for a in block if a in free):
-                model.add(inside[a, f] == inside[b, f])
-
-
-def _gains(
-    model: Any,
-    constraints: Constraints,
-    objective: Objective,
-    inside: dict[tuple[str, int], Any],
-    free: list[str],
-    count: int,
-) -> list[tuple[float, Any]]:
-    """What is gained where all attributes asked about together lie in one fragment."""
-    asked = {
-        "fewest": (*constraints.affinity, *constraints.workload),
-        "affinity": constraints.affinity,
-        "workload": constraints.workload,
-    }[objective]
-    gains = []
-    for at, one in enumerate(asked):
-        if not one.attributes or any(a not in free for a in one.attributes):
-            continue
-        for f in range(count):
-            held = model.new_bool_var(f"q{at}_{f}")
-            for a in one.attributes:
-                model.add_implication(held, inside[a, f])
-            gains.append((one.weight, held))
-    return gains

@@ -12,16 +12,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PlanError
 from sherd.guarantees import Adversary, Guarantee, LDiversity, Proposition
 from sherd.methods.slicing.column_layout import BUCKET
-from sherd.methods.slicing.sensitive_values import feasible_rows, sensitive_names, stated_bins
+from sherd.methods.slicing.diversity_feasibility import feasible_rows
+from sherd.methods.slicing.group_conditions import Conditions
+from sherd.methods.slicing.sensitive_values import sensitive_names, stated_bins
+from sherd.methods.slicing.signature_record import (
+    KeepsSignatures,
+    followed,
+    needs_record,
+    plain_type,
+)
 from sherd.methods.slicing.slicing_promise import (
     AFTER,
     ARRANGED,
     BINS,
+    CONDITIONS,
     MOST_SUPPRESSED,
     SENSITIVE,
+    SETS,
     SUPPRESS,
     UNIT,
     L,
@@ -35,12 +44,9 @@ from sherd.release.method import Described, Finding, Outcome, Parameter
 from sherd.release.traits import Traits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     import pyarrow as pa
 
-    from sherd.methods.slicing.invariant_buckets import SignatureRecord
+    from sherd.methods.slicing.signature_record import SignatureRecord
     from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
     from sherd.tables.row_keys import Keys
@@ -68,7 +74,7 @@ TRAITS = Traits(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Anatomy:
+class Anatomy(KeepsSignatures):
     """Bucketisation for l-diversity."""
 
     name: str = "anatomy"
@@ -77,7 +83,16 @@ class Anatomy:
         "Releases quasi-identifiers as they are and sensitive values in a table of their own; "
         "records and values are linked by buckets of about l records only."
     )
-    parameters: tuple[Parameter, ...] = (L, SENSITIVE, SUPPRESS, MOST_SUPPRESSED, BINS, AFTER)
+    parameters: tuple[Parameter, ...] = (
+        L,
+        SENSITIVE,
+        SUPPRESS,
+        MOST_SUPPRESSED,
+        BINS,
+        AFTER,
+        CONDITIONS,
+        SETS,
+    )
     traits: Traits = TRAITS
 
     def describe(self) -> tuple[Described, ...]:
@@ -111,7 +126,7 @@ class Anatomy:
         """What a release will promise; computed without seeing the table."""
         names = ", ".join(sensitive_names(plan, schema))
         return Guarantee(
-            notion=LDiversity(l=plan["l"]),
+            notion=Conditions.of(plan).notion(plan["l"]),
             unit=UNIT,
             covers=f"the link between a person's quasi-identifiers and {names}"
             + following_words(plan),
@@ -127,26 +142,8 @@ class Anatomy:
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         """Bucketise a prepared table."""
-        if plan["after"] is not None:
-            raise PlanError(
-                "a release that follows another needs the owner's record of it, and the key",
-                do="pass Settings(key=…, past=…)",
-            )
+        needs_record(plan)
         return _run(table, schema, plan, run)
-
-    def load_record(self, path: Path) -> SignatureRecord:
-        """Read the record that an earlier release left with its owner."""
-        from sherd.methods.slicing.invariant_buckets import SignatureRecord
-
-        return SignatureRecord.load(path)
-
-    def plan_after(
-        self, old: Path, record: PrivateRecord, schema: Schema, chosen: Mapping[str, Any]
-    ) -> Plan:
-        """The plan of the release after the one in the folder ``old``."""
-        from sherd.methods.slicing.invariant_buckets import follow
-
-        return follow(old, record, schema, chosen)
 
     def run_keeping_record(
         self,
@@ -169,6 +166,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     import numpy as np
     import pyarrow as pa
 
+    from sherd.methods.slicing.anatomy_buckets import bucketised
     from sherd.methods.slicing.bucket_pipeline import check_buckets
     from sherd.methods.slicing.permutation import renamed
 
@@ -176,8 +174,9 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     table, sensitive, kept = feasible_rows(table, schema, plan, run.randomness)
     m = len(kept)
     run.progress("grouping", 0, 1)
-    buckets = _grouped(sensitive, l, run.randomness.permutation(m))
-    check_buckets(buckets, np.zeros(m, dtype=np.int32), 1, sensitive, l)
+    wanted = Conditions.of(plan)
+    buckets = bucketised(sensitive, l, wanted, run.randomness.permutation(m))
+    check_buckets(buckets, np.zeros(m, dtype=np.int32), 1, sensitive, wanted.with_l(l))
     names = renamed(buckets, run.randomness)
     rows = run.randomness.permutation(m) if run.shuffle else np.arange(m)
     place = pa.array(rows)
@@ -212,83 +211,32 @@ def _run_keeping_record(
     import pyarrow as pa
 
     from sherd.methods.slicing.clamping import within
-    from sherd.methods.slicing.invariant_buckets import SignatureRecord, bucketed_again, check_past
-    from sherd.tables.coding import texts
+    from sherd.methods.slicing.invariant_buckets import kept_buckets, shown
 
-    (name,) = sensitive_names(plan, schema)[:1]
-    if len(sensitive_names(plan, schema)) > 1 or schema[name].type.measured:
-        raise PlanError(
-            "a record is kept of one sensitive attribute with labels only",
-            got=", ".join(sensitive_names(plan, schema)),
-            do="name one with 'sensitive', or make its bins an attribute of the table",
-        )
     table = within(table, schema)
-    seeded = run.randomness.is_seeded
-    if past is None:
-        old = SignatureRecord(
-            signatures=(), members={}, l=plan["l"], sensitive=name, method=plan.method,
-            key=keys.attribute, schema=schema.hash, seeded=seeded,
-        )  # fmt: skip
-        if plan["after"] is not None:
-            check_past(past, plan, schema, keys, seeded=seeded)
-    else:
-        old = check_past(past, plan, schema, keys, seeded=seeded)
-    column = table[name].combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    cells = texts(column)
-    values = [_MISSING if cell is None else _PRESENT + cell for cell in cells]
-    made = bucketed_again(old, keys.values, values, run.randomness)
-    if past is None and made.held_back > plan["most_suppressed"] * table.num_rows:
-        feasible_rows(table, schema, plan, run.randomness)  # says what would help
+    shuffled = run.randomness.permutation(table.num_rows)
+    made = kept_buckets(table, schema, plan, run, keys=keys, past=past, order=shuffled)
+    name = made.record.sensitive
     order = run.randomness.permutation(len(made.rows)) + 1
     bucket = np.repeat(order, [len(rows) for rows in made.rows])
     rows = np.array([row for rows in made.rows for row in rows], dtype=np.int64)
-    shuffled = run.randomness.permutation(len(rows)) if run.shuffle else np.argsort(rows)
-    place = pa.array(rows[shuffled])
+    turn = run.randomness.permutation(len(rows)) if run.shuffle else np.argsort(rows)
+    place = pa.array(rows[turn])
     quasi = {n: table[n].take(place) for n in table.column_names if n != name}
     listed = [(int(b), v) for b, vs in zip(order, made.values, strict=True) for v in vs]
     listed = [listed[at] for at in run.randomness.permutation(len(listed))]
-    shown = pa.array([None if v == _MISSING else v[1:] for _, v in listed], pa.string())
     tables = {
-        QUASI: pa.table({BUCKET: pa.array(bucket[shuffled]), **quasi}),
+        QUASI: pa.table({BUCKET: pa.array(bucket[turn]), **quasi}),
         SENSITIVE_TABLE: pa.table(
             {
                 BUCKET: pa.array([b for b, _ in listed]),
-                name: shown.cast(column.type),
+                name: shown([v for _, v in listed], plain_type(table, name)),
                 COUNT: pa.array(np.ones(len(listed), dtype=np.int64)),
             }
         ),
     }
-    facts = {"sensitive": [name], "bucket": BUCKET, "count": COUNT, "bins": {}}
-    if plan["after"] is not None:
-        facts["after"] = plan["after"]["release"]
-    told = (
-        ("kept", made.stay, "records of earlier releases, each with its signature"),
-        ("held back", made.held_back, "new records that found no bucket; they may come later"),
-        ("stale", made.stale, "records that keep the value they were last released with"),
-        ("empty places", made.empty, "listed values that belong to nobody any more"),
-    )
-    findings = tuple(Finding(name=n, value=v, meaning=text) for n, v, text in told)
-    return Outcome(tables=tables, facts=facts, findings=findings), made.record
-
-
-_MISSING, _PRESENT = "-", "+"
-
-
-def _grouped(sensitive: Any, l: int, order: Any) -> Any:
-    import numpy as np
-
-    from sherd.methods.slicing.regroup import grouped, joint_groups
-
-    codes = np.ascontiguousarray(sensitive.codes[order])
-    if codes.shape[1] > 1:
-        group = joint_groups(codes, np.array(sensitive.sizes, dtype=np.int64), l)
-    else:
-        group = grouped(codes[:, 0].copy(), sensitive.sizes[0], l)
-    buckets = np.empty(len(order), dtype=np.int64)
-    buckets[order] = group
-    return buckets
+    facts = {"sensitive": [name], "bucket": BUCKET, "count": COUNT, "bins": {}, **followed(plan)}
+    return Outcome(tables=tables, facts=facts, findings=made.findings()), made.record
 
 
 def _counted(table: pa.Table, names: tuple[str, ...], buckets: Any, run: Run) -> pa.Table:

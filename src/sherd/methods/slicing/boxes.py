@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from sherd.methods.compiled import compiled
+from sherd.methods.slicing.condition_kernels import halves_meet
 from sherd.methods.slicing.tuple_partitioning import (
     Floats,
     Ints,
@@ -68,17 +69,20 @@ def balanced_cut(
 @compiled
 def cells(
     rows: Ints, ids: Longs, n_dims: int, sizes: Ints, scales: Floats, depths: Ints,
-    offsets: Longs, n_q: int, n_pairs: int, k: int, l: int, tight: bool,
+    offsets: Longs, n_pairs: int, k: int, l: int, tight: bool, values: Ints, heads: Longs,
+    overall: Floats, limits: Floats,
 ) -> tuple[Longs, Ints, Ints]:  # fmt: skip
     """The first row of every cell and its box; ``rows`` and ``ids`` are reordered to runs.
 
     ``depths[offsets[d]:]`` are dimension d's boundary depths. With l = 1 the columns after
-    the dimensions are not looked at.
+    the dimensions are not looked at. ``values`` to ``limits`` say what cells must meet beyond
+    k and l (see ``condition_kernels``).
     """
+    beyond = limits.max() >= 0
     n = rows.shape[0]
-    of_q = np.zeros(n_q, dtype=np.int32)
+    of_q = np.zeros(1, dtype=np.int32)
     of_pair = np.zeros(n_pairs, dtype=np.int32)
-    left_q = np.zeros(n_q, dtype=np.int32)
+    left_q = np.zeros(1, dtype=np.int32)
     left_pair = np.zeros(n_pairs, dtype=np.int32)
     low = np.empty(n_dims, dtype=np.int32)
     high = np.empty(n_dims, dtype=np.int32)
@@ -124,6 +128,10 @@ def cells(
                     continue
                 if l > 1 and not halves_diverse(
                     rows, lo, hi, n_dims, d, cut, 0, l, of_q, of_pair, left_q, left_pair
+                ):
+                    continue
+                if beyond and not halves_meet(
+                    rows, ids, lo, hi, n_dims, d, cut, 0, values, heads, overall, limits
                 ):
                     continue
                 best = d

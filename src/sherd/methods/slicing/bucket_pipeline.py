@@ -11,11 +11,12 @@ import numpy as np
 from sherd.errors import InfeasibleError, InternalError
 from sherd.methods.slicing.attribute_codes import Coded, combined
 from sherd.methods.slicing.attribute_grouping import discretised, phi_squared
-from sherd.methods.slicing.generalise import BoxPartition, into_cells
+from sherd.methods.slicing.generalise import NOTHING_MORE, BoxPartition, into_cells
+from sherd.methods.slicing.group_conditions import Conditions, shares
 from sherd.methods.slicing.record_signatures import Codes, signatures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,6 +35,7 @@ class BucketSettings:
     scope: str = "any"
     beta: float = 1.0
     tries: int = 50
+    conditions: Conditions = NOTHING_MORE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +107,7 @@ def bucketed(
     randomness: Randomness,
 ) -> NDArray[np.int64]:
     """The bucket of every row, from 0. Every row takes part; l must be feasible."""
+    from sherd.methods.slicing.condition_kernels import merged
     from sherd.methods.slicing.regroup import regrouped
     from sherd.methods.slicing.tuple_partitioning import finest, partition
 
@@ -124,32 +127,50 @@ def bucketed(
     rows = np.empty((n, len(dims) + 1 + len(pairs)), dtype=np.int32)
     for place, column in enumerate([*(dim.codes for dim in dims), q, *pairs]):
         rows[:, place] = column[ids]
+    wanted = settings.conditions.with_l(settings.l)
+    values, heads = sensitive.elements()
+    overall = shares(values, heads)
     if settings.scope == "records":
         starts = _by_records(
             rows, ids, sizes, scales, coded, layout, parts, sensitive, pairs, n_pairs, settings
         )
+    elif settings.regroup and values.shape[1] > 1 and not settings.conditions.asked():
+        # Several values a row are easier to tell apart in the whole table than in tight buckets.
+        starts = np.zeros(1, dtype=np.int64)
     else:
         starts = partition(
-            rows, ids, len(dims), sizes, scales, n_q, n_pairs, settings.l, settings.tries
-        )
-    if settings.regroup:
+            rows, ids, len(dims), sizes, scales, n_q, n_pairs, settings.l, settings.tries,
+            values, heads, overall, settings.conditions.limits(),
+        )  # fmt: skip
+    lengths = np.diff(np.append(starts, n))
+    group = np.repeat(np.arange(len(starts), dtype=np.int64), lengths)
+    if settings.regroup and wanted.distinct > 1 and not wanted.follow_the_table:
         finest(rows, ids, len(dims), sizes, scales, starts)
-        group, _ = regrouped(
-            rows,
-            len(dims),
-            starts,
-            np.array(sensitive.sizes, dtype=np.int64),
-            np.ascontiguousarray(sensitive.codes[ids]),
-            settings.l,
-        )
-    else:
-        lengths = np.diff(np.append(starts, n))
-        group = np.repeat(np.arange(len(starts), dtype=np.int64), lengths)
+        mine = np.ascontiguousarray(values[ids])
+        smaller, _ = regrouped(rows, len(dims), starts, int(heads[-1]), mine, wanted.distinct)
+        if settings.conditions.asked():
+            places = group * n_q + rows[:, len(dims)]
+            smaller = merged(places, smaller, mine, heads, overall, wanted.limits())
+        group = smaller
     buckets = np.empty(n, dtype=np.int64)
     buckets[ids] = group
     if settings.scope == "any":
-        check_buckets(buckets, q, n_q, sensitive, settings.l)
+        check_buckets(buckets, q, n_q, sensitive, wanted)
     return buckets
+
+
+def neighbour_order(dims: Sequence[Coded], randomness: Randomness) -> NDArray[np.int64]:
+    """All rows in Mondrian's order, without any check: similar ones lie near each other."""
+    from sherd.methods.slicing.tuple_partitioning import finest
+
+    ids = randomness.permutation(len(dims[0].codes))
+    rows = np.empty((len(ids), len(dims)), dtype=np.int32)
+    for place, dim in enumerate(dims):
+        rows[:, place] = dim.codes[ids]
+    sizes = np.array([dim.size for dim in dims], dtype=np.int32)
+    scales = 1.0 / np.maximum(sizes - 1, 1)
+    finest(rows, ids, len(dims), sizes, scales, np.zeros(1, dtype=np.int64))
+    return ids
 
 
 def relevance(dim: Coded, sensitive: Sensitive) -> float:
@@ -207,23 +228,15 @@ def check_buckets(
     q: NDArray[np.int32],
     n_q: int,
     sensitive: Sensitive,
-    l: int,
+    wanted: Conditions,
 ) -> None:
-    """Count again what was made: every sensitive value at most 1/l of its bucket and q."""
-    place, n_places = combined(
-        [buckets.astype(np.int32), q], [int(buckets.max()) + 1 if len(buckets) else 1, n_q]
-    )
-    base = np.bincount(place, minlength=n_places)
-    for column, size in zip(sensitive.codes.T, sensitive.sizes, strict=True):
-        both = place.astype(np.int64) * size + column
-        pair, count = (
-            (np.flatnonzero(found := np.bincount(both)), None)
-            if n_places * size <= 8 * len(both) + 4096
-            else np.unique(both, return_counts=True)
-        )
-        count = found[pair] if count is None else count
-        if (count * l > base[pair // size]).any():
-            raise InternalError("a bucket was made that is not diverse enough")
+    """Count again what was made: every bucket, and each q in it, meets what is promised."""
+    from sherd.methods.slicing.condition_kernels import unmet
+
+    values, heads = sensitive.elements()
+    places = buckets * n_q + q
+    if unmet(places, values, heads, shares(values, heads), wanted.limits()):
+        raise InternalError("a bucket was made that is not diverse enough")
 
 
 def subset(coded: Mapping[str, Coded], rows: NDArray[np.int64]) -> dict[str, Coded]:

@@ -15,12 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sherd.methods.slicing.group_conditions import Conditions, shares
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from sherd.methods.slicing.attribute_codes import Coded
+    from sherd.methods.slicing.sensitive_values import Sensitive
+
+NOTHING_MORE = Conditions()
+"""No condition beyond k and l."""
 
 Book = dict[str, dict[str, object]]
 """For every label what it stands for."""
@@ -49,15 +55,21 @@ def into_cells(
     tight: bool,
     order: NDArray[np.int64],
     l: int = 1,
-    pairs: Sequence[NDArray[np.int32]] = (),
-    n_pairs: int = 0,
+    sensitive: Sensitive | None = None,
+    conditions: Conditions = NOTHING_MORE,
 ) -> BoxPartition:
-    """Rows into cells of at least k rows and, for l above 1, diverse in every pair column."""
+    """Rows into cells of at least k rows whose sensitive values are diverse, where asked for."""
     from sherd.methods.slicing.boxes import cells, tight_boxes
 
     n = len(order)
     q = np.zeros(n, dtype=np.int32)
-    columns = [c.codes for c in coded] + ([q, *pairs] if l > 1 else [])
+    pairs: list[NDArray[np.int32]] = []
+    n_pairs = 1
+    values, heads = np.empty((0, 0), dtype=np.int32), np.zeros(1, dtype=np.int64)
+    if sensitive is not None:
+        pairs, n_pairs = sensitive.pairs(q, 1)
+        values, heads = sensitive.elements()
+    columns = [*(c.codes for c in coded), q, *pairs]
     rows = np.empty((n, len(columns)), dtype=np.int32)
     for place, column in enumerate(columns):
         rows[:, place] = column[order]
@@ -73,11 +85,14 @@ def into_cells(
         1.0 / np.maximum(sizes - 1, 1),
         depths,
         offsets,
-        1,
-        max(n_pairs, 1),
+        n_pairs,
         k,
         l,
         tight,
+        values,
+        heads,
+        shares(values, heads),
+        conditions.limits(),
     )
     if tight:
         low, high = tight_boxes(rows, len(coded), starts)

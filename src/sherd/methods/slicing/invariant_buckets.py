@@ -14,6 +14,12 @@ permutation π of the signature. Apply π to the values of all records of that s
 times. Every bucket of the signature lists each value once, before and after, and no other bucket
 is touched: it is a world again, and fits. So as many worlds give the record v as π(v).
 
+The proof needs no more than that a bucket lists each value of its signature *equally often*. So
+where buckets must have at least k rows, as the classes of ``mondrian``, they list each several
+times. It also holds for whoever sees less of the quasi-identifiers: ``slice`` permutes columns
+inside the buckets, ``mondrian`` shows ranges. But buckets of different signatures must not be put
+together: their common list fits worlds in which values of one are taken by records of the other.
+
 A record whose value changes to one outside its signature keeps the value it was last released
 with: were it left out, or given another signature, that would say that it changed, and away from
 what. A record that returns has the signature it had. New records fill empty places of their
@@ -22,119 +28,87 @@ value, form buckets of their own, or are held back.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sherd.errors import FormatError, PlanError, UsageError
+from sherd.release.method import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sherd.randomness import Randomness
-    from sherd.release.method import PrivateRecord
+    from sherd.methods.slicing.signature_record import SignatureRecord
+    from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
+    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
-
-_FORMAT = 1
-_TEXTS = ("key", "release", "schema", "method")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SignatureRecord:
-    """The owner's private record: the signature and last released value of every record ever.
-
-    ``signatures`` are lists of values; ``members`` maps a key to the number of its signature and
-    its value. ``l`` and ``sensitive`` are the first plan's.
-    """
-
-    signatures: tuple[tuple[str, ...], ...]
-    members: Mapping[str, tuple[int, str]]
-    l: int
-    sensitive: str
-    method: str
-    key: str = ""
-    release: str = ""
-    schema: str = ""
-    seeded: bool = False
-
-    def belonging_to(self, release: str) -> SignatureRecord:
-        """The record with the sha256 of the release it belongs to."""
-        return replace(self, release=release)
-
-    def encoded(self) -> bytes:
-        """The record as the bytes of a file."""
-        data = {
-            "format": _FORMAT,
-            **{name: getattr(self, name) for name in (*_TEXTS, "l", "sensitive", "seeded")},
-            "signatures": [list(values) for values in self.signatures],
-            "members": {key: list(of) for key, of in self.members.items()},
-        }
-        return json.dumps(data, ensure_ascii=False).encode()
-
-    def save(self, path: str | Path) -> None:
-        """Write the record for the owner's eyes only: it holds everybody's sensitive value."""
-        from sherd.tables.files import write_whole
-
-        write_whole(Path(path), self.encoded(), mode=0o600)
-
-    @classmethod
-    def load(cls, path: str | Path) -> SignatureRecord:
-        """Read the record that ``save`` wrote."""
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-            made = cls(
-                signatures=tuple(tuple(map(str, values)) for values in data["signatures"]),
-                members={str(k): (int(s), str(v)) for k, (s, v) in data["members"].items()},
-                **{name: str(data[name]) for name in (*_TEXTS, "sensitive")},
-                l=int(data["l"]),
-                seeded=bool(data["seeded"]),
-            )
-            good = data["format"] == _FORMAT and all(
-                0 <= s < len(made.signatures) and v in made.signatures[s]
-                for s, v in made.members.values()
-            )
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            good = False
-        if not good:
-            raise FormatError(
-                "this is not the record of a release",
-                must="a file that `save` wrote",
-                got=str(path),
-            )
-        return made
 
 
 @dataclass(frozen=True, kw_only=True)
 class Buckets:
     """The buckets of a release: rows and values of each, and what it cost to keep signatures.
 
-    ``rows[b]`` are the table's rows in bucket b, ``values[b]`` the values it lists. ``stale``
+    ``values[b]`` are the values that bucket b lists, ``places[b]`` the table's rows that have
+    them, −1 where nobody does; ``rows[b]`` are those that somebody has. ``stale``
     records keep an older value, ``held_back`` new ones wait, ``empty`` places have no record.
     """
 
-    rows: list[list[int]]
+    places: list[list[int]]
     values: list[tuple[str, ...]]
     record: SignatureRecord
     stale: int = 0
     held_back: int = 0
     stay: int = 0
 
+    def add(self, signature: tuple[str, ...], columns: list[list[int]], times: int) -> None:
+        """Add buckets of a signature: ``columns[v]`` are the places of value v, all as many."""
+        for start in range(0, len(columns[0]), times):
+            self.places.append([row for rows in columns for row in rows[start : start + times]])
+            self.values.append(tuple(v for v in signature for _ in range(times)))
+
+    @property
+    def rows(self) -> list[list[int]]:
+        """The table's rows in every bucket."""
+        return [[row for row in places if row >= 0] for places in self.places]
+
     @property
     def empty(self) -> int:
         """How many listed values belong to nobody."""
-        return sum(map(len, self.values)) - sum(map(len, self.rows))
+        return sum(row < 0 for places in self.places for row in places)
+
+    def expanded(self, table: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
+        """One row for every listed value, and its bucket; empty places have no other cells."""
+        import pyarrow as pa
+
+        index = [None if row < 0 else row for places in self.places for row in places]
+        listed = [value for values in self.values for value in values]
+        name = self.record.sensitive
+        large = table.take(pa.array(index, pa.int64()))
+        kind = table.schema.field(name).type
+        plain = shown(listed, getattr(kind, "value_type", kind))
+        at = large.schema.get_field_index(name)
+        lengths = [len(values) for values in self.values]
+        return large.set_column(at, name, plain), np.repeat(np.arange(len(lengths)), lengths)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What the owner is told."""
+        told = (
+            ("kept", self.stay, "records of earlier releases, each with its signature"),
+            ("held back", self.held_back, "new records that found no bucket; they may come later"),
+            ("stale", self.stale, "records that keep the value they were last released with"),
+            ("empty places", self.empty, "listed values that belong to nobody any more"),
+        )
+        return tuple(Finding(name=name, value=n, meaning=text) for name, n, text in told)
 
 
 @dataclass(kw_only=True)
 class _Kept:
-    """Signatures as they grow."""
+    """SignatureRecord as they grow."""
 
     signatures: list[tuple[str, ...]]
     members: dict[str, tuple[int, str]]
@@ -148,8 +122,59 @@ class _Kept:
         return self.number[made]
 
 
+MISSING, PRESENT = "-", "+"
+"""What a value in a record begins with."""
+
+
+def kept_buckets(
+    table: pa.Table,
+    schema: Schema,
+    plan: Plan,
+    run: Run,
+    *,
+    keys: Keys,
+    past: PrivateRecord | None,
+    order: NDArray[np.int64],
+    local: bool = False,
+    least: int = 1,
+) -> Buckets:
+    """The buckets of a table with clamped values, going on from the record of earlier releases.
+
+    ``order`` decides which rows meet; with ``local``, rows that lie near each other in it do.
+    Buckets list at least ``least`` values, counted with repetitions.
+    """
+    import pyarrow as pa
+
+    from sherd.methods.slicing.diversity_feasibility import feasible_rows
+    from sherd.methods.slicing.signature_record import earlier
+    from sherd.tables.coding import texts
+
+    old = earlier(past, plan, schema, keys, run)
+    column = table[old.sensitive].combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    values = [MISSING if cell is None else PRESENT + cell for cell in texts(column)]
+    made = bucketed_again(old, keys.values, values, order, local=local, least=least)
+    if past is None and made.held_back > plan["most_suppressed"] * table.num_rows:
+        feasible_rows(table, schema, plan, run.randomness)  # says what would help
+    return made
+
+
+def shown(values: Sequence[str], kind: pa.DataType) -> pa.Array:
+    """Values of a record as a column of a released table."""
+    import pyarrow as pa
+
+    return pa.array([None if v == MISSING else v[1:] for v in values], pa.string()).cast(kind)
+
+
 def bucketed_again(
-    old: SignatureRecord, keys: Sequence[str], values: Sequence[str], randomness: Randomness
+    old: SignatureRecord,
+    keys: Sequence[str],
+    values: Sequence[str],
+    order: NDArray[np.int64],
+    *,
+    local: bool = False,
+    least: int = 1,
 ) -> Buckets:
     """Buckets for a table (a key and a sensitive value a row) that keep every signature."""
     kept = _Kept(signatures=list(old.signatures), members=dict(old.members))
@@ -157,7 +182,7 @@ def bucketed_again(
     staying: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     fresh: dict[str, list[int]] = defaultdict(list)
     stale = stay = 0
-    for row in randomness.permutation(len(keys)).tolist():
+    for row in order.tolist():
         known = kept.members.get(keys[row])
         if known is None:
             fresh[values[row]].append(row)
@@ -170,116 +195,78 @@ def bucketed_again(
             last = values[row]
         kept.members[keys[row]] = number, last
         staying[number][last].append(row)
-    rows: list[list[int]] = []
-    listed: list[tuple[str, ...]] = []
+    made = Buckets(places=[], values=[], record=old, stale=stale, stay=stay)
     for number in sorted(staying):
         signature, of_value = kept.signatures[number], staying[number]
-        count = max(len(of_value[value]) for value in signature)
+        times = -(-least // len(signature))
+        count = -(-max(map(len, of_value.values())) // times) * times
         for value in signature:
             while len(of_value[value]) < count and fresh[value]:
                 row = fresh[value].pop()
                 kept.members[keys[row]] = number, value
                 of_value[value].append(row)
-        for place in range(count):
-            rows.append([of_value[v][place] for v in signature if place < len(of_value[v])])
-            listed.append(signature)
-    left = sorted(row for of_value in fresh.values() for row in of_value)
-    held = _new_buckets(left, keys, values, old.l, kept, rows, listed, randomness)
+        made.add(signature, [_filled(of_value[v], count) for v in signature], times)
+    held = _new_buckets(fresh, keys, old.l, least, kept, made, order, local=local)
     record = replace(old, signatures=tuple(kept.signatures), members=kept.members, release="")
-    return Buckets(rows=rows, values=listed, record=record, stale=stale, held_back=held, stay=stay)
+    return replace(made, record=record, held_back=held)
+
+
+def _filled(rows: list[int], count: int) -> list[int]:
+    """So many places: the rows, then empty ones."""
+    return rows + [-1] * (count - len(rows))
 
 
 def _new_buckets(
-    left: list[int],
+    fresh: dict[str, list[int]],
     keys: Sequence[str],
-    values: Sequence[str],
     l: int,
+    least: int,
     kept: _Kept,
-    rows: list[list[int]],
-    listed: list[tuple[str, ...]],
-    randomness: Randomness,
+    made: Buckets,
+    order: NDArray[np.int64],
+    *,
+    local: bool,
 ) -> int:
-    """Buckets of nothing but new records; returns how many of them find none."""
-    from sherd.methods.slicing.regroup import grouped
-    from sherd.methods.slicing.sensitive_values import Sensitive, surviving
+    """Add buckets of nothing but new records; returns how many of them find none.
 
-    if not left:
-        return 0
-    names = sorted({values[row] for row in left})
-    code = {name: at for at, name in enumerate(names)}
-    codes = np.array([code[values[row]] for row in left], dtype=np.int32)
-    sensitive = Sensitive(names=("",), codes=codes[:, None], sizes=(len(names),))
-    nothing = np.zeros(len(left), dtype=np.int32)
-    fits: NDArray[np.int64] = surviving(sensitive, nothing, l, randomness.permutation(len(left)))
-    if len(fits) < l:
-        return len(left)
-    group = grouped(codes[fits], len(names), l)
-    made: list[list[int]] = [[] for _ in range(int(group.max()) + 1)]
-    for at, number in zip(fits.tolist(), group.tolist(), strict=True):
-        made[number].append(left[at])
-    for bucket in made:
-        signature = kept.signature([values[row] for row in bucket])
-        for row in bucket:
-            kept.members[keys[row]] = signature, values[row]
-        rows.append(bucket)
-        listed.append(kept.signatures[signature])
-    return len(left) - len(fits)
-
-
-def check_past(past: Any, plan: Any, schema: Any, keys: Any, *, seeded: bool) -> SignatureRecord:
-    """The record of the release that a run follows; raises where it is of another kind."""
-    if not isinstance(past, SignatureRecord) or plan["after"] is None:
-        raise PlanError(
-            "a release that follows another needs three things",
-            must="a plan made from the old release, the owner's record of it, and the key",
-            do="make the plan with `follow`, and pass Settings(key=…, past=…)",
-        )
-    told = (
-        ("release", past.release, plan["after"]["release"]),
-        ("schema", past.schema, schema.hash),
-        ("key", past.key, keys.attribute),
-        ("method", past.method, plan.method),
-        ("l", past.l, plan["l"]),
-    )
-    for name, mine, given in told:
-        if mine != given:
-            raise UsageError(
-                f"the record is not that of the release which the plan follows: another {name}"
-            )
-    if past.seeded and not seeded:
-        raise PlanError(
-            "the buckets of the old release are reproducible, and this one would keep them",
-            must="made with a seed too, so that it is stamped as carrying no guarantee",
-        )
-    return past
-
-
-def follow(
-    old: str | Path,
-    record: PrivateRecord,
-    schema: Schema,
-    chosen: Mapping[str, Any] | None = None,
-) -> Plan:
-    """The plan of the release after the one in the folder ``old``, of which ``record`` is kept.
-
-    All parameters are the old release's; ``chosen`` may name them if they are the same.
+    Where a bucket must be larger than there are different values for it, records of one value go
+    together in *units*, which are then grouped as single records are.
     """
-    from sherd.release.bundle import MANIFEST, ORDER_KEPT, digest, read_manifest
-    from sherd.release.plan import Plan
+    from sherd.methods.slicing.diversity_feasibility import surviving
+    from sherd.methods.slicing.local_grouping import grouped, local_groups
+    from sherd.methods.slicing.sensitive_values import Sensitive
 
-    manifest = read_manifest(Path(old))
-    if record.release != digest(Path(old) / MANIFEST):
-        raise UsageError("the record is not that of the old release", got=str(old))
-    if ORDER_KEPT in manifest.get("stamps", ()):
-        raise UsageError("the old release is not for publication", got=ORDER_KEPT)
-    if schema.published().hash != manifest.get("schema_hash"):
-        raise UsageError("the schema is not that of the old release", do="use the old schema")
-    shared = manifest["plan"]
-    for name, value in (chosen or {}).items():
-        if value is not None and value != shared.get(name):
-            raise PlanError(
-                f"the '{name}' parameter is not that of the old release",
-                got=repr(value),
-                do=f"leave it out: it is taken from {old}",
-            )
-    return Plan.from_data({**shared, "after": {"release": record.release}})
+    waiting = sum(map(len, fresh.values()))
+    if not waiting:
+        return 0
+    different = max(l, min(least, waiting // max(map(len, fresh.values()))))
+    times = -(-least // different)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    units = [
+        (int(rank[rows[at]]), value, rows[at : at + times])
+        for value, rows in fresh.items()
+        for at in range(0, len(rows), times)
+    ]
+    units.sort()
+    names = sorted(fresh)
+    codes = np.array([names.index(value) for _, value, _ in units], dtype=np.int32)
+    sensitive = Sensitive(names=("",), codes=codes[:, None], sizes=(len(names),))
+    nothing = np.zeros(len(units), dtype=np.int32)
+    fits = surviving(sensitive, nothing, different, np.arange(len(units)))
+    if len(fits) < different:
+        return waiting
+    group = (local_groups if local else grouped)(codes[fits], len(names), different)
+    buckets: list[list[int]] = [[] for _ in range(int(group.max()) + 1)]
+    for at, number in zip(fits.tolist(), group.tolist(), strict=True):
+        buckets[number].append(at)
+    for bucket in buckets:
+        mine = {units[at][1]: units[at][2] for at in bucket}
+        number = kept.signature(list(mine))
+        signature = kept.signatures[number]
+        for value in signature:
+            for row in mine[value]:
+                kept.members[keys[row]] = number, value
+                waiting -= 1
+        made.add(signature, [_filled(mine[value], times) for value in signature], times)
+    return waiting

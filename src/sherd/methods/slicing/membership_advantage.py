@@ -14,14 +14,14 @@ release, since few of them match anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sherd.methods.slicing.attribute_codes import Coded, combined
 from sherd.methods.slicing.bucket_pipeline import BucketSettings, bucketed, coarse, subset
-from sherd.methods.slicing.sensitive_values import limit
+from sherd.methods.slicing.diversity_feasibility import limit, meets_conditions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,7 +81,9 @@ def measure(
     parts = coarse(members, layout, half, settings.min_frequency, randomness, need_columns=True)
     # Half of the records may allow a smaller l than all of them.
     l = min(settings.l, limit(mine, *parts.q).l)
-    quick = BucketSettings(l=l, min_frequency=settings.min_frequency, regroup=settings.regroup)
+    if not meets_conditions(mine, parts.q[0], settings.conditions):
+        return None
+    quick = replace(settings, l=l, scope="any", beta=1.0)
     buckets = bucketed(members, layout, parts, mine, quick, randomness)
     scored = _scores(*_codes(coded, layout, parts, inside, outside), buckets, half)
     return Membership(advantage=best_advantage(scored[:half], scored[half:]), members=half)

@@ -13,17 +13,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import InfeasibleError
-from sherd.guarantees import Adversary, Guarantee, KAnonymity, LDiversity, Proposition
+from sherd.guarantees import Adversary, Guarantee, KAnonymity, Proposition
+from sherd.methods.slicing.group_conditions import Conditions
 from sherd.methods.slicing.sensitive_values import quasi_identifiers, sensitive_names, stated_bins
+from sherd.methods.slicing.signature_record import KeepsSignatures, needs_record
 from sherd.methods.slicing.slicing_promise import (
+    AFTER,
     ARRANGED,
     BINS,
+    CONDITIONS,
     MOST_SUPPRESSED,
     SENSITIVE,
     SUPPRESS,
     UNIT,
     assumptions,
     check_attributes,
+    following_words,
     left_aside,
     range_ends_words,
     suppression,
@@ -34,8 +39,12 @@ from sherd.release.traits import Traits
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sherd.release.method import Run
+    from sherd.methods.slicing.attribute_codes import Coded
+    from sherd.methods.slicing.generalise import BoxPartition
+    from sherd.methods.slicing.signature_record import SignatureRecord
+    from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
+    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 
@@ -44,12 +53,13 @@ TRAITS = Traits(
     verifier="sherd.verifying.sliced_tables:verify_classes",
     facts="sherd.verifying.stated_facts:classes",
     drawing="sherd.auditing.case.record_drawing:classes",
+    following=("after",),
     needs=("slicing",),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mondrian:
+class Mondrian(KeepsSignatures):
     """Generalisation for k-anonymity."""
 
     name: str = "mondrian"
@@ -87,6 +97,8 @@ class Mondrian:
         SUPPRESS,
         MOST_SUPPRESSED,
         BINS,
+        CONDITIONS,
+        AFTER,
     )
     traits: Traits = TRAITS
 
@@ -108,13 +120,13 @@ class Mondrian:
 
     def check(self, plan: Plan, schema: Schema) -> None:
         """Raise PlanError or SchemaError where plan and schema do not fit the method."""
-        check_attributes(plan, schema, needs_sensitive=plan["l"] > 1)
+        check_attributes(plan, schema, needs_sensitive=_diverse(plan))
 
     def guarantee(self, plan: Plan, schema: Schema) -> Guarantee:
         """What a release will promise; computed without seeing the table."""
-        k, l = plan["k"], plan["l"]
+        diverse = _diverse(plan)
         words = list(left_aside(plan, schema))
-        if l == 1 and sensitive_names(plan, schema):
+        if not diverse and sensitive_names(plan, schema):
             words.insert(
                 0,
                 "sensitive values: a class in which all records share one gives it away "
@@ -123,12 +135,13 @@ class Mondrian:
         words.append("whether somebody is in the table, where a range is narrow")
         words += range_ends_words(plan, schema, tight=plan["boxes"] == "tight")
         return Guarantee(
-            notion=KAnonymity(k=k) if l == 1 else LDiversity(l=l, k=k),
+            notion=Conditions.of(plan).notion(plan["l"], plan["k"]),
             unit=UNIT,
             covers="the link between a person's quasi-identifiers and a released row"
-            if l == 1
+            if not diverse
             else "the link between a person's quasi-identifiers and a released row, and "
-            + ", ".join(sensitive_names(plan, schema)),
+            + ", ".join(sensitive_names(plan, schema))
+            + following_words(plan),
             adversary=Adversary.KNOWS_QUASI_IDENTIFIERS,
             assumes=assumptions(plan, schema),
             source=Proposition(work="lefevre2006", place="section 3; arul2019, section 2"),
@@ -137,26 +150,43 @@ class Mondrian:
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         """Generalise a prepared table."""
+        needs_record(plan)
         return _run(table, schema, plan, run)
+
+    def run_keeping_record(
+        self,
+        table: pa.Table,
+        schema: Schema,
+        plan: Plan,
+        run: Run,
+        *,
+        keys: Keys,
+        past: PrivateRecord | None,
+    ) -> tuple[Outcome, PrivateRecord]:
+        """Generalise a prepared table so that every record keeps its signature."""
+        return _run_keeping_record(table, schema, plan, run, keys, past)
 
 
 METHOD = Mondrian()
 
 
+def _diverse(plan: Plan) -> bool:
+    """Whether anything is asked of the sensitive values of a class."""
+    return plan["l"] > 1 or bool(plan["conditions"])
+
+
 def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     import numpy as np
-    import pyarrow as pa
 
-    from sherd.methods.slicing.attribute_codes import encode
     from sherd.methods.slicing.clamping import within
-    from sherd.methods.slicing.generalise import described, into_cells
-    from sherd.methods.slicing.public_cells import encode_on_cells
-    from sherd.methods.slicing.sensitive_values import Sensitive, feasible_rows
+    from sherd.methods.slicing.diversity_feasibility import feasible_rows
+    from sherd.methods.slicing.generalise import into_cells
+    from sherd.methods.slicing.sensitive_values import Sensitive
 
-    n, k, l = table.num_rows, plan["k"], plan["l"]
+    n, k = table.num_rows, plan["k"]
     kept: Any = np.arange(n)
     sensitive: Sensitive | None = None
-    if l > 1:
+    if _diverse(plan):
         table, sensitive, kept = feasible_rows(table, schema, plan, run.randomness)
     else:
         table = within(table, schema)
@@ -167,45 +197,121 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
             do="lower k",
         )
     run.progress("splitting", 0, 2)
-    quasi = quasi_identifiers(plan, schema)
-    tight = plan["boxes"] == "tight"
-    code = encode if tight else encode_on_cells
-    coded = [code(table[name], schema[name], schema.missing_values) for name in quasi]
+    coded = _coded(table, schema, plan)
     m = table.num_rows
-    pairs: list[Any] = []
-    n_pairs = 0
-    if sensitive is not None:
-        pairs, n_pairs = sensitive.pairs(np.zeros(m, dtype=np.int32), 1)
     cells = into_cells(
         coded,
         k=k,
-        l=l,
-        tight=tight,
+        l=plan["l"],
+        tight=plan["boxes"] == "tight",
         order=run.randomness.permutation(m),
-        pairs=pairs,
-        n_pairs=n_pairs,
+        sensitive=sensitive,
+        conditions=Conditions.of(plan),
     )
     run.progress("labelling", 1, 2)
-    labels, books = described(coded, cells)
     rows = run.randomness.permutation(m) if run.shuffle else np.arange(m)
-    place = pa.array(rows)
-    fields = {name: labels.get(name, table[name]).take(place) for name in table.column_names}
+    data, facts = _labelled(table, schema, plan, coded, cells, rows)
     run.progress("done", 2, 2)
     return Outcome(
-        tables={"data": pa.table(fields)},
-        facts={
-            "quasi_identifiers": list(quasi),
-            "sensitive": list(sensitive_names(plan, schema)),
-            "labels": books,
-            "bins": stated_bins(plan, schema) if l > 1 else {},
-        },
-        findings=(*_findings(n, m, cells.count, l), *_ends_of_ranges(tight)),
+        tables={"data": data},
+        facts=facts,
+        findings=(*_findings(n, m, cells.count, plan["l"]), *_ends_of_ranges(plan)),
         order_of=lambda: kept[rows],
     )
 
 
-def _ends_of_ranges(tight: bool) -> tuple[Finding, ...]:
-    if not tight:
+def _run_keeping_record(
+    table: pa.Table,
+    schema: Schema,
+    plan: Plan,
+    run: Run,
+    keys: Keys,
+    past: PrivateRecord | None,
+) -> tuple[Outcome, SignatureRecord]:
+    """Make a class of every bucket of kept signatures, each with at least k places."""
+    import numpy as np
+
+    from sherd.methods.slicing.bucket_pipeline import neighbour_order
+    from sherd.methods.slicing.clamping import within
+    from sherd.methods.slicing.invariant_buckets import kept_buckets
+    from sherd.methods.slicing.signature_record import check_kept, followed
+
+    check_kept(plan, schema)
+    table = within(table, schema)
+    coded = _coded(table, schema, plan)
+    order = neighbour_order(coded, run.randomness)
+    made = kept_buckets(
+        table, schema, plan, run, keys=keys, past=past, order=order, local=True, least=plan["k"]
+    )
+    large, group = made.expanded(table)
+    cells = _around(coded, made.rows, group, tight=plan["boxes"] == "tight")
+    n = large.num_rows
+    rows = run.randomness.permutation(n) if run.shuffle else np.arange(n)
+    data, facts = _labelled(large, schema, plan, coded, cells, rows)
+    facts |= followed(plan)
+    if plan["after"] is not None:
+        facts["empty"] = made.empty
+    findings = (
+        *_findings(n, n, cells.count, plan["l"]),
+        *_ends_of_ranges(plan),
+        *made.findings(),
+    )
+    return Outcome(tables={"data": data}, facts=facts, findings=findings), made.record
+
+
+def _around(
+    coded: list[Coded], classes: list[list[int]], group: Any, *, tight: bool
+) -> BoxPartition:
+    """The boxes around the records of every class; ``group`` is the class of each released row."""
+    import numpy as np
+
+    from sherd.methods.slicing.boxes import tight_boxes
+    from sherd.methods.slicing.generalise import BoxPartition
+
+    rows = np.array([row for members in classes for row in members], dtype=np.int64)
+    starts = np.cumsum([0, *map(len, classes)])[:-1]
+    codes = np.column_stack([one.codes[rows] for one in coded]).astype(np.int32)
+    low, high = tight_boxes(np.ascontiguousarray(codes), len(coded), starts.astype(np.int64))
+    return BoxPartition(
+        names=tuple(one.name for one in coded),
+        of_row=group.astype(np.int32),
+        low=low,
+        high=high,
+        tight=tight,
+    )
+
+
+def _coded(table: pa.Table, schema: Schema, plan: Plan) -> list[Coded]:
+    from sherd.methods.slicing.attribute_codes import encode
+    from sherd.methods.slicing.public_cells import encode_on_cells
+
+    code = encode if plan["boxes"] == "tight" else encode_on_cells
+    names = quasi_identifiers(plan, schema)
+    return [code(table[name], schema[name], schema.missing_values) for name in names]
+
+
+def _labelled(
+    table: pa.Table, schema: Schema, plan: Plan, coded: list[Coded], cells: BoxPartition, rows: Any
+) -> tuple[pa.Table, dict[str, object]]:
+    """The released table, its rows in the order of ``rows``, and what the manifest states."""
+    import pyarrow as pa
+
+    from sherd.methods.slicing.generalise import described
+
+    labels, books = described(coded, cells)
+    place = pa.array(rows)
+    fields = {name: labels.get(name, table[name]).take(place) for name in table.column_names}
+    facts: dict[str, object] = {
+        "quasi_identifiers": list(quasi_identifiers(plan, schema)),
+        "sensitive": list(sensitive_names(plan, schema)),
+        "labels": books,
+        "bins": stated_bins(plan, schema) if _diverse(plan) else {},
+    }
+    return pa.table(fields), facts
+
+
+def _ends_of_ranges(plan: Plan) -> tuple[Finding, ...]:
+    if plan["boxes"] != "tight":
         return ()
     meaning = (
         "WARNING: every end of a range is the value of somebody in its class; leave out boxes for "

@@ -1,25 +1,21 @@
-# ruff: noqa: E741 - l is the field's own name for it
-"""Which attributes are sensitive, what counts as one sensitive value, and feasibility.
+"""Which attributes are sensitive, and what counts as one sensitive value.
 
 Labels count as they are; a measured attribute counts by declared bins, since otherwise
-l values next to each other would pass for l different ones. Missing is a value too.
-
-Feasibility is told before any work: where the most frequent sensitive value fills a share
-p of the rows (of the rows with the same q, where quasi-identifiers share its column), no
-release can reach an l above 1/p without leaving rows out.
+l values next to each other would pass for l different ones. Missing is a value too. Cells that
+are sets, such as a list of diagnoses, count by their elements.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.errors import InfeasibleError, PlanError, SchemaError, did_you_mean
+from sherd.errors import PlanError, SchemaError, did_you_mean
 from sherd.methods.slicing.attribute_codes import combined, encode
 from sherd.tables.schema import Role, Type
 
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sherd.randomness import Randomness
+    from sherd.methods.slicing.attribute_codes import Coded
     from sherd.release.plan import Plan
     from sherd.tables.schema import Attribute, Schema
 
@@ -148,11 +144,17 @@ def _bin(value: Any, cuts: tuple[Edge, ...]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitive:
-    """The sensitive codes of a table's rows: ``codes[row, attribute]``."""
+    """The sensitive codes of a table's rows: ``codes[row, attribute]``.
+
+    An attribute whose cells are sets has a code for every set here; ``sets`` holds, for the place
+    of such an attribute, the codes of each row's elements (−1 where there are no more), and how
+    many elements there are.
+    """
 
     names: tuple[str, ...]
     codes: NDArray[np.int32]
     sizes: tuple[int, ...]
+    sets: Mapping[int, tuple[NDArray[np.int32], int]] = field(default_factory=dict)
 
     def pairs(self, q: NDArray[np.int32], n_q: int) -> tuple[list[NDArray[np.int32]], int]:
         """For every attribute the code of (q, s), all in one numbering; and how many."""
@@ -164,19 +166,70 @@ class Sensitive:
             total += n_pairs
         return found, total
 
+    def elements(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Every row's values, all attributes in one numbering, and where each attribute begins.
+
+        A set counts by its elements; a place without one is −1.
+        """
+        found: list[NDArray[np.int32]] = []
+        heads = [0]
+        for place, size in enumerate(self.sizes):
+            columns, n_values = self.sets.get(place, (self.codes[:, [place]], size))
+            found.append(np.where(columns < 0, -1, columns + heads[-1]).astype(np.int32))
+            heads.append(heads[-1] + n_values)
+        return np.ascontiguousarray(np.hstack(found)), np.array(heads, dtype=np.int64)
+
     def kept(self, rows: NDArray[np.int64]) -> Sensitive:
         """The same for some of the rows."""
-        return Sensitive(names=self.names, codes=self.codes[rows], sizes=self.sizes)
+        sets = {place: (codes[rows], size) for place, (codes, size) in self.sets.items()}
+        return Sensitive(names=self.names, codes=self.codes[rows], sizes=self.sizes, sets=sets)
+
+
+def set_separators(plan: Plan, schema: Schema) -> dict[str, str]:
+    """The sensitive attributes whose cells are sets, each with what stands between elements."""
+    given = plan.parameters.get("sets") or {}
+    known = sensitive_names(plan, schema)
+    for name, mark in given.items():
+        if name not in known or schema[name].type.measured:
+            raise PlanError(
+                "the cells of an attribute cannot be read as sets",
+                must="a sensitive attribute with labels",
+                got=repr(name),
+            )
+        if not isinstance(mark, str) or not mark:
+            raise PlanError(
+                f"what separates the elements of '{name}' is not valid",
+                must="a text, such as ';'",
+                got=repr(mark),
+            )
+    return dict(given)
+
+
+def _elements(coded: Coded, separator: str) -> tuple[NDArray[np.int32], int]:
+    """The codes of every row's elements, one column for each; the empty set is an element too."""
+    apart = [
+        sorted({part.strip() for part in (value or "").split(separator)} - {""}) or [""]
+        for value in coded.values
+    ]
+    names = {name: at for at, name in enumerate(sorted({n for one in apart for n in one}))}
+    of_value = np.full((len(apart), max(map(len, apart), default=1)), -1, dtype=np.int32)
+    for at, one in enumerate(apart):
+        of_value[at, : len(one)] = [names[name] for name in one]
+    return of_value[coded.codes], len(names)
 
 
 def sensitive_codes(table: pa.Table, schema: Schema, plan: Plan) -> Sensitive:
     """The sensitive values of a prepared table, measured ones by their bins."""
     names = sensitive_names(plan, schema)
+    separators = set_separators(plan, schema)
     columns: list[NDArray[np.int32]] = []
     sizes: list[int] = []
+    sets: dict[int, tuple[NDArray[np.int32], int]] = {}
     for name in names:
         coded = encode(table[name], schema[name], schema.missing_values)
         cuts = edges(plan, schema[name])
+        if name in separators:
+            sets[len(columns)] = _elements(coded, separators[name])
         if cuts is None:
             columns.append(coded.codes)
             sizes.append(coded.size)
@@ -185,136 +238,5 @@ def sensitive_codes(table: pa.Table, schema: Schema, plan: Plan) -> Sensitive:
             columns.append(np.array(of_code, dtype=np.int32)[coded.codes])
             sizes.append(len(cuts) + 2)
     codes = np.column_stack(columns) if columns else np.empty((len(table), 0), dtype=np.int32)
-    return Sensitive(
-        names=names, codes=np.ascontiguousarray(codes, dtype=np.int32), sizes=tuple(sizes)
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limit:
-    """The largest l that a table allows without suppression, and what sets it."""
-
-    l: int
-    share: float
-    attribute: str
-
-
-def limit(sensitive: Sensitive, q: NDArray[np.int32], n_q: int) -> Limit:
-    """How far l can go: one over the largest share of a sensitive value at any q."""
-    of_q = np.bincount(q, minlength=n_q)
-    best: Limit | None = None
-    for name, column, size in zip(sensitive.names, sensitive.codes.T, sensitive.sizes, strict=True):
-        pair = q.astype(np.int64) * size + column
-        found, count = np.unique(pair, return_counts=True)
-        base = of_q[found // size]
-        bound = int((base // count).min())
-        if best is None or bound < best.l:
-            best = Limit(l=bound, share=float((count / base).max()), attribute=name)
-    assert best is not None
-    return best
-
-
-def surviving(
-    sensitive: Sensitive, q: NDArray[np.int32], l: int, order: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """The rows that stay when the fewest are left out, value by value, so that l is feasible.
-
-    ``order`` decides which of the rows with the same value stay: the first of them.
-    """
-    kept = order
-    while True:
-        before = len(kept)
-        for place, size in enumerate(sensitive.sizes):
-            pair = q[kept].astype(np.int64) * size + sensitive.codes[kept, place]
-            codes, inverse, count = np.unique(pair, return_inverse=True, return_counts=True)
-            quota = _quotas(codes // size, count, l)
-            rank = _rank_within(inverse)
-            kept = kept[rank < quota[inverse]]
-        if len(kept) == before or len(kept) == 0:
-            return np.sort(kept)
-
-
-def _quotas(q: NDArray[np.int64], count: NDArray[np.int64], l: int) -> NDArray[np.int64]:
-    """For each (q, s) how many rows may stay: none above 1/l of what stays at that q.
-
-    ``q`` rises. All q are capped at once, again and again, until nothing changes.
-    """
-    quota = count.copy()
-    starts = np.flatnonzero(np.r_[True, q[1:] != q[:-1]])
-    lengths = np.diff(np.r_[starts, len(q)])
-    while True:
-        cap = np.repeat(np.add.reduceat(quota, starts) // l, lengths)
-        if (quota <= cap).all():
-            return quota
-        quota = np.minimum(quota, cap)
-
-
-def _rank_within(groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The place of every row among the rows of its group, in the rows' order."""
-    order = np.argsort(groups, kind="stable")
-    ordered = groups[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(order) else order
-    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    placed = np.empty(len(order), dtype=np.int64)
-    placed[order] = rank
-    return placed
-
-
-def feasible(
-    sensitive: Sensitive,
-    q: NDArray[np.int32],
-    n_q: int,
-    plan: Plan,
-    *,
-    rows: int,
-    randomness: Randomness,
-    beside: tuple[str, ...] = (),
-) -> NDArray[np.int64]:
-    """The rows to work on: all of them, or those that suppression leaves.
-
-    ``rows`` is the size of the whole table, of which ``most_suppressed`` may be left out. Raises
-    InfeasibleError with the attribute at fault, and what would help, where l is not feasible.
-    """
-    l = plan["l"]
-    bound = limit(sensitive, q, n_q)
-    if l <= bound.l:
-        return np.arange(len(q), dtype=np.int64)
-    kept = surviving(sensitive, q, l, randomness.permutation(len(q)))
-    lost = rows - len(kept)
-    share = plan["most_suppressed"]
-    if plan["suppress"] and len(kept) and lost <= share * rows:
-        return kept
-    # A refusal is an output: it names an attribute and quotes the plan, and counts nothing.
-    where = f" among records that agree in {', '.join(beside)}" if beside else ""
-    ways = ["lower l", f"coarsen '{bound.attribute}'"]
-    ways += [f"take {', '.join(beside)} out of the sensitive column"] if beside else []
-    ways.append(
-        "raise 'most_suppressed'" if plan["suppress"] else "let records be left out ('suppress')"
-    )
-    raise InfeasibleError(
-        f"no release with l = {l} exists for this table"
-        + (" without leaving out too many records" if plan["suppress"] else ""),
-        must=f"a share of at most 1/{l} for every value of '{bound.attribute}'{where}",
-        got=f"more than the {share:.0%} that 'most_suppressed' allows would be left out"
-        if plan["suppress"]
-        else "a more frequent value",
-        do=", or ".join(ways),
-    )
-
-
-def feasible_rows(
-    table: pa.Table, schema: Schema, plan: Plan, randomness: Randomness
-) -> tuple[pa.Table, Sensitive, NDArray[np.int64]]:
-    """The table with clamped values and without the rows that suppression leaves out."""
-    import pyarrow as pa
-
-    from sherd.methods.slicing.clamping import within
-
-    table = within(table, schema)
-    n = table.num_rows
-    sensitive = sensitive_codes(table, schema, plan)
-    nothing = np.zeros(n, dtype=np.int32)
-    kept = feasible(sensitive, nothing, 1, plan, rows=n, randomness=randomness)
-    if len(kept) < n:
-        sensitive, table = sensitive.kept(kept), table.take(pa.array(kept))
-    return table, sensitive, kept
+    codes = np.ascontiguousarray(codes, dtype=np.int32)
+    return Sensitive(names=names, codes=codes, sizes=tuple(sizes), sets=sets)

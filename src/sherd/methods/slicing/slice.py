@@ -21,20 +21,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError
-from sherd.guarantees import Adversary, Guarantee, LDiversity, NoGuarantee, Proposition
+from sherd.guarantees import Adversary, Guarantee, LDiversity, NoGuarantee, Notion, Proposition
 from sherd.methods.slicing.attribute_grouping import check_numbers
 from sherd.methods.slicing.column_layout import given_layout
+from sherd.methods.slicing.group_conditions import Conditions
 from sherd.methods.slicing.sensitive_values import quasi_identifiers, sensitive_names
+from sherd.methods.slicing.signature_record import KeepsSignatures, needs_record
 from sherd.methods.slicing.slicing_promise import (
+    AFTER,
     ARRANGED,
     BINS,
+    CONDITIONS,
     MOST_SUPPRESSED,
     SENSITIVE,
+    SETS,
     SUPPRESS,
     UNIT,
     L,
     assumptions,
     check_attributes,
+    following_words,
     left_aside,
     range_ends_words,
 )
@@ -46,8 +52,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.release.method import Run
+    from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
+    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 
@@ -56,12 +63,13 @@ TRAITS = Traits(
     verifier="sherd.verifying.sliced_tables:verify_slices",
     facts="sherd.verifying.stated_facts:sliced",
     drawing="sherd.auditing.case.record_drawing:slices",
+    following=("after",),
     needs=("slicing",),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice:
+class Slice(KeepsSignatures):
     """The method behind ``sherd slice``."""
 
     name: str = "slice"
@@ -109,6 +117,9 @@ class Slice:
         SUPPRESS,
         MOST_SUPPRESSED,
         BINS,
+        CONDITIONS,
+        SETS,
+        AFTER,
         Parameter(
             name="scope",
             kind=str,
@@ -184,6 +195,14 @@ class Slice:
                 must="scope 'any'",
                 got="scope 'records'",
             )
+        if plan["scope"] == "records" and (plan["conditions"] or plan["sets"]):
+            raise PlanError(
+                "conditions and sets are checked in every bucket by itself",
+                must="scope 'any'",
+                got="scope 'records'",
+            )
+        if plan["sets"] and plan["regroup"] is False:
+            raise PlanError("buckets of sets are made by regrouping", must="'regroup' left out")
         if plan["groups"] is None:
             check_numbers(plan["columns"] or 2, plan["alpha"], len(quasi))
             return
@@ -206,12 +225,15 @@ class Slice:
         if plan["scope"] == "records":
             words.append("tuples of column values that no record has; the bound skips them")
         reason = "buckets weigh equally (beta = 0), which can hide a larger probability"
-        notion = LDiversity(l=plan["l"]) if plan["beta"] == 1 else NoGuarantee(reason=reason)
+        notion: Notion = NoGuarantee(reason=reason)
+        if plan["beta"] == 1:
+            notion = Conditions.of(plan).notion(plan["l"])
         names = ", ".join(sensitive_names(plan, schema))
         return Guarantee(
             notion=notion,
             unit=UNIT,
-            covers=f"the link between a person's quasi-identifiers and {names}",
+            covers=f"the link between a person's quasi-identifiers and {names}"
+            + following_words(plan),
             adversary=Adversary.KNOWS_QUASI_IDENTIFIERS,
             assumes=assumptions(plan, schema),
             source=Proposition(work="arul2019", place="section 4; li2012, section 3"),
@@ -222,7 +244,23 @@ class Slice:
         """Slice a prepared table."""
         from sherd.methods.slicing.slice_run import run_slicing
 
+        needs_record(plan)
         return run_slicing(table, schema, plan, run)
+
+    def run_keeping_record(
+        self,
+        table: pa.Table,
+        schema: Schema,
+        plan: Plan,
+        run: Run,
+        *,
+        keys: Keys,
+        past: PrivateRecord | None,
+    ) -> tuple[Outcome, PrivateRecord]:
+        """Slice a prepared table so that every record keeps its signature."""
+        from sherd.methods.slicing.slice_run import run_keeping_record
+
+        return run_keeping_record(table, schema, plan, run, keys, past)
 
 
 METHOD = Slice()

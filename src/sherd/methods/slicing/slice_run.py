@@ -7,19 +7,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sherd.errors import InfeasibleError
+from sherd.errors import InfeasibleError, PlanError
 from sherd.methods.slicing.attribute_codes import Coded, encode
 from sherd.methods.slicing.attribute_grouping import grouped_layout
-from sherd.methods.slicing.bucket_pipeline import BucketSettings, Coarse, bucketed, coarse, subset
+from sherd.methods.slicing.bucket_pipeline import (
+    BucketSettings,
+    Coarse,
+    bucketed,
+    coarse,
+    neighbour_order,
+    subset,
+)
 from sherd.methods.slicing.clamping import within
 from sherd.methods.slicing.column_layout import BUCKET, ColumnLayout, given_layout
+from sherd.methods.slicing.diversity_feasibility import feasible
 from sherd.methods.slicing.generalise import described
+from sherd.methods.slicing.group_conditions import Conditions
 from sherd.methods.slicing.membership_advantage import WORRYING, Membership, measure
 from sherd.methods.slicing.permutation import sliced
 from sherd.methods.slicing.public_cells import encode_on_cells
 from sherd.methods.slicing.sensitive_values import (
     Sensitive,
-    feasible,
     quasi_identifiers,
     sensitive_codes,
     stated_bins,
@@ -30,8 +38,10 @@ from sherd.release.method import Finding, Outcome
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sherd.release.method import Run
+    from sherd.methods.slicing.signature_record import SignatureRecord
+    from sherd.release.method import PrivateRecord, Run
     from sherd.release.plan import Plan
+    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 COLUMNS = 5
@@ -50,6 +60,7 @@ def settings(plan: Plan) -> BucketSettings:
         scope=plan["scope"],
         beta=float(plan["beta"]),
         tries=plan["tries"],
+        conditions=Conditions.of(plan),
     )
 
 
@@ -101,6 +112,41 @@ def run_slicing(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcom
     findings = _findings(n, table.num_rows, int(buckets.max()) + 1, membership, plan)
     run.progress("done", 4, 4)
     return Outcome(tables=outcome.tables, facts=outcome.facts, findings=findings)
+
+
+def run_keeping_record(
+    table: pa.Table,
+    schema: Schema,
+    plan: Plan,
+    run: Run,
+    keys: Keys,
+    past: PrivateRecord | None,
+) -> tuple[Outcome, SignatureRecord]:
+    """Slice a prepared table into buckets in which every record keeps its signature."""
+    from sherd.methods.slicing.invariant_buckets import kept_buckets
+    from sherd.methods.slicing.signature_record import check_kept, followed
+
+    check_kept(plan, schema)
+    table = within(table, schema)
+    quasi = quasi_identifiers(plan, schema)
+    coded = {name: encode(table[name], schema[name], schema.missing_values) for name in quasi}
+    layout = _layout(coded, sensitive_codes(table, schema, plan), plan, schema, run)
+    if layout.beside or plan["min_frequency"] is not None or plan["scope"] == "records":
+        raise PlanError(
+            "a record is kept of buckets whose sensitive column holds nothing else",
+            must="no attribute beside the sensitive one, no 'min_frequency', scope 'any'",
+            do="leave out alpha and min_frequency",
+        )
+    order = neighbour_order(list(coded.values()), run.randomness)
+    made = kept_buckets(table, schema, plan, run, keys=keys, past=past, order=order, local=True)
+    large, buckets = made.expanded(table)
+    n = large.num_rows
+    parts = coarse(coded, layout, n, None, run.randomness, need_columns=False)
+    outcome = _released(large, coded, layout, parts, buckets, schema, plan, run)
+    facts = {**outcome.facts, **followed(plan)}
+    if plan["after"] is not None:
+        facts["empty"] = made.empty
+    return Outcome(tables=outcome.tables, facts=facts, findings=made.findings()), made.record
 
 
 def _layout(

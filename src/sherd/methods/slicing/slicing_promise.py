@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 from sherd.errors import PlanError, SchemaError
 from sherd.guarantees import Assumption, Unit
 from sherd.methods.slicing.column_layout import BUCKET
+from sherd.methods.slicing.group_conditions import Conditions, check_conditions_fit
 from sherd.methods.slicing.sensitive_values import (
     demoted,
     edges,
     quasi_identifiers,
     sensitive_names,
+    set_separators,
 )
 from sherd.release.method import Finding, Parameter
 from sherd.tables.schema import Missing, Outside
+from sherd.tables.treatment import warned
 
 if TYPE_CHECKING:
     from sherd.release.plan import Plan
@@ -51,10 +54,25 @@ AFTER = Parameter(name="after", kind=dict, option=None, help="the release that t
 L = Parameter(
     name="l",
     kind=int,
-    required=True,
-    least=2,
+    default=1,
+    least=1,
     short="-l",
-    help="no sensitive value can be held with more confidence than 1/l",
+    help="no sensitive value can be held with more confidence than 1/l; 1 asks for nothing",
+)
+CONDITIONS = Parameter(
+    name="conditions",
+    kind=dict,
+    items=list,
+    option="--condition",
+    metavar="NAME=LIMIT",
+    help="a condition on the sensitive values of every group: share, size, entropy, recursive "
+    "(c,l), closeness, ordered_closeness or likeness",
+)
+SETS = Parameter(
+    name="sets",
+    kind=dict,
+    option=None,
+    help="sensitive attributes whose cells are sets, each with the text between elements",
 )
 
 ARRANGED = (
@@ -93,6 +111,21 @@ def check_attributes(plan: Plan, schema: Schema, *, needs_sensitive: bool = True
         )
     for name in sensitive if needs_sensitive else ():
         edges(plan, schema[name])
+    wanted = Conditions.of(plan)
+    check_conditions_fit(wanted, plan, schema, sensitive)
+    if needs_sensitive and plan["l"] == 1 and not wanted.asked():
+        raise PlanError(
+            f"the method '{plan.method}' is asked for no diversity",
+            must="l from 2, or a condition",
+            got="neither",
+            do="give -l, or --condition",
+        )
+    if set_separators(plan, schema) and plan["suppress"]:
+        raise PlanError(
+            "records with sets of values cannot be suppressed to reach l",
+            must="either 'sets' or 'suppress'",
+            got="both",
+        )
     for name in plan["bins"] or {}:
         if name not in sensitive:
             raise PlanError("bins are given for an attribute that is not sensitive", got=repr(name))
@@ -153,7 +186,7 @@ def left_aside(plan: Plan, schema: Schema) -> tuple[str, ...]:
     said += [
         f"{name} is told apart by the declared bins, not by its exact values"
         for name in sensitive_names(plan, schema)
-        if schema[name].type.measured and plan["l"] > 1
+        if schema[name].type.measured and (plan["l"] > 1 or plan["conditions"])
     ]
     return tuple(said)
 
@@ -165,5 +198,6 @@ def suppression(n: int, kept: int, l: int) -> tuple[Finding, ...]:  # noqa: E741
     """What the owner is told of records that were left out; nothing where none were."""
     if kept == n:
         return ()
-    meaning = f"left out of {n} so that l = {l} is feasible"
+    why = f"left out of {n}: their sensitive values are too frequent for l = {l}"
+    meaning = warned(why, (n - kept) / n)
     return (Finding(name="suppressed records", value=n - kept, meaning=meaning),)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sherd.methods.compiled import compiled
+from sherd.methods.slicing.condition_kernels import halves_meet
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -184,12 +185,14 @@ def halves_diverse(
 @compiled
 def partition(
     rows: Ints, ids: Longs, n_dims: int, sizes: Ints, scales: Floats, n_q: int, n_pairs: int,
-    l: int, tries: int,
+    l: int, tries: int, values: Ints, heads: Longs, overall: Floats, limits: Floats,
 ) -> Longs:  # fmt: skip
     """Split until no tried dimension gives two diverse halves; the buckets' first rows.
 
-    ``rows`` and ``ids`` are reordered so that every bucket is a run of rows.
+    ``rows`` and ``ids`` are reordered so that every bucket is a run of rows. ``values`` to
+    ``limits`` say what halves must meet beyond l (see ``condition_kernels``).
     """
+    beyond = limits.max() >= 0
     n = rows.shape[0]
     of_q = np.zeros(n_q, dtype=np.int32)
     of_pair = np.zeros(n_pairs, dtype=np.int32)
@@ -198,10 +201,7 @@ def partition(
     low = np.empty(n_dims, dtype=np.int32)
     high = np.empty(n_dims, dtype=np.int32)
     dims = np.empty(n_dims, dtype=np.int32)
-    widest = 1
-    for d in range(n_dims):
-        widest = max(widest, sizes[d])
-    counts = np.zeros(widest, dtype=np.int32)
+    counts = np.zeros(max(sizes.max(), 1), dtype=np.int32)
     spare = np.empty((n - n // 2 + 1, rows.shape[1]), dtype=np.int32)
     spare_ids = np.empty(n - n // 2 + 1, dtype=np.int64)
     ends = [n]
@@ -223,6 +223,11 @@ def partition(
                 cut, ties = median(rows, lo, hi, d, low[d], high[d], counts)
                 if halves_diverse(
                     rows, lo, hi, n_dims, d, cut, ties, l, of_q, of_pair, left_q, left_pair
+                ) and (
+                    not beyond
+                    or halves_meet(
+                        rows, ids, lo, hi, n_dims, d, cut, ties, values, heads, overall, limits
+                    )
                 ):
                     best = d
                     break
@@ -245,10 +250,7 @@ def finest(rows: Ints, ids: Longs, n_dims: int, sizes: Ints, scales: Floats, sta
     low = np.empty(n_dims, dtype=np.int32)
     high = np.empty(n_dims, dtype=np.int32)
     dims = np.empty(n_dims, dtype=np.int32)
-    widest = 1
-    for d in range(n_dims):
-        widest = max(widest, sizes[d])
-    counts = np.zeros(widest, dtype=np.int32)
+    counts = np.zeros(max(sizes.max(), 1), dtype=np.int32)
     largest = 1
     for b in range(len(starts)):
         end = starts[b + 1] if b + 1 < len(starts) else n

@@ -177,7 +177,7 @@ def test_release_query_gives_a_dataframe() -> None:
 
 def test_a_fragmentation_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checking, promising and running share one search, so that they speak of one layout."""
-    from sherd.methods.fragmenting import fragment, fragmentation
+    from sherd.methods.fragmenting import fragment_layout, fragmentation
 
     searches = 0
     find = fragmentation.find_minimal
@@ -187,7 +187,7 @@ def test_a_fragmentation_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None
         searches += 1
         return find(*given, **more)
 
-    monkeypatch.setattr(fragment, "find_minimal", counted)
+    monkeypatch.setattr(fragment_layout, "find_minimal", counted)
     # a limit that nothing else uses, so that no earlier test has solved it
     release = protect(plan(time_limit=9.5))
     assert release.manifest["facts"]["fragments"]

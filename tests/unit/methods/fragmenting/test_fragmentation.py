@@ -121,7 +121,7 @@ def test_affinity_is_the_best_there_is() -> None:
 def test_a_time_limit_says_that_nothing_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the solver stops early, the result says so; where it finds nothing, it is an error."""
     rules = Constraints(constraints=(("a", "b"),), affinity=(AskedTogether(attributes=("a", "c")),))
-    real = fragmentation._solve
+    real = fragmentation.solved
 
     def hasty(*given: object) -> fragmentation.Fragmentation | None:
         found = real(*given)  # type: ignore[arg-type]
@@ -129,7 +129,7 @@ def test_a_time_limit_says_that_nothing_is_proved(monkeypatch: pytest.MonkeyPatc
             return None
         return fragmentation.Fragmentation(fragments=found.fragments, proved=False)
 
-    monkeypatch.setattr(fragmentation, "_solve", hasty)
+    monkeypatch.setattr(fragmentation, "solved", hasty)
     assert not find_minimal(rules, ("a", "b", "c")).proved
     monkeypatch.undo()
     names = [f"a{i}" for i in range(120)]

@@ -38,6 +38,17 @@ def test_occupation_allows_l_up_to_seven(make: Any, adult: tuple[pa.Table, Schem
     assert not [c for c in verify(made.outcome.tables, made.manifest) if c.passed is False]
 
 
+def test_two_sensitive_attributes_leave_small_buckets(
+    make: Any, adult: tuple[pa.Table, Schema]
+) -> None:
+    """One education fills nearly a third: at l = 3 groups of three can hardly avoid it."""
+    made = make(*adult, method="slice", sensitive=["occupation", "education"], l=3)
+    sizes = np.unique(made.data["bucket"].to_numpy(), return_counts=True)[1]
+    assert sizes.max() <= 12
+    assert len(sizes) > 0.95 * 45_222 / 3
+    assert not [c for c in verify(made.outcome.tables, made.manifest) if c.passed is False]
+
+
 def test_sex_beside_occupation_allows_l_up_to_three(
     make: Any, adult: tuple[pa.Table, Schema]
 ) -> None:

@@ -113,7 +113,12 @@ def test_anatomy_with_suppression_and_names_that_collide(make: Any, schema_of: A
     with pytest.raises(InfeasibleError, match="no release with l = 2 exists"):
         make(table, schema, method="anatomy", l=2)
     made = make(table, schema, method="anatomy", l=2, suppress=True, most_suppressed=1)
-    assert made.outcome.findings[-1].value == 10
+    told = made.outcome.findings[-1]
+    assert told.value == 10
+    assert told.meaning.startswith("WARNING: 50 % left out of 20: their sensitive values are too")
+    promise = Plan(method="anatomy", l=2, suppress=True).guarantee(schema)
+    assert "the sensitive values they share are too frequent" in promise.words()
+    assert "missing or outside" not in promise.words()
     clash = schema_of({"a": {"type": "integer"}, "count": {"type": "text", "role": "sensitive"}})
     with pytest.raises(SchemaError, match="called 'count'"):
         Plan(method="anatomy", l=2).guarantee(clash)

@@ -18,7 +18,7 @@ import pytest
 import sherd
 from sherd import datasets
 from sherd.errors import FormatError, InfeasibleError, PlanError, UsageError
-from sherd.methods.slicing.invariant_buckets import SignatureRecord, follow
+from sherd.methods.slicing.signature_record import SignatureRecord, follow
 from sherd.randomness import Randomness
 from sherd.release.method import Run
 from sherd.tables.row_keys import Keys
@@ -39,9 +39,13 @@ SCHEMA = sherd.Schema.from_data(
 Tables = dict[str, pa.Table]
 
 
-def plan(l: int, **more: Any) -> sherd.Plan:
-    """A plan of anatomy."""
-    return sherd.Plan(method="anatomy", l=l, **more)
+METHODS = ("anatomy", "slice", "mondrian")
+MORE: dict[str, dict[str, Any]] = {"mondrian": {"k": 3, "boxes": "tight"}}
+
+
+def plan(l: int, method: str = "anatomy", **more: Any) -> sherd.Plan:
+    """A plan of a method that keeps signatures."""
+    return sherd.Plan(method=method, l=l, **MORE.get(method, {}), **more)
 
 
 def candidates(release: Tables, name: str, person: str) -> dict[int, Counter[str]]:
@@ -92,7 +96,7 @@ SHOWN = sherd.Schema.from_data(
 )
 
 
-def kept(l: int, seed: int) -> Any:
+def kept(l: int, seed: int, method: str = "anatomy") -> Any:
     """The method with its record."""
 
     def made(
@@ -101,13 +105,57 @@ def kept(l: int, seed: int) -> Any:
         after = {} if record is None else {"after": {"release": record.release}}
         run = Run(randomness=Randomness.seeded(seed + number))
         keys = Keys(attribute="person", values=tuple(map(str, table["person"].to_pylist())))
-        chosen = plan(l, most_suppressed=1, suppress=True, **after)
-        outcome, new = chosen.spec.run_keeping_record(  # type: ignore[attr-defined]
-            table, SHOWN, chosen, run, keys=keys, past=record
-        )
-        return dict(outcome.tables), new.belonging_to(f"{number}")
+        chosen = plan(l, method, most_suppressed=1, suppress=True, **after)
+        with pytest.MonkeyPatch.context() as patch:
+            classes = told_classes(patch, table)
+            outcome, new = chosen.spec.run_keeping_record(  # type: ignore[attr-defined]
+                table, SHOWN, chosen, run, keys=keys, past=record
+            )
+        tables = dict(outcome.tables)
+        return as_buckets(tables, classes), new.belonging_to(f"{number}")
 
     return made
+
+
+def told_classes(patch: pytest.MonkeyPatch, table: pa.Table) -> list[Any]:
+    """Where ``mondrian`` puts everybody: the attacker is told, ranges overlap."""
+    from sherd.methods.slicing import mondrian
+
+    found: list[Any] = []
+    inner = mondrian._around
+
+    def told(coded: Any, classes: Any, group: Any, **more: Any) -> Any:
+        people = table["person"].to_pylist()
+        cells = inner(coded, classes, group, **more)
+        where = {people[row]: at for at, rows in enumerate(classes) for row in rows}
+        found.extend([where, coded[0], cells])
+        return cells
+
+    patch.setattr(mondrian, "_around", told)
+    return found
+
+
+def as_buckets(tables: Tables, classes: list[Any]) -> Tables:
+    """A release as who is in which bucket, and which values a bucket lists."""
+    if "data" not in tables:
+        return tables
+    data = tables["data"]
+    if "bucket" in data.column_names:
+        here = data.filter(data["person"].is_valid()).select(["bucket", "person"])
+        listed = data.group_by(["bucket", "ill"]).aggregate([([], "count_all")])
+    else:
+        where, coded, cells = classes
+        ends = zip(cells.low[:, 0].tolist(), cells.high[:, 0].tolist(), strict=True)
+        labels = {coded.label(*both, tight=True): at for at, both in enumerate(ends)}
+        assert len(labels) == cells.count
+        here = pa.table({"person": list(where), "bucket": list(where.values())})
+        shown = [labels[label] for label in data["person"].to_pylist()]
+        large = pa.table({"bucket": shown, "ill": data["ill"]})
+        listed = large.group_by(["bucket", "ill"]).aggregate([([], "count_all")])
+    return {
+        "quasi-identifiers": here,
+        "sensitive": listed.rename_columns(["bucket", "ill", "count"]),
+    }
 
 
 def apart(l: int, seed: int) -> Any:
@@ -153,13 +201,14 @@ def posteriors(releases: list[Tables]) -> dict[int, float]:
     return {who: max(c.values()) / c.total() for who, c in counts.items()}
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("seed", range(12))
-def test_over_all_worlds_nobody_is_told_more_than_one_in_l(seed: int) -> None:
+def test_over_all_worlds_nobody_is_told_more_than_one_in_l(seed: int, method: str) -> None:
     """Every assignment of values that fits three releases is enumerated."""
     rng = np.random.default_rng(seed)
     people = {who: rng.choice(list("abcd")).item() for who in range(14)}
     try:
-        releases = history(rng, people, 3, 0.3, kept(2, seed))
+        releases = history(rng, people, 3, 0.3, kept(2, seed, method))
     except InfeasibleError:
         pytest.skip("no bucket could be made")
     if not any(release["quasi-identifiers"].num_rows for release in releases):
@@ -177,13 +226,14 @@ def test_without_the_record_all_worlds_tell_more() -> None:
     assert max(found) == 1.0
 
 
-def _ten(people: dict[int, str], l: int) -> list[float]:
+def _ten(people: dict[int, str], l: int, method: str = "anatomy") -> list[float]:
     """The shares that one value can have for everybody, after ten releases."""
-    releases = history(np.random.default_rng(1), people, 10, 0.05, kept(l, 1), change=True)
+    rng = np.random.default_rng(1)
+    releases = history(rng, people, 10, 0.05, kept(l, 1, method), change=True)
     left: dict[int, set[str]] = {}
     for release in releases:
         for row in release["sensitive"].to_pylist():
-            assert row["count"] == 1
+            assert row["count"] == 1 or method == "mondrian"
         for who, listed in candidates(release, "ill", "person").items():
             left[who] = left.get(who, set(listed)) & set(listed)
     # nearly everybody is in the last release
@@ -196,10 +246,16 @@ def _people(values: list[str]) -> dict[int, str]:
     return {who: values[at] for who, at in enumerate(order)}
 
 
-def test_ten_releases_of_adult_leave_l_values_for_everybody() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_ten_releases_of_adult_leave_l_values_for_everybody(method: str) -> None:
     """Inserting, deleting and changing 5 % each time: for nobody are fewer than l values left."""
+    values = datasets.load("adult", complete=True)["occupation"].to_pylist()[:3000]
+    assert max(_ten(_people([str(v) for v in values]), 5, method)) <= 1 / 5
+
+
+def test_three_releases_apart_give_people_away() -> None:
+    """The same attacker, where no record is kept."""
     values = datasets.load("adult", complete=True)["occupation"].to_pylist()[:8000]
-    assert max(_ten(_people([str(v) for v in values]), 5)) <= 1 / 5
     rng = np.random.default_rng(1)
     releases = history(rng, _people([str(v) for v in values]), 3, 0.05, apart(5, 1))
     left: dict[int, set[str]] = {}
@@ -210,17 +266,18 @@ def test_ten_releases_of_adult_leave_l_values_for_everybody() -> None:
 
 
 @pytest.mark.slow
-def test_ten_releases_of_all_of_adult_and_of_acs(data_dir: Path) -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_ten_releases_of_all_of_adult_and_of_acs(data_dir: Path, method: str) -> None:
     """The same over whole tables."""
     values = datasets.load("adult", complete=True)["occupation"].to_pylist()
-    assert max(_ten(_people([str(v) for v in values]), 5)) <= 1 / 5
+    assert max(_ten(_people([str(v) for v in values]), 5, method)) <= 1 / 5
     import pandas as pd
 
     frame = pd.read_csv(data_dir / "acs2018_gov.csv.gz", usecols=["occupation"])
     counts = frame.occupation.value_counts()
     l = min(5, int(len(frame) // counts.iloc[0]))
     assert l >= 2
-    assert max(_ten(_people([str(v) for v in frame.occupation]), l)) <= 1 / l
+    assert max(_ten(_people([str(v) for v in frame.occupation]), l, method)) <= 1 / l
 
 
 def test_a_changed_value_outside_the_signature_is_not_shown() -> None:
@@ -242,14 +299,15 @@ def test_a_changed_value_outside_the_signature_is_not_shown() -> None:
     assert set(candidates(back, "ill", "person")[0]) == set(lists[0])
 
 
-def test_releases_in_a_row_are_written_followed_and_verified(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_releases_in_a_row_are_written_followed_and_verified(tmp_path: Path, method: str) -> None:
     """By the same door as any release; the promise names what it follows."""
     rows = 60
     table = pa.table(
         {"who": list(range(rows)), "age": [20 + i % 40 for i in range(rows)],
          "ill": [f"i{i % 6}" for i in range(rows)]}
     )  # fmt: skip
-    first = sherd.protect(table, SCHEMA, plan(3), settings=sherd.Settings(key="who"))
+    first = sherd.protect(table, SCHEMA, plan(3, method), settings=sherd.Settings(key="who"))
     first.save(tmp_path / "first")
     assert all(c.passed is not False for c in verify(tmp_path / "first").checks)
     from sherd.release.bundle import MANIFEST, digest
@@ -268,8 +326,14 @@ def test_releases_in_a_row_are_written_followed_and_verified(tmp_path: Path) -> 
     told = second.manifest["guarantee"]
     assert record.release in told["covers"]
     assert "only-earlier-releases" in str(told["assumes"])
-    assert second.tables["quasi-identifiers"].num_rows == rows - 5
-    assert rows - 5 <= second.tables["sensitive"].num_rows <= rows
+    listed = second.tables["sensitive" if method == "anatomy" else "data"]
+    assert rows - 5 <= listed.num_rows <= rows
+    if method == "anatomy":
+        assert second.tables["quasi-identifiers"].num_rows == rows - 5
+    else:
+        assert second.manifest["facts"]["empty"] == listed.num_rows - (rows - 5)
+    if method == "slice":
+        assert listed["age"].null_count == second.manifest["facts"]["empty"]
     with pytest.raises(PlanError, match="record"):
         sherd.protect(table, SCHEMA, next_plan)
     other = SignatureRecord.load(tmp_path / "first.json").belonging_to("0" * 64)
@@ -303,3 +367,29 @@ def test_signatures_differ_only_by_their_values() -> None:
     tables, _ = kept(2, 1)(left, record, 1)
     assert tables["sensitive"].num_rows == 2
     assert len(list(itertools.chain(tables["quasi-identifiers"]["bucket"]))) == 2
+
+
+@pytest.mark.parametrize(
+    "more", [{"alpha": 2}, {"min_frequency": 3}, {"scope": "records"}, {"conditions": {"size": 4}}]
+)
+def test_a_record_of_slices_is_kept_of_plain_buckets_only(more: dict[str, Any]) -> None:
+    """Nothing beside the sensitive value, no generalised columns, every bucket by itself."""
+    table = pa.table({"who": range(40), "age": range(40), "town": ["a", "b"] * 20,
+                      "ill": [f"i{i % 5}" for i in range(40)]})  # fmt: skip
+    town = {"town": {"type": "category"}}
+    schema = sherd.Schema.from_data({"attributes": {**SCHEMA.as_data()["attributes"], **town}})
+    with pytest.raises(PlanError, match="a record is kept"):
+        sherd.protect(table, schema, plan(2, "slice", **more), settings=sherd.Settings(key="who"))
+
+
+def test_classes_of_kept_signatures_list_k_values_equally_often() -> None:
+    """With fewer different values than k, each is listed several times, in every release."""
+    run = kept(2, 5, "mondrian")
+    people = list(range(60))
+    tables, record = run(pa.table({"person": people, "ill": list("ab") * 30}), None, 0)
+    assert set(record.signatures) == {("+a", "+b")}
+    fewer = pa.table({"person": people[::3], "ill": list("ab") * 10})
+    for release in (tables, run(fewer, record, 1)[0]):
+        listed = release["sensitive"].to_pylist()
+        assert {row["count"] for row in listed} == {2}
+        assert len(listed) == 2 * len({row["bucket"] for row in listed})

@@ -23,6 +23,7 @@ from sherd.methods.compiled import compiled
 from sherd.methods.slicing import bucket_pipeline as pipeline
 from sherd.methods.slicing import membership_advantage as membership
 from sherd.methods.slicing import slice_run as slicer
+from sherd.methods.slicing.group_conditions import Conditions
 from sherd.methods.slicing.sensitive_values import Sensitive
 from sherd.release.plan import Plan
 from sherd.verifying import verify_contents as verify
@@ -392,7 +393,9 @@ def test_a_bucket_that_is_not_diverse_would_be_a_bug() -> None:
         names=("s",), codes=np.array([[0], [0], [1], [2]], dtype=np.int32), sizes=(3,)
     )
     with pytest.raises(InternalError, match="not diverse"):
-        pipeline.check_buckets(np.array([0, 0, 1, 1]), np.zeros(4, dtype=np.int32), 1, sensitive, 2)
+        pipeline.check_buckets(
+            np.array([0, 0, 1, 1]), np.zeros(4, dtype=np.int32), 1, sensitive, Conditions(share=0.5)
+        )
 
 
 def test_all_quasi_identifiers_equal_make_one_bucket(make: Make, schema_of: Make) -> None:

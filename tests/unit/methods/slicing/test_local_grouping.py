@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sherd.methods.slicing.regroup import grouped, joint_groups, local_groups
+from sherd.methods.slicing.joint_grouping import joint_groups
+from sherd.methods.slicing.local_grouping import grouped, local_groups
 
 
 def largest_share(group: np.ndarray, values: np.ndarray) -> float:
@@ -56,8 +57,8 @@ def test_groups_differ_in_several_attributes(n: int, l: int) -> None:  # noqa: E
     second = ((first + rng.integers(0, 3, n)) % (3 * l)).astype(np.int32)  # and they depend
     if np.bincount(second).max() * l > n:
         second = rng.permutation(first)
-    values = np.column_stack([first, second])
-    group = joint_groups(values, np.array([3 * l, 3 * l]), l)
+    values = np.column_stack([first, second + 3 * l])
+    group = joint_groups(values, 6 * l, l)
     assert largest_share(group, first) <= 1 / l
     assert largest_share(group, second) <= 1 / l
     sizes = np.bincount(group)
@@ -68,9 +69,9 @@ def test_groups_differ_in_several_attributes(n: int, l: int) -> None:  # noqa: E
 def test_what_cannot_differ_ends_in_one_group() -> None:
     """Attributes that go together so that only all rows at once are diverse."""
     first = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.int32)
-    values = np.column_stack([first, np.array([0, 0, 1, 1, 0, 0, 1, 1], dtype=np.int32)])
-    group = joint_groups(values, np.array([2, 2]), 2)
+    values = np.column_stack([first, np.array([2, 2, 3, 3, 2, 2, 3, 3], dtype=np.int32)])
+    group = joint_groups(values, 4, 2)
     assert largest_share(group, values[:, 0]) <= 0.5
     assert largest_share(group, values[:, 1]) <= 0.5
-    few = joint_groups(np.zeros((1, 2), dtype=np.int32), np.array([1, 1]), 2)
+    few = joint_groups(np.array([[0, 1]], dtype=np.int32), 2, 2)
     assert few.tolist() == [0]

@@ -1,0 +1,104 @@
+"""The fragmentation that a plan of ``fragment`` leads to, known before any data is read."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import PlanError, SchemaError
+from sherd.methods.fragmenting.constraints import Constraints
+from sherd.methods.fragmenting.feasibility import check_sizes, group_sizes
+from sherd.methods.fragmenting.fragmentation import check_given, find_minimal
+from sherd.methods.fragmenting.next_release_plan import check_following
+from sherd.methods.fragmenting.released_tables import GROUP
+
+if TYPE_CHECKING:
+    from sherd.methods.fragmenting.fragmentation import Fragmentation, Objective
+    from sherd.release.plan import Plan
+    from sherd.tables.schema import Schema
+
+
+def given_constraints(plan: Plan) -> Constraints:
+    """The constraints as the plan gives them."""
+    return Constraints.from_data(_plain(plan["constraints"]))
+
+
+def planned_constraints(plan: Plan) -> Constraints:
+    """The constraints of a plan, with the dependencies that count at its looseness."""
+    return given_constraints(plan).believed(plan["looseness"])
+
+
+def layout(plan: Plan, schema: Schema) -> Fragmentation:
+    """The fragmentation a plan leads to under a schema, checked."""
+    constraints = planned_constraints(plan)
+    given_constraints(plan).check(schema.attributes)
+    check_following(plan)
+    released = schema.released
+    for name in plan["similar"] or ():
+        schema[name]  # raises where the schema lacks it
+    if plan["suppress"] > 1:
+        raise PlanError(
+            "the 'suppress' parameter is not valid",
+            must="a share from 0 to 1",
+            got=repr(plan["suppress"]),
+        )
+    for name in released:
+        if name.startswith(GROUP) and name[len(GROUP) :].isdigit():
+            raise SchemaError(
+                f"the attribute '{name}' is called like a column of group identifiers",
+                do="rename it",
+            )
+    if plan["fragments"] is not None:
+        given = _lists(plan["fragments"], "fragments", str)
+        found = check_given(constraints, given, released)
+    else:
+        found = _solved(constraints, released, plan["objective"], plan["time_limit"])
+    if len(found.fragments) < 2:
+        raise PlanError(
+            "the constraints need no fragmentation: one fragment fulfils them",
+            do="release the table without the withheld attributes, or add constraints",
+        )
+    check_sizes(planned_sizes(plan, len(found.fragments)), plan["looseness"], len(found.fragments))
+    for chosen in _lists(plan["projections"] or (), "projections", int):
+        if len(set(chosen)) < 2 or not set(chosen) <= set(range(1, len(found.fragments) + 1)):
+            raise PlanError(
+                "a projection is not valid",
+                must=f"two or more of the fragments 1 to {len(found.fragments)}",
+                got=repr(list(chosen)),
+            )
+    return found
+
+
+@lru_cache(maxsize=16)
+def _solved(
+    constraints: Constraints, released: tuple[str, ...], objective: Objective, time_limit: float
+) -> Fragmentation:
+    """The fragmentation of these attributes, solved once for ``check``, ``guarantee`` and ``run``.
+
+    Under a limit of time two searches could end differently; the promise speaks of one of them.
+    """
+    return find_minimal(constraints, released, objective=objective, time_limit=time_limit)
+
+
+def planned_sizes(plan: Plan, fragments: int) -> tuple[int, ...]:
+    """The least size of every fragment's groups."""
+    if plan["sizes"] is None:
+        return group_sizes(plan["looseness"], fragments)
+    return tuple(plan["sizes"])
+
+
+def _lists(given: Any, name: str, kind: type) -> list[tuple[Any, ...]]:
+    if not all(isinstance(f, tuple) and all(isinstance(a, kind) for a in f) for f in given):
+        what = "attributes" if kind is str else "numbers"
+        raise PlanError(f"the '{name}' parameter is not valid", must=f"lists of {what}")
+    return list(given)
+
+
+def _plain(value: Any) -> Any:
+    from collections.abc import Mapping
+
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
