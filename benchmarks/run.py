@@ -33,6 +33,7 @@ SCRIPTS = {
     "004-fragments/speed.py --million --plain": "Loose associations, beside plain Python",
     "004-fragments/placement.py --seeds 3": "Placement beside the published heuristic",
     "dp-graph/graph_utility.py --million": "Records drawn from noisy marginals, with their limits",
+    "dp-graph/graph_rows.py": "Records drawn from sums of ten owners' noisy histograms",
     "dp-graph/graph_peers.py": "Records drawn from noisy marginals, beside dpmm and OpenDP",
     "audit.py 300000": "An audit of a large table",
     "federation/load.py": "Joint releases: many owners, a large table, many rounds",

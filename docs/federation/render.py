@@ -119,18 +119,19 @@ def parties() -> str:
         "manifest, under `joint.learns_beyond_the_release`; this page is written from the same",
         "code.\n",
     ]
-    for title, kind, linkage in (
-        ("Horizontal, people assumed to be disjoint", Kind.HORIZONTAL, Linkage.NONE),
-        ("Horizontal, disjointness tested by OPRF", Kind.HORIZONTAL, Linkage.OPRF),
-        ("Vertical, linked by OPRF", Kind.VERTICAL, Linkage.OPRF),
-        ("Vertical, linked by HMAC (low assurance)", Kind.VERTICAL, Linkage.HMAC),
+    for title, method, kind, linkage in (
+        ("Horizontal, people assumed to be disjoint", "dp", Kind.HORIZONTAL, Linkage.NONE),
+        ("Horizontal, disjointness tested by OPRF", "dp", Kind.HORIZONTAL, Linkage.OPRF),
+        ("Horizontal, sums of noisy counts alone", "dp-graph", Kind.HORIZONTAL, Linkage.NONE),
+        ("Vertical, linked by OPRF", "dp", Kind.VERTICAL, Linkage.OPRF),
+        ("Vertical, linked by HMAC (low assurance)", "dp", Kind.VERTICAL, Linkage.HMAC),
     ):
         terms = Terms(
             round="r",
             aggregator="a",
             kind=kind,
             owners=("x", "y"),
-            method="dp",
+            method=method,
             epsilon="1",
             linkage=linkage,
             deadline=1,
