@@ -15,7 +15,7 @@ COVER := --cov=sherd.guarantees --cov=sherd.budget --cov=sherd.methods
 .DEFAULT_GOAL := help
 CHAOS ?= 3600
 CHAOS_SEED ?= 1
-.PHONY: chaos help setup joint demo demo-joint test test-all reproduce lint bench docs lock clean
+.PHONY: chaos help setup wheel joint demo demo-joint test test-all reproduce lint bench docs lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /: /'
@@ -26,6 +26,7 @@ $(READY): requirements/dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/python -m sherd.methods.compile_ahead
 	@touch $@
 
 setup: $(READY) ## the virtual environment with everything in it
@@ -34,6 +35,10 @@ $(JOINT_READY): requirements/joint.lock
 	$(PYTHON) -m venv $(JOINT)
 	$(JOINT)/bin/python -m pip install --quiet --require-hashes -r requirements/joint.lock
 	@touch $@
+
+wheel: $(READY) ## the package in dist/, its kernels compiled ahead
+	$(BIN)/python -m sherd.methods.compile_ahead
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
 
 joint: $(JOINT_READY) ## the environment for secure computation (Python 3.11 only)
 

@@ -27,6 +27,7 @@ SCRIPTS = {
     "noise.py": "Exact noise",
     "larger_than_memory.py": "Tables larger than memory",
     "ranking.py": "Masking by individual ranking, beside np.sort and the pandas way",
+    "spark_ranking.py": "Masking on Spark, beside Spark's own sort",
     "peers/compare.py": "Beside Anonymeter, SDMetrics, pycanon and sdcMicro",
     "003-slicing/speed.py": "Slicing beside plain Python, generalisation beside anjana",
     "004-fragments/speed.py --million --plain": "Loose associations, beside plain Python",

@@ -31,6 +31,16 @@ def test_made_up_rows_come_from_the_schema_alone() -> None:
     assert len(shown["before"]["rows"]) == len(shown["after"]["rows"]) == 5
 
 
+def test_made_up_rows_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's data is shown: the ledger is not touched, and trying again is not refused."""
+    monkeypatch.setenv("SHERD_LEDGER", str(tmp_path / "ledger.db"))
+    schema = sherd.datasets.schema("nursery")
+    for _ in range(2):
+        plan = sherd.Plan(method="mondrian", k=2, sensitive=["class"])
+        assert "problem" not in examples(schema, plan)
+    assert not (tmp_path / "ledger.db").exists()
+
+
 def test_nothing_is_made_up_without_a_domain() -> None:
     """A schema that says nothing about an attribute gives no examples, and says why."""
     schema = sherd.Schema.from_data({"attributes": {"age": {"type": "integer"}}})

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sherd.release.bundle import Release
     from sherd.release.method import PrivateRecord
     from sherd.release.plan import Plan
+    from sherd.release.private_files import PrivateFiles
     from sherd.tables.schema import Schema
 
 _METHOD = (click.option("-m", "--method", metavar="NAME", help="One of `sherd methods`."),)
@@ -55,11 +56,13 @@ _OWNER = (
     click.option("--threads", type=click.IntRange(min=1), help="Use this many cores."),
     click.option(
         "--engine",
-        metavar="auto|memory|columns|duckdb",
+        metavar="auto|memory|columns|duckdb|spark",
         default="auto",
         show_default=True,
-        help="Where the work runs; auto chooses by the table's size.",
+        help="Where the work runs; auto chooses by the table's size, and never spark.",
     ),
+    click.option("--master", metavar="URL", help="With spark: the cluster's master."),
+    click.option("--staging", metavar="URL", help="With spark: a folder all executors reach."),
     click.option("--memory", metavar="SIZE", help="Use at most this much memory, such as 2.5GB."),
 )
 _FOLLOWING = (
@@ -170,10 +173,8 @@ def fragment() -> None:
 
 
 def _make(given: dict[str, Any]) -> None:
-    import sherd
     from sherd.release.destinations import check_destinations, destinations, send
     from sherd.release.private_files import PrivateFiles
-    from sherd.release.protect import is_strict
 
     _check_following(given)
     schema, plan, past = _asked(given)
@@ -189,13 +190,37 @@ def _make(given: dict[str, Any]) -> None:
         [folder for folder in (output, given["after"]) if folder is not None], force=given["force"]
     )
     ledger = _ledger(given["ledger_file"])
-    engine = _engine(given, plan).make(output.resolve().parent)
+    if given["engine"] == "spark":
+        from sherd.cli.protect_on_cluster import protect_on_cluster
+
+        with progress(plan.method) as bar:
+            release = protect_on_cluster(given, schema, plan, output, ledger, bar)
+    else:
+        release = _protect_here(given, schema, plan, past, output, ledger, private)
+    send(release.tables, places, force=given["force"])
+    _print(release, output, ledger, given)
+
+
+def _protect_here(
+    given: dict[str, Any],
+    schema: Schema,
+    plan: Plan,
+    past: PrivateRecord | None,
+    output: Path,
+    ledger: Ledger | None,
+    private: PrivateFiles,
+) -> Release:
+    """Protect the table on this machine, on the engine that was asked for or that it needs."""
+    import sherd
+    from sherd.release.protect import is_strict
+
+    engine = _engine(given, plan, schema).make(output.resolve().parent)
     with (
         progress(given["method"] or "protect") as bar,
         private.writing() as write,
         contextlib.closing(engine),
     ):
-        release = sherd.protect_to(
+        return sherd.protect_to(
             output,
             open_source(
                 given["table"],
@@ -223,8 +248,6 @@ def _make(given: dict[str, Any]) -> None:
             spreadsheet_safe=given["spreadsheet_safe"],
             before_publishing=write,
         )
-    send(release.tables, places, force=given["force"])
-    _print(release, output, ledger, given)
 
 
 def _check_following(given: Mapping[str, Any]) -> None:
@@ -300,7 +323,7 @@ def _explain(plan: Plan, schema: Schema, as_json: bool) -> None:
     emit_json({"plan": plan.as_data(), **more, "guarantee": plan.guarantee(schema).as_data()})
 
 
-def _engine(given: dict[str, Any], plan: Plan) -> Choice:
+def _engine(given: dict[str, Any], plan: Plan, schema: Schema) -> Choice:
     """The engine to run on; what was chosen is told where it is not the plain one."""
     from sherd.engines import choose, parse_size
     from sherd.tables.blocks import extent
@@ -309,7 +332,7 @@ def _engine(given: dict[str, Any], plan: Plan) -> Choice:
     name = given["engine"]
     if name == "auto" and plan.spec.traits.engines == ("memory",):
         name = "memory"
-    size = extent(given["table"])
+    size = extent(given["table"], columns=len(schema.attributes))
     choice = choose(name, memory=memory, rows=size.rows, column_bytes=size.column_bytes)
     if choice.name != "memory" or given["engine"] != "auto":
         click.echo(f"note: running on the engine {choice.name}: {choice.why}", err=True)

@@ -3,24 +3,33 @@
 Modules that use it are imported where a run starts, never at the top of a method's
 module, so that asking what a method promises does not import Numba.
 
-Compiling takes seconds of a machine's time, once: Numba keeps the result beside the source,
+Kernels that were compiled ahead are loaded (see ``kernel_store``). Where they do not fit the
+machine, compiling takes seconds of its time, once: Numba keeps the result beside the source,
 or in the user's own cache where that cannot be written. Of several processes that need a
 kernel at once, as owners on one machine do, one compiles and the others wait for it. Where
-nothing can be kept, every process compiles for itself.
+nothing can be kept, every process compiles for itself. Whoever watches the run is told.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from sherd.errors import MissingPartError
+from sherd.methods.kernel_store import SHIPPED, KernelStore
+from sherd.release.watching import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 F = TypeVar("F", bound="Callable[..., object]")
+
+AHEAD = "SHERD_KERNELS"
+"""Names a folder that compiled kernels are written to; none is loaded then."""
+
+STEP = "compiling, once on this machine"
 
 
 class OneCompiles:
@@ -29,17 +38,25 @@ class OneCompiles:
     Functions that call each other are locked from the caller down and never in a circle.
     """
 
-    def __init__(self, inner: Any, name: str) -> None:
+    under_way: ClassVar[list[OneCompiles]] = []
+    """What is being compiled, callers first; a try that failed stays until its caller is done."""
+
+    def __init__(self, inner: Any, function: Callable[..., object]) -> None:
         self._inner = inner
-        self._lock = Path(inner.cache_path) / f"{name}.lock"
+        self._function = function
+        self._lock = Path(inner.cache_path) / f"{function.__qualname__}.lock"
         self._held: Any = None
+        self._ahead = os.environ.get(AHEAD)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was kept; if nothing was, wait for whoever compiles and look again."""
-        found = self._inner.load_overload(sig, target_context)
+        if self._ahead:
+            self.under_way.append(self)
+            return None
+        found = self._load(sig, target_context)
         if found is not None:
             return found
         with contextlib.suppress(ImportError, OSError):  # no locks here: everybody compiles
@@ -50,10 +67,23 @@ class OneCompiles:
         found = self._inner.load_overload(sig, target_context)
         if found is not None:
             self._release()
+        else:
+            tell(STEP, 0, 1)
         return found
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
+        found = KernelStore(SHIPPED).load(self._function, sig, target_context)
+        return self._inner.load_overload(sig, target_context) if found is None else found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a result, and let the others have it."""
+        if self._ahead:
+            while self.under_way.pop() is not self:
+                pass
+            if not self.under_way:  # called by Python: it holds the code of all that it calls
+                KernelStore(Path(self._ahead)).save(self._function, sig, data)
+            return
+        tell(STEP, 1, 1)
         try:
             self._inner.save_overload(sig, data)
         finally:
@@ -71,11 +101,19 @@ def compiled(function: F) -> F:
         from numba import njit
     except ImportError:
         raise MissingPartError(
-            "slicing needs the package 'numba'", do="install sherd[slicing]"
+            "this method needs the package 'numba'",
+            do="install sherd[slicing] or sherd[fragments]",
         ) from None
     try:
         made: Any = njit(cache=True, nogil=True)(function)
     except RuntimeError:  # neither the source's folder nor the user's can be written
         return cast("F", njit(nogil=True)(function))
-    made._cache = OneCompiles(made._cache, function.__qualname__)  # noqa: SLF001 - no other door
+    if not hasattr(made, "_cache"):  # NUMBA_DISABLE_JIT: the function itself, to be traced
+        return cast("F", made)
+    made._cache = OneCompiles(made._cache, function)  # noqa: SLF001 - no other door
     return cast("F", made)
+
+
+def kernel(function: Callable[..., object]) -> Any:
+    """The same for a function whose arguments Python's types cannot name."""
+    return compiled(function)

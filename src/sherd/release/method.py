@@ -136,6 +136,33 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Committed:
+    """A run on a cluster whose noise is drawn and committed, and whose release is not made yet.
+
+    ``artefact`` is the fingerprint of what was committed; ``present`` counts each attribute's
+    cells. ``release`` makes the released frame, of which nothing is random any more: it is
+    called once the ledger has been charged.
+    """
+
+    rows: int
+    artefact: str
+    release: Callable[[], Any]
+    treated: tuple[Any, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    present: Mapping[str, int] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Distributed(Protocol):
+    """The optional part of the contract: a method that runs on a cluster."""
+
+    def commit_on_cluster(
+        self, frame: Any, schema: Schema, plan: Plan, run: Run, stages: Any
+    ) -> Committed:
+        """Do everything up to the noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Described:
     """One promise of a method in general, before a plan fills in its numbers.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sherd.budget.sealed_folder import new_key
 from sherd.engines import Engine, InMemory
+from sherd.engines.spark_stages import is_spark_frame
 from sherd.errors import PlanError, UsageError
 from sherd.extras import check_extras
 from sherd.release.bundle import (
@@ -35,6 +36,7 @@ from sherd.release.charging import (
 )
 from sherd.release.manifest import manifest_of
 from sherd.release.method import Finding, FollowsReleases, PrivateRecord, Run
+from sherd.release.watching import watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,13 +90,13 @@ class Settings:
     randomness: Callable[[pa.Table], Randomness] | None = field(default=None, repr=False)
     again: bool = False
 
-    def run(self, table: pa.Table) -> Run:
+    def run(self, table: pa.Table | None) -> Run:
         """What the method is given to protect this table."""
         from sherd.randomness import Randomness
 
         if self.seed is not None:
             source = Randomness.seeded(self.seed)
-        elif self.randomness is not None:
+        elif self.randomness is not None and table is not None:
             source = self.randomness(table)
         else:
             source = Randomness.from_system()
@@ -119,6 +121,7 @@ def protect(
 ) -> Release:
     """Protect a table (pandas, polars or pyarrow); the release's ``table`` is of the same kind.
 
+    A Spark DataFrame is protected on its cluster: the release is then a ``DistributedRelease``.
     The release is charged to the population in the ledger that ``SHERD_LEDGER`` or the default
     names, as on the command line, or in the one given. ``ledger=None`` keeps none.
     """
@@ -126,6 +129,12 @@ def protect(
 
     settings = settings or Settings()
     promised = _promise(plan, schema, settings)
+    if is_spark_frame(table):
+        from sherd.release.distributed_release import protect_distributed
+
+        return protect_distributed(
+            table, schema, plan, promised, settings, ledger=ledger, population=population
+        )
     book = chosen_ledger(ledger, population)
     _check_alone(book, promised, schema, population, settings)
     with reserved(book, plan, schema, population) as reservation:
@@ -300,7 +309,8 @@ def _make(
     prepared = table if isinstance(table, Prepared) else prepare(table, schema, strict=strict)
     record = None
     if settings.key is None and settings.past is None:
-        outcome = plan.spec.run(prepared.table, schema, plan, settings.run(prepared.table))
+        with watched(settings.progress):
+            outcome = plan.spec.run(prepared.table, schema, plan, settings.run(prepared.table))
     elif not isinstance(plan.spec, FollowsReleases):
         raise PlanError(
             f"the method '{plan.method}' keeps no record of who is where",
@@ -313,14 +323,15 @@ def _make(
             do="give it with --key (in Python: Settings(key=…, past=…))",
         )
     else:
-        outcome, record = plan.spec.run_keeping_record(
-            prepared.table,
-            schema,
-            plan,
-            settings.run(prepared.table),
-            keys=keys_of(table, schema, settings.key, prepared.kept),
-            past=settings.past,
-        )
+        with watched(settings.progress):
+            outcome, record = plan.spec.run_keeping_record(
+                prepared.table,
+                schema,
+                plan,
+                settings.run(prepared.table),
+                keys=keys_of(table, schema, settings.key, prepared.kept),
+                past=settings.past,
+            )
     order_of, kept = outcome.order_of, prepared.kept
     if order_of is not None and kept is not None:
         order_of = lambda: kept[outcome.order]  # noqa: E731 - worked out when asked for
@@ -328,7 +339,7 @@ def _make(
     return Release(
         tables=outcome.tables,
         manifest={**manifest, "facts": dict(outcome.facts)},
-        findings=(*_treatments(prepared.treated), *outcome.findings),
+        findings=(*treatments(prepared.treated), *outcome.findings),
         order_of=order_of,
         record=record,
         documents=outcome.documents,
@@ -340,7 +351,7 @@ def is_strict(plan: Plan) -> bool:
     return plan.parameters.get("guarantee") == "strict"
 
 
-def _treatments(treated: tuple[Treated, ...]) -> list[Finding]:
+def treatments(treated: tuple[Treated, ...]) -> list[Finding]:
     """What the owner should know of how cells were treated, the worst first."""
     return [
         Finding(

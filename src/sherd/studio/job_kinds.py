@@ -112,7 +112,7 @@ def risk_of(rows: pa.Table, schema: Schema, plan: Plan) -> dict[str, Any]:
     chosen = np.random.default_rng(1).permutation(rows.num_rows)[:RISK_ROWS]
     sample = rows.take(pa.array(chosen))
     try:
-        release = protect(sample, schema, plan)
+        release = protect(sample, schema, plan, ledger=None)
         found = audit(sample, release, alternatives=False, limits=few)
     except SherdError as error:
         return {"risk": None, "kept": None, "why": error.what}
@@ -135,7 +135,7 @@ def candidate(folder: Path, project: Project, given: Mapping[str, Any], tell: Te
     save_json(folder / "examples.json", examples(schema, plan))
     tell("reading", 0, 1)
     rows = explored(project, schema, given["table"])
-    release = protect(rows, schema, plan, settings=Settings(progress=tell))
+    release = protect(rows, schema, plan, ledger=None, settings=Settings(progress=tell))
     release.save(folder / "release", force=True)
     found = audit(rows, release, alternatives=False, progress=tell)
     found.save(folder / "audit.html")

@@ -45,8 +45,13 @@ class Prepared:
     treated: tuple[Treated, ...] = ()
 
 
-def prepare(table: pa.Table, schema: Schema, *, strict: bool = False) -> Prepared:
-    """Check a table against its schema and carry out the schema's policies."""
+def prepare(
+    table: pa.Table, schema: Schema, *, strict: bool = False, part: bool = False
+) -> Prepared:
+    """Check a table against its schema and carry out the schema's policies.
+
+    A ``part`` of a table may be left without rows.
+    """
     check_columns(table, schema)
     surplus = surplus_rows(table, schema) if strict else None
     if not strict:
@@ -72,7 +77,7 @@ def prepare(table: pa.Table, schema: Schema, *, strict: bool = False) -> Prepare
     if not drop.any():
         return Prepared(table=table, kept=None, treated=tuple(treated))
     kept = np.flatnonzero(~drop)
-    if not kept.size:
+    if not kept.size and not part:
         raise TableError(
             "no row is left after dropping those with missing or outlying cells",
             do="choose another policy for `missing` or `outside` in the schema",

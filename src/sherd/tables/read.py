@@ -101,6 +101,14 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in _PARQUET
 
 
+def is_arrow_file(path: Path) -> bool:
+    """Whether a file is an Arrow file (Feather), whose blocks can be read one by one."""
+    if path.suffix.lower() not in _ARROW or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(6) == b"ARROW1"
+
+
 def is_text_file(path: Path) -> bool:
     """Whether a file's name says that it is CSV, compressed or not."""
     suffixes = [suffix.lower() for suffix in path.suffixes]

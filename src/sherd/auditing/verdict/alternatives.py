@@ -18,7 +18,7 @@ from sherd.auditing.attacks import ATTACKS
 from sherd.auditing.case.case import Case, Control, Limits
 from sherd.auditing.case.control_group import runner_of, split
 from sherd.auditing.case.open_case import columns_of, drawable_of, records
-from sherd.auditing.case.record_drawing import MaskedRelease
+from sherd.auditing.case.record_drawing import DrawnRelease, MaskedRelease
 from sherd.auditing.promise_check import mechanisms_of
 from sherd.auditing.utility.marginals import marginals
 from sherd.auditing.verdict.audit_result import Place
@@ -94,6 +94,7 @@ def places(
             released=columns,
             drawable=source,
             rows=rows,
+            drawn=isinstance(source, DrawnRelease),
             order=outcome.order if rows else None,
             seed=seed,
             limits=Limits(attacked=500, rounds=0),
@@ -106,6 +107,7 @@ def places(
             },
             released=columns,
             shadow=True,
+            source=source,
         )
         found.append(_place(name, replace(case, control=control), this))
     note = (

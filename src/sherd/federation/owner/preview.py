@@ -36,7 +36,7 @@ def preview(home: OwnerHome, data: OwnerData) -> dict[str, Any]:
     schema = plan.schema(data.owner)
     linked = plan.terms.linkage is not Linkage.NONE
     table = home.source().load(schema, linked=linked).table
-    release = protect(table, schema, plan.local(data.owner))
+    release = protect(table, schema, plan.local(data.owner), ledger=None)
     found: dict[str, Any] = {
         "label": LABEL,
         "guarantee": release.manifest["guarantee"]["words"],

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from sherd.methods.compiled import kernel
+
 
 class Problem(NamedTuple):
     """What does not change: codes, aspects, reaches and where each group's members lie."""
@@ -56,7 +58,7 @@ def _bit(value):  # type: ignore[no-untyped-def]
     return np.uint64(1) << (mixed >> np.uint64(58))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _reaches(p, s, r, h, value):  # type: ignore[no-untyped-def]
     """Whether group h of the reach's source is associated with a tuple of that value."""
     z, a = p.reach_source[r], p.reach_aspect[r]
@@ -73,7 +75,7 @@ def _reaches(p, s, r, h, value):  # type: ignore[no-untyped-def]
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _collides(p, s, r, h, t, g):  # type: ignore[no-untyped-def]
     """Whether group h of the source already reaches a value that group g has beside t's."""
     a = p.reach_aspect[r]
@@ -90,7 +92,7 @@ def _collides(p, s, r, h, t, g):  # type: ignore[no-untyped-def]
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  # noqa: C901
     """Whether tuple t may join group g of fragment f beside the groups chosen so far.
 
@@ -155,7 +157,7 @@ def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  #
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def join(p, s, t, f, g):  # type: ignore[no-untyped-def]
     """Make t a member of group g of fragment f, filters of the group included."""
     at = p.group_from[f] + g
@@ -166,7 +168,7 @@ def join(p, s, t, f, g):  # type: ignore[no-untyped-def]
         s.aspect_filter[p.aspect_filter_from[a] + g] |= _bit(p.codes[t, a])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def leave(p, s, t, f):  # type: ignore[no-untyped-def]
     """Take t out of its group of fragment f; what others reach keeps a stale "perhaps"."""
     g = s.place[t, f]
@@ -185,7 +187,7 @@ def leave(p, s, t, f):  # type: ignore[no-untyped-def]
         s.aspect_filter[p.aspect_filter_from[a] + g] = seen
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def spread(p, s, t):  # type: ignore[no-untyped-def]
     """Tell every group associated with t's groups what it now reaches."""
     for r in range(p.reach_source.size):
@@ -202,7 +204,7 @@ def spread(p, s, t):  # type: ignore[no-untyped-def]
                 s.reach_filter[base + other] |= bit
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _apart(p, s, a, g, h):  # type: ignore[no-untyped-def]
     """Whether groups g and h of the aspect's fragment share no value of the aspect."""
     f = p.aspect_fragment[a]
@@ -221,7 +223,7 @@ def _apart(p, s, a, g, h):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _rows_apart(p, s, w, z, t, u):  # type: ignore[no-untyped-def]
     """Property 4.6, restricted to the constraint's fragments, for two rows that share z."""
     for at in range(p.wide_from[w], p.wide_from[w + 1]):
@@ -235,7 +237,7 @@ def _rows_apart(p, s, w, z, t, u):  # type: ignore[no-untyped-def]
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def wide_fits(p, s, t):  # type: ignore[no-untyped-def]
     """Whether every wide constraint holds around t, which has joined its groups already."""
     for w in range(p.wide_from.size - 1):

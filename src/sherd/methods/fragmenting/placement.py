@@ -9,15 +9,15 @@ with a group that grows, and stops at a budget. Full groups are jumped over.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from sherd.methods.compiled import kernel
 from sherd.methods.fragmenting.heterogeneity_kernels import fits, join, leave, spread, wide_fits
 
 _TRIES_PER_RADIUS = 16
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _random(seed):  # type: ignore[no-untyped-def]
     """The next 64 bits of a splitmix generator: for the choice of probes only."""
     seed[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -27,7 +27,7 @@ def _random(seed):  # type: ignore[no-untyped-def]
     return x ^ (x >> np.uint64(31))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find(up, at):  # type: ignore[no-untyped-def]
     while up[at] != at:
         up[at] = up[up[at]]
@@ -35,7 +35,7 @@ def _find(up, at):  # type: ignore[no-untyped-def]
     return at
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _forth(groups, first, home, wrap, start, up):  # type: ignore[no-untyped-def]
     """The distance to the next open group to the right, from ``start`` on; or -1."""
     where = home + start
@@ -51,7 +51,7 @@ def _forth(groups, first, home, wrap, start, up):  # type: ignore[no-untyped-def
     return np.int64(-1)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _back(groups, first, home, wrap, start, down):  # type: ignore[no-untyped-def]
     """The distance to the next open group to the left, from ``start`` on; or -1."""
     where = home - start
@@ -67,7 +67,7 @@ def _back(groups, first, home, wrap, start, down):  # type: ignore[no-untyped-de
     return np.int64(-1)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _probe(groups, first, home, tried, near, seed, up, down):  # type: ignore[no-untyped-def]
     """An open group at random; with ``near`` within a radius that doubles step by step."""
     radius = groups
@@ -82,7 +82,7 @@ def _probe(groups, first, home, tried, near, seed, up, down):  # type: ignore[no
     return found if found >= low else np.int64(-1)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _next(p, f, home, wrap, right, left, step, seed, up, down, window, near):  # type: ignore[no-untyped-def]
     """The next group to try in fragment f, nearest first, then probes; -1 for none.
 
@@ -107,7 +107,7 @@ def _next(p, f, home, wrap, right, left, step, seed, up, down, window, near):  #
     return _probe(groups, first, home, step[f] - 1 - window, near, seed, up, down)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _search(p, s, t, home, most, up, down, seed, ahead, window, probes, near, budget, work):  # type: ignore[no-untyped-def]
     """Find_Assignment: put t into a group of every fragment, or leave everything as it was."""
     chosen, right, left, step = work[0], work[1], work[2], work[3]
@@ -150,7 +150,7 @@ def _search(p, s, t, home, most, up, down, seed, ahead, window, probes, near, bu
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _close(p, s, f, g, most, up, down):  # type: ignore[no-untyped-def]
     if s.size[p.group_from[f] + g] >= most[f]:
         at = p.group_from[f] + 2 * f + 1 + g
@@ -158,7 +158,7 @@ def _close(p, s, f, g, most, up, down):  # type: ignore[no-untyped-def]
         down[at] = at - 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def place(p, s, order, home, most, live, seed, ahead, window, probes, near, budget, total):  # type: ignore[no-untyped-def]
     """Steps 2 and 3: place every tuple of ``order`` that has no group; say how many failed.
 
@@ -198,7 +198,7 @@ def place(p, s, order, home, most, live, seed, ahead, window, probes, near, budg
     return failed
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _move(p, s, t, f, g, most, chosen):  # type: ignore[no-untyped-def]
     """Move t to group g of fragment f if every property still holds."""
     old = s.place[t, f]
@@ -216,7 +216,7 @@ def _move(p, s, t, f, g, most, chosen):  # type: ignore[no-untyped-def]
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill(p, s, f, g, window, chosen):  # type: ignore[no-untyped-def]
     """Bring an under-quota group up to its size with members of over-quota ones nearby."""
     k = p.sizes[f]
@@ -235,7 +235,7 @@ def _fill(p, s, f, g, window, chosen):  # type: ignore[no-untyped-def]
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _dissolve(p, s, t, f, g, wrap, window, probes, seed, chosen):  # type: ignore[no-untyped-def]
     """Move t from the under-quota group g to one that has its quota: near, then anywhere."""
     k = p.sizes[f]
@@ -257,7 +257,7 @@ def _dissolve(p, s, t, f, g, wrap, window, probes, seed, chosen):  # type: ignor
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def settle(p, s, fill, wrap, window, probes, seed):  # type: ignore[no-untyped-def]
     """Step 4: no group may stay under its quota; returns how many tuples were taken out.
 

@@ -5,11 +5,12 @@ It reads the groups of the tuples only, none of the structures placement works w
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from sherd.methods.compiled import kernel
 
-@numba.njit(cache=True, nogil=True)
+
+@kernel
 def _members(place, groups):  # type: ignore[no-untyped-def]
     """The tuples of every group: where each group starts, and the tuples in that order."""
     start = np.zeros(groups + 1, np.int64)
@@ -27,7 +28,7 @@ def _members(place, groups):  # type: ignore[no-untyped-def]
     return start, tuples
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _alike(codes, start, tuples, g, h):  # type: ignore[no-untyped-def]
     for i in range(start[g], start[g + 1]):
         for j in range(start[h], start[h + 1]):
@@ -36,7 +37,7 @@ def _alike(codes, start, tuples, g, h):  # type: ignore[no-untyped-def]
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _repeats(values, start, tuples, g):  # type: ignore[no-untyped-def]
     """Whether two members of a group have the same value."""
     for i in range(start[g], start[g + 1]):
@@ -46,7 +47,7 @@ def _repeats(values, start, tuples, g):  # type: ignore[no-untyped-def]
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _wrong_groups(p, s, lists):  # type: ignore[no-untyped-def]
     """Groups too small, with alike members, or that meet a group twice."""
     wrong = 0
@@ -64,7 +65,7 @@ def _wrong_groups(p, s, lists):  # type: ignore[no-untyped-def]
     return wrong
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _wrong_reaches(p, s, lists, r):  # type: ignore[no-untyped-def]
     """Groups of a reach's source that reach a value twice."""
     z, a = p.reach_source[r], p.reach_aspect[r]
@@ -90,7 +91,7 @@ def _wrong_reaches(p, s, lists, r):  # type: ignore[no-untyped-def]
     return wrong
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _rows_alike(p, s, lists, aspects, z, t, u):  # type: ignore[no-untyped-def]
     """Whether two rows that share a group of z are alike in all other parts of a constraint."""
     for a in aspects:
@@ -102,7 +103,7 @@ def _rows_alike(p, s, lists, aspects, z, t, u):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _wrong_wide(p, s, lists, w):  # type: ignore[no-untyped-def]
     """Pairs of rows that break Property 4.6 for a constraint over three or more fragments."""
     aspects = p.wide_aspects[p.wide_from[w] : p.wide_from[w + 1]]
@@ -118,7 +119,7 @@ def _wrong_wide(p, s, lists, w):  # type: ignore[no-untyped-def]
     return wrong
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def sound(p, s):  # type: ignore[no-untyped-def]
     """How often a property is broken: size, heterogeneity, or a half-placed tuple."""
     wrong = 0

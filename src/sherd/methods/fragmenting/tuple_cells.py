@@ -19,11 +19,12 @@ in the cell, and an attribute promises the sum of the errors of the queries that
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from sherd.methods.compiled import kernel
 
-@numba.njit(cache=True, nogil=True)
+
+@kernel
 def _varies(levels, score, nominal, order, low, high, counts):  # type: ignore[no-untyped-def]
     """How much an attribute varies in a cell: its deviation, or Gini's index for labels."""
     size = high - low
@@ -44,7 +45,7 @@ def _varies(levels, score, nominal, order, low, high, counts):  # type: ignore[n
     return np.sqrt(max(0.0, squares / size - (total / size) ** 2))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _promise(left, asked, weights, wish):  # type: ignore[no-untyped-def]
     """What each attribute promises, of which the share ``left`` of its variation is in a cell."""
     wish[:] = 0.0
@@ -58,7 +59,7 @@ def _promise(left, asked, weights, wish):  # type: ignore[no-untyped-def]
                 wish[a] += error
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _cut(levels, distinct, order, low, high, counts):  # type: ignore[no-untyped-def]
     """The last level of the lower half, cut as near to the middle as levels allow; or -1."""
     counts[:distinct] = 0
@@ -75,7 +76,7 @@ def _cut(levels, distinct, order, low, high, counts):  # type: ignore[no-untyped
     return where
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _diverse(codes, order, low, high, limits, seen):  # type: ignore[no-untyped-def]
     """Whether no combination of an aspect's values has more than 1/limit of the cell."""
     for a in range(limits.size):
@@ -92,7 +93,7 @@ def _diverse(codes, order, low, high, limits, seen):  # type: ignore[no-untyped-
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _part(levels, where, order, spare, low, high):  # type: ignore[no-untyped-def]
     """Put the lower half of a cell before the upper in ``spare``; where the upper begins."""
     middle, end = low, high
@@ -106,7 +107,7 @@ def _part(levels, where, order, spare, low, high):  # type: ignore[no-untyped-de
     return middle
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def split(order, levels, distinct, scores, nominal, asked, weights, codes, limits, held, least):  # type: ignore[no-untyped-def]
     """Reorder ``order`` (a random permutation) into cells; returns how many there are.
 

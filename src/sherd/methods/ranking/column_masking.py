@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sherd.engines import InMemory
 from sherd.methods.ranking.individual_ranking import Clusters, put_back, rank, reduce
 from sherd.methods.ranking.noise_scales import Scales
 from sherd.methods.ranking.sensitivity import loss
@@ -72,11 +73,8 @@ def mask_column(
     out = engine.array(len(places), storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)
     found: list[Finding] = []
     if ranking.clusters:
-        clusters = reduce(ranking, job.masking.depth)
-        scales = scales_of(job, clusters)
-        found = _accounts(job, clusters, scales)
-        noisy = job.masking.sums(clusters) + scales.draw(job.randomness)
-        put_back(ranking, storage(job.axis, noisy, clusters.sizes, kind), out)
+        cells, found = noisy_cells(job, reduce(ranking, job.masking.depth))
+        put_back(ranking, cells, out)
     missing = None
     if ranking.missing.size:
         missing = np.zeros(len(places), np.bool_)
@@ -84,8 +82,21 @@ def mask_column(
     return wrap(job.axis, out, missing, kind), found
 
 
+def noisy_cells(job: ColumnJob, clusters: Clusters) -> tuple[NDArray[Any], list[Finding]]:
+    """Every cluster's cell with its noise, and what the owner should know of it."""
+    scales = scales_of(job, clusters)
+    found = _accounts(job, clusters, scales)
+    noisy = job.masking.sums(clusters) + scales.draw(job.randomness)
+    return storage(job.axis, noisy, clusters.sizes, job.column.type), found
+
+
+def each_value(job: ColumnJob, places: NDArray[np.int64]) -> pa.Array:
+    """A column masked value by value in memory, each row at its place."""
+    return _each_value(job, places, InMemory())[0]
+
+
 def _each_value(
-    job: ColumnJob, places: NDArray[np.uint32], engine: Engine
+    job: ColumnJob, places: NDArray[np.uint32] | NDArray[np.int64], engine: Engine
 ) -> tuple[pa.Array, list[Finding]]:
     """Every value is a cluster of its own: no ranking, noise block by block."""
     kind = job.column.type

@@ -90,19 +90,7 @@ def rank(
     """
     rows = len(column)
     bits = max(1, (rows - 1).bit_length())
-    if axis.steps.bit_length() + bits > 64:
-        raise TableError(
-            f"the attribute '{axis.name}' has too fine a grid for this many rows",
-            must="few enough steps that a place on it and a row's number fit into 64 bits",
-            got=f"{axis.steps} steps",
-            do="declare a wider `grid` in the schema",
-        )
-    if axis.steps * min(2 * k - 1, rows) >= 2**62:
-        raise TableError(
-            f"the attribute '{axis.name}' has too fine a grid for clusters of this size",
-            must="clusters whose sums are below 2**62 steps",
-            do="declare a wider `grid` in the schema, or choose a smaller k",
-        )
+    check_grid(axis, k, rows)
     if words is None:
         words = np.empty(rows, np.uint64)
     gaps = []
@@ -117,16 +105,39 @@ def rank(
         np.left_shift(block, np.uint64(bits), out=target)
         target |= place
         filled += len(block)
+    check_filled(axis, k, filled, rows)
+    words = words[:filled]
+    sort(words)
+    absent = np.concatenate(gaps) if gaps else np.empty(0, np.uint32)
+    return Ranking(words=words, bits=bits, k=k, missing=absent)
+
+
+def check_grid(axis: Axis, k: int, rows: int) -> None:
+    """Refuse a grid too fine for words of 64 bits, or for sums of whole clusters."""
+    bits = max(1, (rows - 1).bit_length())
+    if axis.steps.bit_length() + bits > 64:
+        raise TableError(
+            f"the attribute '{axis.name}' has too fine a grid for this many rows",
+            must="few enough steps that a place on it and a row's number fit into 64 bits",
+            got=f"{axis.steps} steps",
+            do="declare a wider `grid` in the schema",
+        )
+    if axis.steps * min(2 * k - 1, rows) >= 2**62:
+        raise TableError(
+            f"the attribute '{axis.name}' has too fine a grid for clusters of this size",
+            must="clusters whose sums are below 2**62 steps",
+            do="declare a wider `grid` in the schema, or choose a smaller k",
+        )
+
+
+def check_filled(axis: Axis, k: int, filled: int, rows: int) -> None:
+    """Refuse an attribute with some values, but fewer than one cluster needs."""
     if 0 < filled < k or (filled == 0 and rows < k):
         raise TableError(
             f"the attribute '{axis.name}' has fewer values than one cluster needs",
             must=f"at least k = {k} present values",
             do="choose a smaller k",
         )
-    words = words[:filled]
-    sort(words)
-    absent = np.concatenate(gaps) if gaps else np.empty(0, np.uint32)
-    return Ranking(words=words, bits=bits, k=k, missing=absent)
 
 
 def reduce(ranking: Ranking, depth: int = 1) -> Clusters:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from sherd.methods.ranking.column_masking import ColumnJob, mask_column
 from sherd.methods.ranking.noise_scales import Scales
 from sherd.methods.ranking.ranking_promise import Promise, promise
 from sherd.randomness.order import inverse
-from sherd.release.method import REAL_SPEND, Described, Finding, Outcome, Parameter, Run
+from sherd.release.method import REAL_SPEND, Committed, Described, Finding, Outcome, Parameter, Run
 from sherd.release.traits import Traits
 from sherd.tables.axis import Axis
 from sherd.tables.coding import arrow_array
@@ -32,10 +32,11 @@ from sherd.tables.observed import axis_of
 from sherd.tables.schema import Missing, Outside, Schema, Type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
+    from sherd.engines.spark_stages import SparkStages
     from sherd.guarantees import Guarantee
     from sherd.methods.ranking.individual_ranking import Clusters
     from sherd.methods.ranking.sensitivity import Shifts
@@ -154,7 +155,7 @@ class Masking:
             facts="sherd.verifying.stated_facts:masked",
             drawing="sherd.auditing.case.centroid_drawing:centroids",
             alternative={} if self.default_promise else {"guarantee": "paper"},
-            engines=ENGINES,
+            engines=(*ENGINES, "spark"),
         )
 
     def describe(self) -> list[Described]:
@@ -252,12 +253,31 @@ class Masking:
             for name in table.column_names
         ]
         data = pa.table(columns, names=table.column_names)
+        present = {name: len(column) - column.null_count for name, column in masked.items()}
         return Outcome(
             tables={"data": data},
             facts={"rows": rows},
-            findings=(*_in_all(findings, jobs, masked), *findings),
+            findings=(*_in_all(findings, jobs, present), *findings),
             order_of=order_of,
         )
+
+    def commit_on_cluster(
+        self, frame: Any, schema: Schema, plan: Plan, run: Run, stages: SparkStages
+    ) -> Committed:
+        """Everything up to the noise, on a cluster (see ``distributed_run``)."""
+        from sherd.methods.ranking import distributed_run as cluster
+        from sherd.methods.ranking.distributed_form import Form, kind_of
+
+        cluster.check_plan(plan, run.randomness.is_seeded)
+        nothing = {n: pa.array([], kind_of(schema[n])) for n in schema.released}
+        jobs = self._jobs(pa.table(nothing), schema, plan, run)
+        form = Form.of(schema.released, jobs, schema, run)
+        rows = cluster.take_rows(frame, schema, run, stages)
+        if not self.least_k:
+            return cluster.mask_each(jobs, rows, form, stages)
+        made = cluster.rank_and_mask(jobs, rows, form, stages)
+        found = (*_in_all(list(made.findings), jobs, made.present), *made.findings)
+        return replace(made, findings=found)
 
     def _jobs(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> list[ColumnJob]:
         shares = epsilons(plan, schema)
@@ -324,7 +344,7 @@ def _check_strict(plan: Plan, schema: Schema) -> None:
 
 
 def _in_all(
-    findings: list[Finding], jobs: list[ColumnJob], masked: dict[str, pa.ChunkedArray]
+    findings: list[Finding], jobs: list[ColumnJob], present: Mapping[str, int]
 ) -> list[Finding]:
     """The two numbers an owner must see first, over all attributes."""
     share = {job.axis.name: float(job.epsilon) for job in jobs}
@@ -342,8 +362,8 @@ def _in_all(
             )
         )
     if zeros:
-        present = [len(c) - c.null_count for c in (masked[str(f.attribute)] for f in zeros)]
-        bare = float(np.average([float(f.value) for f in zeros], weights=present))
+        weights = [present[str(f.attribute)] for f in zeros]
+        bare = float(np.average([float(f.value) for f in zeros], weights=weights))
         found.append(
             Finding(
                 name="share without noise",

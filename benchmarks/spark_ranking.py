@@ -1,0 +1,106 @@
+"""Masking on Spark, beside Spark's own sort of the same columns, in one run.
+
+    python benchmarks/spark_ranking.py [--rows N]
+
+``idp-ls`` at k = 100 on N × 10 normal columns in Parquet, release committed to Parquet, on two
+local cores and on one; Spark's own work is sorting each of the ten columns and writing it nowhere
+(the format ``noop``). Wall times, since most of the work is Java's; the session is warm: each has
+run once on a small table before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from larger_than_memory import COLUMNS, write_parquet
+
+LIMITS = {
+    "times Spark's own sort, local[2]": ("at most", 2.0),
+    "speed-up of two cores": ("at least", 1.5),
+}
+
+
+def one(master: str, folder: Path) -> None:
+    """Both kinds of work at one master; prints their seconds."""
+    import sherd
+    from sherd.engines.spark_stages import spark_session
+
+    session = spark_session(master)
+    session.sparkContext.setLogLevel("OFF")
+    session.conf.set("spark.sherd.staging", str(folder))
+    names = [f"c{i}" for i in range(COLUMNS)]
+    schema = sherd.Schema.from_data(
+        {"attributes": {n: {"type": "number", "domain": ["-50", "150"]} for n in names}}
+    )
+    plan = sherd.Plan(method="idp-ls", epsilon=1.0, k=100, guarantee="paper")
+
+    def masked(frame: Any) -> None:
+        release: Any = sherd.protect(frame, schema, plan, ledger=None)
+        release.remove_parts()
+
+    def ordered(frame: Any) -> None:
+        for name in names:
+            frame.select(name).sort(name).write.format("noop").mode("overwrite").save()
+
+    found = {}
+    for work in (masked, ordered):
+        for size in ("small", "large"):
+            start = time.perf_counter()
+            work(session.read.parquet(str(folder / f"{size}.parquet")))
+            found[work.__name__] = time.perf_counter() - start
+    session.stop()
+    print(json.dumps(found))
+
+
+def main() -> int:
+    """Print every ratio beside its limit; 1 where one is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--one", nargs=2)
+    given = parser.parse_args()
+    if given.one is not None:
+        one(given.one[0], Path(given.one[1]))
+        return 0
+    times = {}
+    with tempfile.TemporaryDirectory() as folder:
+        write_parquet(Path(folder) / "small.parquet", 10_000, COLUMNS)
+        write_parquet(Path(folder) / "large.parquet", given.rows, COLUMNS)
+        for master in ("local[2]", "local[1]"):
+            done = subprocess.run(
+                [sys.executable, __file__, "--one", master, folder],
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+            )
+            times[master] = json.loads(done.stdout.splitlines()[-1])
+    found = {
+        "rows": float(given.rows),
+        **{f"seconds, {master}": times[master]["masked"] for master in times},
+        **{f"seconds of Spark's own sort, {m}": times[m]["ordered"] for m in times},
+        "times Spark's own sort, local[2]": times["local[2]"]["masked"]
+        / times["local[2]"]["ordered"],
+        "speed-up of two cores": times["local[1]"]["masked"] / times["local[2]"]["masked"],
+    }
+    missed = 0
+    for name, value in found.items():
+        verdict = ""
+        if name in LIMITS:
+            word, limit = LIMITS[name]
+            held = value <= limit if word == "at most" else value >= limit
+            missed += not held
+            verdict = f"   {word} {limit:g}: {'yes' if held else 'NO'}"
+        print(f"{name:<40} {value:>12.4g}{verdict}", flush=True)
+    return min(missed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""``spark``: steps on a cluster, each committed to files before anything reads it.
+
+A step is a function from blocks to blocks that executors run (``mapInArrow``). Its result is
+written by Spark's own committer, which takes one attempt of every task, and read back from the
+files: a task that is tried again, twice at once, or after its executor was lost, can therefore
+never mix two attempts into what is read. **Everything random is committed before anything
+reads it; nothing after a commit is random.**
+
+Cells do not travel one by one: a record holds a block of them, so that Spark moves few large
+records and numpy touches the cells. Blocks carry the attempt that made them; a mix of two
+attempts is seen and refused.
+
+What is staged holds raw data. It lies in a folder that every executor can reach, and is
+removed when the run ends; a driver that dies leaves it behind under ``sherd-`` and a random name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sherd.errors import InternalError, MissingPartError, TableError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+BLOCKS = (
+    "kind string, task int, attempt string, part int, column int, span int, rows long, block binary"
+)
+"""The form of every record between steps; what a field means is the step's affair."""
+
+_STAGING = "spark.sherd.staging"
+_PARTS = "spark.sherd.parts"
+LEAST_PARTS = 16
+_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_ROWS_AT_ONCE = 1 << 16
+_BLOCKS_AT_ONCE = 8
+_FAILED = "failed"
+
+
+def is_spark_frame(frame: Any) -> bool:
+    """Whether this is a DataFrame of Spark, of a plain session or over Spark Connect."""
+    kind = type(frame)
+    return kind.__name__ == "DataFrame" and kind.__module__.split(".")[:2] == ["pyspark", "sql"]
+
+
+def spark_session(master: str | None = None) -> Any:
+    """The session there is, or one that is started at this master."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingPartError(
+            "the engine spark is not installed",
+            must="the package pyspark, and Java 17 or newer",
+            do="install it by `pip install 'sherd[spark]'`",
+        ) from None
+    builder: Any = SparkSession.builder
+    # Executors on this machine run the Python that has Sherd.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master is not None:
+        builder = builder.master(master)
+    return builder.appName("sherd").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+
+
+class SparkStages:
+    """The steps of one run: their folder, and how they are committed."""
+
+    def __init__(
+        self,
+        session: Any,
+        folder: str | None = None,
+        *,
+        progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
+        steps: int = 5,
+    ) -> None:
+        self.session = session
+        self._progress, self._done, self._steps = progress, 0, steps
+        base = folder or session.conf.get(_STAGING, None)
+        if base is None:
+            base = _local_folder(session)
+        self.folder = f"{base.rstrip('/')}/sherd-{secrets.token_hex(8)}"
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks the cluster runs at once, as far as it says so."""
+        with contextlib.suppress(Exception):  # Spark Connect does not tell
+            return int(self.session.sparkContext.defaultParallelism)
+        return int(self.session.conf.get("spark.sql.shuffle.partitions", "16"))
+
+    @property
+    def parts(self) -> int:
+        """How many parts a table is cut into; a part must fit into an executor's memory."""
+        asked = self.session.conf.get(_PARTS, None)
+        return int(asked) if asked else max(LEAST_PARTS, 2 * self.parallelism)
+
+    def step(
+        self,
+        name: str,
+        frame: Any,
+        work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+        schema: Any = BLOCKS,
+        *,
+        rows: bool = False,
+    ) -> Any:
+        """Run a step over the frame's batches, commit what it made and read that back.
+
+        ``rows`` says that the frame holds rows of a table and not blocks.
+        """
+        with self._batches(_ROWS_AT_ONCE if rows else _BLOCKS_AT_ONCE):
+            return self.commit(name, frame.mapInArrow(work, schema))
+
+    def commit(self, name: str, frame: Any) -> Any:
+        """Write a frame, and give back what was written."""
+        self._progress(name, self._done, self._steps)
+        path = f"{self.folder}/{name}"
+        # Blocks are random words or small: packing them costs more than it saves.
+        try:
+            frame.write.option("compression", "none").parquet(path)
+        except Exception as error:
+            if "No module named 'sherd'" in str(error):
+                raise MissingPartError(
+                    "the executors do not have Sherd",
+                    must="the same version of Sherd on the driver and on every executor",
+                    do="install it there, or set PYSPARK_PYTHON to a Python that has it",
+                ) from None
+            raise
+        self._done += 1
+        self._progress(name, self._done, self._steps)
+        return self.session.read.schema(frame.schema).parquet(path)
+
+    def collect(self, frame: Any) -> list[Any]:
+        """A small frame's records on the driver."""
+        return list(frame.collect())
+
+    def check_attempts(self, committed: Any) -> None:
+        """Refuse a committed step in which a task's blocks are of two attempts, or are missing.
+
+        Every task ends with a record of the kind ``count``, whose rows are those of all its
+        blocks.
+        """
+        failed = committed.filter(f"kind = '{_FAILED}'").select("block").limit(1).collect()
+        if failed:
+            raise TableError(json.loads(bytes(failed[0].block))["message"])
+        attempts: dict[int, set[str]] = {}
+        blocks: dict[int, int] = {}
+        counted: dict[int, int] = {}
+        facts = committed.groupBy("task", "attempt", "kind").sum("rows").collect()
+        for task, attempt, kind, rows in facts:
+            attempts.setdefault(task, set()).add(attempt)
+            into = counted if kind == "count" else blocks
+            into[task] = into.get(task, 0) + int(rows)
+        mixed = any(len(of_task) > 1 for of_task in attempts.values())
+        if mixed or any(counted.get(task) != blocks.get(task, 0) for task in attempts):
+            raise InternalError(
+                "the cluster kept parts of different attempts of a task; nothing was released"
+            )
+
+    def remove(self, but: str | None = None) -> None:
+        """Remove everything that was staged, but for one step's files."""
+        if "://" not in self.folder or self.folder.startswith("file://"):
+            folder = Path(self.folder.removeprefix("file://"))
+            for path in folder.iterdir() if folder.is_dir() else ():
+                if path.name != but:
+                    shutil.rmtree(path, ignore_errors=True)
+            if but is None:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
+        with contextlib.suppress(Exception):  # the documentation says what may be left behind
+            java = self.session._jvm.org.apache.hadoop.fs  # noqa: SLF001 - no other door
+            top = java.Path(self.folder)
+            files = top.getFileSystem(self.session._jsc.hadoopConfiguration())  # noqa: SLF001
+            for one in files.listStatus(top) if but is not None else ():
+                if one.getPath().getName() != but:
+                    files.delete(one.getPath(), True)
+            if but is None:
+                files.delete(top, True)
+
+    @contextlib.contextmanager
+    def _batches(self, records: int) -> Iterator[None]:
+        before = self.session.conf.get(_BATCH, None)
+        self.session.conf.set(_BATCH, str(records))
+        try:
+            yield
+        finally:
+            if before is None:
+                self.session.conf.unset(_BATCH)
+            else:
+                self.session.conf.set(_BATCH, before)
+
+
+def _local_folder(session: Any) -> str:
+    import tempfile
+
+    master = session.conf.get("spark.master", "")
+    if not master.startswith("local"):
+        raise UsageError(
+            "the engine spark needs a folder that every executor can reach",
+            must="an address such as s3a://bucket/staging, hdfs:///staging or a shared mount",
+            got="none",
+            do=f"name it by the setting {_STAGING}, or with --staging",
+        )
+    return tempfile.mkdtemp(prefix="sherd-spark-")
+
+
+def failure(error: Exception) -> bytes:
+    """What a task that must refuse tells the driver: the message, which holds no cell."""
+    return json.dumps({"message": str(error)}).encode()

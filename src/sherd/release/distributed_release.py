@@ -1,0 +1,155 @@
+"""Protecting a Spark DataFrame: the same order of events, on a cluster.
+
+The ledger reserves; rows are read and the noise is committed; the ledger is charged with the
+fingerprint of what was committed; only then is the release made. A run that dies after the
+charge has spent its budget and released nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from sherd.engines.spark_stages import SparkStages, is_spark_frame
+from sherd.errors import PlanError, TableError
+from sherd.release.bundle import Release, Staged
+from sherd.release.charging import chosen_ledger, cost_of, looking, reserved
+from sherd.release.manifest import manifest_of
+from sherd.release.method import Committed, Distributed, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from sherd.budget.ledger import Ledger
+    from sherd.guarantees import Guarantee
+    from sherd.release.plan import Plan
+    from sherd.release.protect import Settings
+    from sherd.tables.schema import Schema
+
+__all__ = ["DistributedRelease", "is_spark_frame", "protect_distributed"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DistributedRelease(Release):
+    """What protecting a Spark DataFrame gives back.
+
+    ``table`` is a DataFrame over the committed Parquet parts in the folder ``parts``, which stay
+    there until you remove them. Nothing of them is on this machine until you ask for
+    ``collected``, or save the release as a bundle.
+    """
+
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    frame: Any = None
+    parts: str
+    count: int
+    stages: SparkStages
+
+    @property
+    def table(self) -> Any:
+        """The released rows as a Spark DataFrame."""
+        return self.frame
+
+    @property
+    def rows(self) -> int:
+        """How many rows were released."""
+        return self.count
+
+    @cached_property
+    def collected(self) -> Release:
+        """The same release on this machine, which must have room for it."""
+        import pyarrow as pa
+
+        table = (
+            self.frame.toArrow()
+            if hasattr(self.frame, "toArrow")
+            else pa.Table.from_pandas(self.frame.toPandas(), preserve_index=False)
+        )
+        return Release(tables={"data": table}, manifest=self.manifest, findings=self.findings)
+
+    def remove_parts(self) -> None:
+        """Remove the committed parts; what was collected or saved stays."""
+        self.stages.remove()
+
+    def stage(self, folder: str | Path, **options: Any) -> Staged:
+        """Write and sync the release as a bundle, which ``sherd verify`` takes."""
+        return self.collected.stage(folder, **options)
+
+
+def protect_distributed(
+    frame: Any,
+    schema: Schema,
+    plan: Plan,
+    promised: Guarantee,
+    settings: Settings,
+    *,
+    ledger: Ledger | Literal["default"] | None = "default",
+    population: str | None = None,
+    staging: str | None = None,
+) -> DistributedRelease:
+    """Protect a Spark DataFrame where it is."""
+    method = plan.spec
+    if not isinstance(method, Distributed):
+        raise PlanError(
+            f"the method '{plan.method}' does not run on the engine 'spark'",
+            must="one of the five ranking methods",
+            do="take a sample that fits into memory: frame.toPandas()",
+        )
+    book = chosen_ledger(ledger, population)
+    run = settings.run(None)
+    stages = SparkStages(frame.sparkSession, staging, progress=run.progress)
+    try:
+        with reserved(book, plan, schema, population) as reservation:
+            with looking(book, reservation):
+                _check_columns(frame, schema)
+                _check_units(frame, schema)
+                made = method.commit_on_cluster(frame, schema, plan, run, stages)
+            manifest = manifest_of(schema, plan, promised, settings, reservation)
+            manifest |= {"facts": {"rows": made.rows}}
+            findings = (*_treatments(made), *made.findings)
+            if book is not None and reservation is not None:
+                told = Release(tables={}, manifest=manifest, findings=findings)
+                cost = cost_of(told, schema, reservation)
+                book.charge(reservation, artefact_sha256=made.artefact, cost=cost)
+        table = made.release()
+    except BaseException:
+        stages.remove()
+        raise
+    stages.remove(but="release")
+    return DistributedRelease(
+        frame=table,
+        parts=f"{stages.folder}/release",
+        count=made.rows,
+        stages=stages,
+        manifest=manifest,
+        findings=findings,
+    )
+
+
+def _treatments(made: Committed) -> list[Finding]:
+    from sherd.release.protect import treatments
+
+    return treatments(made.treated)
+
+
+def _check_columns(frame: Any, schema: Schema) -> None:
+    from sherd.tables.conform import check_columns, check_names
+
+    check_names(frame.columns, shown="the DataFrame")
+    check_columns(frame.columns, schema, shown="the DataFrame")
+
+
+def _check_units(frame: Any, schema: Schema) -> None:
+    """Refuse a table in which somebody has more rows than the schema allows."""
+    if schema.unit is None:
+        return
+    most = frame.groupBy(schema.unit).count().groupBy().max("count").collect()[0][0]
+    if most is not None and int(most) > schema.rows_per_unit:
+        raise TableError(
+            f"a unit in '{schema.unit}' has more rows than the schema allows",
+            must=f"at most {schema.rows_per_unit}",
+            do="reduce them first, or declare rows_per_unit, which the guarantee will then name",
+        )
