@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
 from sherd.release.data_package import DOCUMENT, data_package
-from sherd.tables.files import sync_file, sync_folder
+from sherd.tables.files import make_folder, sync_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -149,7 +149,7 @@ class Release:
         folder = Path(folder)
         check_target(folder, force=force)
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(folder.parent)
             # Told before it is made, so that it can be cleared away whenever the run dies.
             hidden = folder.parent / f".{folder.name}.staged-{secrets.token_hex(8)}"
             staging(hidden)
@@ -181,6 +181,7 @@ class Release:
             for path in hidden.iterdir():
                 sync_file(path)
             sync_folder(hidden)
+            sync_folder(hidden.parent)  # or a charge could outlive what it is for
             artefact = str(desk.facts(hidden / MANIFEST)["sha256"])
             return Staged(path=hidden, final=folder, artefact=artefact, force=force, key=key)
         except BaseException as error:
@@ -231,9 +232,9 @@ class Staged:
                 self._replace(made)
             else:
                 made.rename(self.final)
+            sync_folder(self.final.parent)  # before what is staged goes
             if self.key is not None:
                 shutil.rmtree(self.path, ignore_errors=True)
-            sync_folder(self.final.parent)
         except OSError as error:
             raise StorageError(
                 "the finished release could not be moved into its place",
