@@ -42,12 +42,7 @@ def collusion_table(terms: Terms) -> dict[str, list[str]]:
         )
         two.append("which people both of them have")
         if terms.kind is Kind.BLOCKS:
-            owner[1] = (
-                "which of its own people are at an owner of every other attribute, too (not "
-                "covered by epsilon), not at which one"
-            )
-            aggregator.append("which released row is of which owners")
-            owner.append("whether many people are at two owners of the same attributes, not who")
+            _of_blocks(owner, aggregator)
     else:
         owner.append("its own masked rows in the release in spite of the shuffle")
         both.append("which released rows are that owner's, and so which are the others'")
@@ -77,6 +72,16 @@ def collusion_table(terms: Terms) -> dict[str, list[str]]:
         "one owner with the aggregator": both,
         "two owners": two,
     }
+
+
+def _of_blocks(owner: list[str], aggregator: list[str]) -> None:
+    """What is different where owners of the same attributes have different people."""
+    owner[1] = (
+        "which of its own people are at an owner of every other attribute, too (not covered by "
+        "epsilon), not at which one"
+    )
+    owner.append("whether many people are at two owners of the same attributes, not who")
+    aggregator.append("which released row is of which owners")
 
 
 def _of_sums(terms: Terms) -> dict[str, list[str]]:
