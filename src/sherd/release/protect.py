@@ -139,7 +139,7 @@ def protect(
     _check_alone(book, promised, schema, population, settings)
     with reserved(book, plan, schema, population) as reservation:
         with looking(book, reservation):
-            taken = to_arrow(table, lenient=is_strict(plan))
+            taken = to_arrow(table, lenient=is_strict(plan), declared=True)
             release = _make(taken, schema, plan, promised, settings, reservation)
         release = _told(release, schema, population)
         if book is not None and reservation is not None:
