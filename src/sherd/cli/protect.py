@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
 from sherd.cli.options import emit_json, open_source, progress, settings
@@ -56,10 +57,11 @@ _OWNER = (
     click.option("--threads", type=click.IntRange(min=1), help="Use this many cores."),
     click.option(
         "--engine",
-        metavar="auto|memory|columns|duckdb|spark",
+        metavar="auto|memory|columns|duckdb|database|spark",
         default="auto",
         show_default=True,
-        help="Where the work runs; auto chooses by the table's size, and never spark.",
+        help="Where the work runs; auto chooses by the table's size, and never spark. On database, "
+        "records are counted where they are.",
     ),
     click.option("--master", metavar="URL", help="With spark: the cluster's master."),
     click.option("--staging", metavar="URL", help="With spark: a folder all executors reach."),
@@ -212,9 +214,21 @@ def _protect_here(
 ) -> Release:
     """Protect the table on this machine, on the engine that was asked for or that it needs."""
     import sherd
+    from sherd.release.counted_release import CountedTable
     from sherd.release.protect import is_strict
 
-    engine = _engine(given, plan, schema).make(output.resolve().parent)
+    choice = _engine(given, plan, schema)
+    engine = choice.make(output.resolve().parent)
+    read: Callable[[], Any] = open_source(
+        given["table"],
+        schema,
+        given["query"],
+        blocks=engine.name != "memory",
+        lenient=is_strict(plan),
+    )
+    if choice.name == "database":
+        counted = CountedTable.in_database(given["table"], given["query"])
+        read = lambda: counted  # noqa: E731
     with (
         progress(given["method"] or "protect") as bar,
         private.writing() as write,
@@ -222,13 +236,7 @@ def _protect_here(
     ):
         return sherd.protect_to(
             output,
-            open_source(
-                given["table"],
-                schema,
-                given["query"],
-                blocks=engine.name != "memory",
-                lenient=is_strict(plan),
-            ),
+            read,
             schema,
             plan,
             ledger=ledger,
@@ -324,17 +332,29 @@ def _explain(plan: Plan, schema: Schema, as_json: bool) -> None:
 
 
 def _engine(given: dict[str, Any], plan: Plan, schema: Schema) -> Choice:
-    """The engine to run on; what was chosen is told where it is not the plain one."""
+    """The engine to run on; what was chosen and why is told, but for memory that nobody asked for."""
     from sherd.engines import choose, parse_size
+    from sherd.release.counted_release import check_counting, counted_in
     from sherd.tables.blocks import extent
 
     memory = None if given["memory"] is None else parse_size(given["memory"])
-    name = given["engine"]
-    if name == "auto" and plan.spec.traits.engines == ("memory",):
+    name, counts_in = given["engine"], counted_in(given["table"], plan)
+    if name == "database":
+        check_counting(plan)
+    sorts = set(plan.spec.traits.engines) & {"columns", "duckdb"}
+    if name == "auto" and not sorts and counts_in is None:
         name = "memory"
     size = extent(given["table"], columns=len(schema.attributes))
-    choice = choose(name, memory=memory, rows=size.rows, column_bytes=size.column_bytes)
-    if choice.name != "memory" or given["engine"] != "auto":
+    choice = choose(
+        name,
+        memory=memory,
+        rows=size.rows,
+        column_bytes=size.column_bytes,
+        counts_in=counts_in,
+    )
+    chosen = click.get_current_context().get_parameter_source
+    by_hand = any(chosen(one) is not ParameterSource.DEFAULT for one in ("engine", "memory"))
+    if choice.name != "memory" or by_hand:
         click.echo(f"note: running on the engine {choice.name}: {choice.why}", err=True)
     return choice
 

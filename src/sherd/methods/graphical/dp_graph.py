@@ -13,11 +13,13 @@ sampling. Neighbours: one record substituted, the number of records public.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from sherd.engines.database_counts import CountedAttribute
 from sherd.errors import PlanError, SchemaError, did_you_mean
 from sherd.guarantees import Adversary, DifferentialPrivacy, Guarantee, Proposition, Unit
 from sherd.guarantees.concentrated import rho_of
@@ -35,6 +37,7 @@ from sherd.methods.graphical.spending import Spending
 from sherd.methods.specialising.diffgen import assumptions
 from sherd.release.method import Described, Outcome, Parameter, Run
 from sherd.release.traits import Traits
+from sherd.tables.canonical_form import cell_type
 from sherd.tables.schema import Missing, Schema, Type
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sherd.methods.graphical.measuring import CountSource
     from sherd.randomness import Randomness
     from sherd.release.plan import Plan
     from sherd.release.summed_rows import Answered, Question, RowOwners
@@ -221,6 +225,7 @@ class DPGraph:
         facts="sherd.verifying.graphical_models:expected_facts",
         alternative={},
         query="sherd.methods.graphical.measured_answers:answer",
+        engines=("memory", "database"),
     )
 
     def describe(self) -> list[Described]:
@@ -256,15 +261,39 @@ class DPGraph:
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         """Measure the table, and draw a release from what was measured."""
+        coded = code(table, schema, design_of(plan, schema))
+        kinds = {name: table.schema.field(name).type for name in table.column_names}
+        return self._released(coded, schema, plan, run, kinds)
+
+    # where the table is: sherd.release.counted_release
+
+    def counted(self, plan: Plan, schema: Schema) -> list[CountedAttribute]:
+        """Every attribute of the model, on its public grid."""
+        return [
+            CountedAttribute(name=grid.name, codes=partial(_codes, grid, schema.missing_values))
+            for grid in design_of(plan, schema).grids
+        ]
+
+    def run_on_counts(self, counts: CountSource, schema: Schema, plan: Plan, run: Run) -> Outcome:
+        """Draw a release from noisy counts of a table that stays where it is."""
+        kinds = {name: cell_type(schema[name]) for name in schema.released}
+        return self._released(counts, schema, plan, run, kinds)
+
+    def _released(
+        self,
+        counts: CountSource,
+        schema: Schema,
+        plan: Plan,
+        run: Run,
+        kinds: dict[str, pa.DataType],
+    ) -> Outcome:
         design = design_of(plan, schema)
-        coded = code(table, schema, design)
         learned = learn(
             design,
-            NoisyCounts(coded, run.randomness),
-            NoisyChoice(coded, run.randomness, design.kind),
+            NoisyCounts(counts, run.randomness),
+            NoisyChoice(counts, run.randomness, design.kind),
             run.progress,
         )
-        kinds = {name: table.schema.field(name).type for name in table.column_names}
         return released(learned, schema, kinds, generator(run))
 
     # by rows, from sums: sherd.release.summed_rows
@@ -323,8 +352,14 @@ def _read(design: Design, answered: Answered) -> list[tuple[HistogramQuestion, N
 
 def code(table: pa.Table, schema: Schema, design: Design) -> CodedTable:
     """The fine code of every cell: the only thing made of the table."""
-    columns = [grid.codes(table.column(grid.name), schema.missing_values) for grid in design.grids]
+    columns = [_codes(g, schema.missing_values, table.column(g.name)) for g in design.grids]
     return CodedTable(columns, [grid.size for grid in design.grids])
+
+
+def _codes(
+    grid: PublicGrid, missing_values: tuple[str, ...], column: pa.ChunkedArray
+) -> NDArray[np.integer]:
+    return grid.codes(column, missing_values)
 
 
 def generator(run: Run) -> np.random.Generator:
