@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
+from sherd.cli.engine_choice import chosen_engine
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
 from sherd.cli.options import emit_json, open_source, progress, settings
 from sherd.cli.releasing import (
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sherd.budget.ledger import Ledger
-    from sherd.engines import Choice
     from sherd.release.bundle import Release
     from sherd.release.method import PrivateRecord
     from sherd.release.plan import Plan
@@ -217,7 +216,7 @@ def _protect_here(
     from sherd.release.counted_release import CountedTable
     from sherd.release.protect import is_strict
 
-    choice = _engine(given, plan, schema)
+    choice = chosen_engine(given, plan, schema)
     engine = choice.make(output.resolve().parent)
     read: Callable[[], Any] = open_source(
         given["table"],
@@ -329,34 +328,6 @@ def _explain(plan: Plan, schema: Schema, as_json: bool) -> None:
     spec = plan.spec
     more = spec.explain(plan, schema) if isinstance(spec, Explaining) else {}
     emit_json({"plan": plan.as_data(), **more, "guarantee": plan.guarantee(schema).as_data()})
-
-
-def _engine(given: dict[str, Any], plan: Plan, schema: Schema) -> Choice:
-    """The engine to run on; what was chosen and why is told, but for memory that nobody asked for."""
-    from sherd.engines import choose, parse_size
-    from sherd.release.counted_release import check_counting, counted_in
-    from sherd.tables.blocks import extent
-
-    memory = None if given["memory"] is None else parse_size(given["memory"])
-    name, counts_in = given["engine"], counted_in(given["table"], plan)
-    if name == "database":
-        check_counting(plan)
-    sorts = set(plan.spec.traits.engines) & {"columns", "duckdb"}
-    if name == "auto" and not sorts and counts_in is None:
-        name = "memory"
-    size = extent(given["table"], columns=len(schema.attributes))
-    choice = choose(
-        name,
-        memory=memory,
-        rows=size.rows,
-        column_bytes=size.column_bytes,
-        counts_in=counts_in,
-    )
-    chosen = click.get_current_context().get_parameter_source
-    by_hand = any(chosen(one) is not ParameterSource.DEFAULT for one in ("engine", "memory"))
-    if choice.name != "memory" or by_hand:
-        click.echo(f"note: running on the engine {choice.name}: {choice.why}", err=True)
-    return choice
 
 
 def _ledger(path: str | None) -> Ledger | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sherd.tables.schema import Schema
 
 
-class Histogram(Protocol):
+class AskedHistogram(Protocol):
     """What is asked for: places of attributes, and for each of them the bin of every code."""
 
     @property
@@ -57,7 +57,7 @@ class CountedAttribute:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class TableInPlace:
     """A table where it is: how to ask about it.
 
     ``relation`` is what stands behind FROM; ``ask`` answers a query with a table.
@@ -74,7 +74,7 @@ COUNTING = {"duckdb": DUCKDB, "postgresql": POSTGRESQL, "postgres": POSTGRESQL}
 
 
 @contextlib.contextmanager
-def database_source(address: Address) -> Iterator[Source]:
+def database_source(address: Address) -> Iterator[TableInPlace]:
     """One snapshot of the address's query."""
     dialect = COUNTING.get(address.scheme)
     if dialect is None:
@@ -86,16 +86,16 @@ def database_source(address: Address) -> Iterator[Source]:
         )
     with open_snapshot(address) as ask:
         inner = address.query.strip().rstrip(";")
-        yield Source(dialect=dialect, relation=f"({inner})", shown=address.shown, ask=ask)
+        yield TableInPlace(dialect=dialect, relation=f"({inner})", shown=address.shown, ask=ask)
 
 
 @contextlib.contextmanager
-def spark_source(frame: Any) -> Iterator[Source]:
+def spark_source(frame: Any) -> Iterator[TableInPlace]:
     """A Spark DataFrame under a name of its own."""
     session, name = frame.sparkSession, f"sherd_{secrets.token_hex(8)}"
     frame.createOrReplaceTempView(name)
     try:
-        yield Source(
+        yield TableInPlace(
             dialect=SPARK,
             relation=name,
             shown="the DataFrame",
@@ -113,7 +113,7 @@ class DatabaseCounts:
     """
 
     def __init__(
-        self, source: Source, schema: Schema, attributes: Sequence[CountedAttribute]
+        self, source: TableInPlace, schema: Schema, attributes: Sequence[CountedAttribute]
     ) -> None:
         self._source, self._schema = source, schema
         kinds = source.ask(f"SELECT * FROM {source.relation} AS t LIMIT 0").schema  # noqa: S608
@@ -127,7 +127,7 @@ class DatabaseCounts:
         self._counted: dict[tuple[object, object], NDArray[np.int64]] = {}
         self.rows, self.treated = self._prepared()
 
-    def histogram(self, marginal: Histogram) -> NDArray[np.int64]:
+    def histogram(self, marginal: AskedHistogram) -> NDArray[np.int64]:
         """The exact number of records of every combination of bins."""
         key = (marginal.attributes, marginal.bins)
         if key not in self._counted:
@@ -199,7 +199,7 @@ class DatabaseCounts:
         values = ", ".join(f"{one.value} AS {one.alias}" for one in columns) or "1 AS nothing"
         return f"(SELECT {values} FROM {self._source.relation} AS t)"  # noqa: S608
 
-    def _histogram(self, marginal: Histogram) -> NDArray[np.int64]:
+    def _histogram(self, marginal: AskedHistogram) -> NDArray[np.int64]:
         place, parts = "0", []
         for at, bins, size in zip(marginal.attributes, marginal.bins, marginal.shape, strict=True):
             place = f"({place}) * {size} + ({self._columns[at].binned(bins)})"

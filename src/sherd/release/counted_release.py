@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from sherd.engines.database_counts import Source
+    from sherd.engines.database_counts import TableInPlace
     from sherd.release.method import Outcome, Run
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class CountedTable:
     """A table that is asked for counts; ``open`` gives a snapshot to ask."""
 
-    open: Callable[[], AbstractContextManager[Source]] = field(repr=False)
+    open: Callable[[], AbstractContextManager[TableInPlace]] = field(repr=False)
 
     @classmethod
     def in_database(cls, source: str, query: str | None = None) -> CountedTable:

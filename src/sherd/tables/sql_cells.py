@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +27,8 @@ from sherd.tables.axis import measure
 from sherd.tables.canonical_form import canonical_cells
 from sherd.tables.coding import arrow_array, in_units, numpy_array
 from sherd.tables.prepare import beyond_schema, is_missing, recoded
-from sherd.tables.schema import Attribute, Missing, Outside, Schema, Type
+from sherd.tables.schema import Attribute, Missing, Outside, Schema
+from sherd.tables.sql_scale import ColumnScale, least_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,10 +43,6 @@ MOST_DISTINCT = 10_000
 
 FINE, MISSING, OUTSIDE = 0, 1, 2
 """What a cell can be."""
-
-_LARGEST = float(np.finfo(np.float64).max)
-_FIRST_DAY, _LAST_DAY = date(1, 1, 1), date(9999, 12, 31)
-_EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +109,7 @@ def coded_cells(
     any length for which the driver gives text; ``distinct`` asks for the distinct values.
     """
     column = dialect.name(attribute.name)
-    scale = _Scale.of(kind, attribute, dialect, number=number)
+    scale = ColumnScale.of(kind, attribute, dialect, number=number)
     drops = (
         schema.missing_policy(attribute.name) is Missing.DROP,
         schema.outside_policy(attribute.name) is Outside.DROP,
@@ -201,109 +196,9 @@ def _listed(
     return missing, f"({among(judged.outside)})", expression
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Scale:
-    """All values of a column's type as keys: whole numbers in the same order.
-
-    ``column`` turns keys into a column of that type, ``literal`` one key into SQL; ``cast`` is
-    how the column is read in SQL, ``finite`` a condition that its values must meet.
-    """
-
-    low: int
-    high: int
-    column: Callable[[NDArray[np.int64]], pa.Array]
-    literal: Callable[[int], str]
-    cast: str = "{}"
-    finite: str = ""
-
-    @classmethod
-    def of(
-        cls, kind: pa.DataType, attribute: Attribute, dialect: Dialect, *, number: bool
-    ) -> _Scale | None:
-        """The scale of a column, None where its values must be listed."""
-        test, wanted = pa.types, attribute.type
-        if wanted in (Type.NUMBER, Type.INTEGER):
-            if test.is_floating(kind) or number:
-                return _floats(dialect)
-            if test.is_integer(kind) and not test.is_uint64(kind):
-                return _integers(dialect)
-            if test.is_decimal(kind):
-                return _decimals(kind, dialect)
-        if wanted is Type.DATE and test.is_date(kind):
-            return _days(dialect)
-        if wanted is Type.DATETIME and test.is_timestamp(kind) and kind.unit == "us":
-            return _times(kind, dialect)
-        return None
-
-
-def _floats(dialect: Dialect) -> _Scale:
-    top = int(np.float64(_LARGEST).view(np.int64))
-
-    def numbers(keys: NDArray[np.int64]) -> NDArray[np.float64]:
-        # The bits of a float rise with it above zero, and with its negative below.
-        bits = np.where(keys >= 0, keys, np.iinfo(np.int64).min - keys)
-        return bits.view(np.float64)
-
-    def literal(key: int) -> str:
-        return dialect.literal(float(numbers(np.array([key], np.int64))[0]))
-
-    ends = f"{literal(-top)} AND {literal(top)}"
-    return _Scale(
-        low=-top,
-        high=top,
-        column=lambda keys: arrow_array(numbers(keys)),
-        literal=literal,
-        cast=f"CAST({{}} AS {dialect.double})",
-        finite=f"BETWEEN {ends}",
-    )
-
-
-def _integers(dialect: Dialect) -> _Scale:
-    most = 2**63 - 1
-    return _Scale(
-        low=-most,
-        high=most,
-        column=arrow_array,
-        literal=dialect.literal,
-        cast="CAST({} AS BIGINT)",
-    )
-
-
-def _decimals(kind: pa.DataType, dialect: Dialect) -> _Scale:
-    most = min(10**kind.precision - 1, 10**18 - 1)
-
-    def exact(key: int) -> Decimal:
-        return Decimal(int(key)).scaleb(-kind.scale)
-
-    return _Scale(
-        low=-most,
-        high=most,
-        column=lambda keys: pa.array([exact(key) for key in keys.tolist()], kind),
-        literal=lambda key: dialect.literal(exact(key)),
-    )
-
-
-def _days(dialect: Dialect) -> _Scale:
-    return _Scale(
-        low=(_FIRST_DAY - _EPOCH).days,
-        high=(_LAST_DAY - _EPOCH).days,
-        column=lambda keys: arrow_array(keys.astype(np.int32)).view(pa.date32()),
-        literal=lambda key: dialect.literal(_EPOCH + timedelta(days=key)),
-    )
-
-
-def _times(kind: pa.DataType, dialect: Dialect) -> _Scale:
-    start = datetime(1970, 1, 1, tzinfo=UTC if kind.tz is not None else None)
-    day = 86_400 * 10**6
-    return _Scale(
-        low=(_FIRST_DAY - _EPOCH).days * day,
-        high=(_LAST_DAY - _EPOCH).days * day,
-        column=lambda keys: arrow_array(keys).view(kind),
-        literal=lambda key: dialect.literal(start + timedelta(microseconds=key)),
-    )
-
-
-def _ranged(scale: _Scale, attribute: Attribute, schema: Schema, codes: Codes, alias: str) -> Parts:
+def _ranged(
+    scale: ColumnScale, attribute: Attribute, schema: Schema, codes: Codes, alias: str
+) -> Parts:
     def cells(keys: NDArray[np.int64]) -> pa.ChunkedArray:
         return canonical_cells(pa.chunked_array([scale.column(keys)]), attribute)
 
@@ -311,15 +206,15 @@ def _ranged(scale: _Scale, attribute: Attribute, schema: Schema, codes: Codes, a
         return in_units(cells(keys).combine_chunks(), attribute.name, attribute.type)[0]
 
     top = int(codes(cells(np.array([scale.high], np.int64)))[0])
-    firsts = _least(scale, lambda keys, at: codes(cells(keys)) >= at, np.arange(1, top + 1))
+    firsts = least_keys(scale, lambda keys, at: codes(cells(keys)) >= at, np.arange(1, top + 1))
     marks = _marks(scale, cells, attribute, schema)
     known = "" if not scale.finite else f" OR NOT ({alias} {scale.finite})"
     listed = "".join(f" OR {alias} BETWEEN {low} AND {high}" for low, high in marks)
     outside = "1 = 0"
     if attribute.domain is not None:
         low, high = (float(measure(bound)) for bound in attribute.domain)
-        first = _least(scale, lambda keys, _at: amounts(keys) >= low, np.zeros(1))[0]
-        after = _least(scale, lambda keys, _at: amounts(keys) > high, np.zeros(1))[0]
+        first = least_keys(scale, lambda keys, _at: amounts(keys) >= low, np.zeros(1))[0]
+        after = least_keys(scale, lambda keys, _at: amounts(keys) > high, np.zeros(1))[0]
         parts = [f"{alias} < {scale.literal(first)}"] if first is not None else []
         parts += [f"{alias} >= {scale.literal(after)}"] if after is not None else []
         outside = f"({' OR '.join(parts)})" if parts else outside
@@ -338,7 +233,7 @@ def _ranged(scale: _Scale, attribute: Attribute, schema: Schema, codes: Codes, a
     return f"({alias} IS NULL{known}{listed})", outside, expression
 
 
-def _tree(steps: Sequence[tuple[int | None, int]], alias: str, scale: _Scale) -> str:
+def _tree(steps: Sequence[tuple[int | None, int]], alias: str, scale: ColumnScale) -> str:
     """Nested comparisons, as many deep as the number of steps has digits in base two."""
     if len(steps) == 1:
         return str(steps[0][1])
@@ -350,7 +245,7 @@ def _tree(steps: Sequence[tuple[int | None, int]], alias: str, scale: _Scale) ->
 
 
 def _marks(
-    scale: _Scale,
+    scale: ColumnScale,
     cells: Callable[[NDArray[np.int64]], pa.ChunkedArray],
     attribute: Attribute,
     schema: Schema,
@@ -365,8 +260,8 @@ def _marks(
             continue  # a word that is no value of the type
         if not mark.null_count and listed.null_count:
             amount = _stored(mark)[:1]
-            first = _least(scale, lambda keys, at: _stored(cells(keys)) >= at, amount)[0]
-            after = _least(scale, lambda keys, at: _stored(cells(keys)) > at, amount)[0]
+            first = least_keys(scale, lambda keys, at: _stored(cells(keys)) >= at, amount)[0]
+            after = least_keys(scale, lambda keys, at: _stored(cells(keys)) > at, amount)[0]
             if first is not None and first != after:
                 last = scale.high if after is None else after - 1
                 found.append((scale.literal(first), scale.literal(last)))
@@ -382,22 +277,3 @@ def _stored(column: pa.ChunkedArray) -> NDArray[Any]:
     elif pa.types.is_timestamp(kind):
         whole = whole.view(pa.int64())
     return numpy_array(whole)
-
-
-def _least(
-    scale: _Scale,
-    meets: Callable[[NDArray[np.int64], NDArray[Any]], NDArray[np.bool_]],
-    wanted: NDArray[Any],
-) -> list[int | None]:
-    """For each thing wanted the least key that meets it and every greater key does; None: none."""
-    low = np.full(len(wanted), scale.low, np.int64)
-    high = np.full(len(wanted), scale.high, np.int64)
-    if not len(wanted):
-        return []
-    never = ~meets(high, wanted)
-    while (low < high).any():
-        middle = (low >> 1) + (high >> 1) + (low & high & 1)  # no sum overflows
-        yes = meets(middle, wanted)
-        high = np.where(yes, middle, high)
-        low = np.where(yes, low, np.minimum(middle + 1, high))
-    return [None if gone else int(key) for gone, key in zip(never, low, strict=True)]

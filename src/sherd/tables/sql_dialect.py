@@ -3,7 +3,7 @@ r"""How three databases write names, values and types: DuckDB, PostgreSQL and Sp
 A value that is written into a query may come from a cell: it is always quoted as data.
 
 >>> print(DUCKDB.literal("it's"), SPARK.literal("it's"))
-'it''s' 'it\\'s'
+'it''s' 'it\'s'
 >>> POSTGRESQL.literal(0.5), DUCKDB.name('a"b'), SPARK.name("a`b")
 ("CAST('0.5' AS DOUBLE PRECISION)", '"a""b"', '`a``b`')
 """

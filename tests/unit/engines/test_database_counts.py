@@ -296,3 +296,31 @@ def test_methods_declare_what_they_count(method: Any) -> None:
     """Every attribute that is protected is counted, in the schema's order."""
     plan = sherd.Plan(method=method.name, epsilon=1)
     assert [one.name for one in method.counted(plan, SCHEMA)] == list(SCHEMA.protected)
+
+
+def test_the_command_counts_where_the_table_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`auto` leaves a database's table where it is and says so; other methods read it."""
+    from sherd.cli import run
+
+    address = in_duckdb(table_of(200, 1), tmp_path)
+    schema = tmp_path / "schema.yaml"
+    schema.write_text(json.dumps(SCHEMA.as_data()), encoding="utf-8")
+
+    def said(method: str, *more: str) -> tuple[int, str]:
+        place = str(tmp_path / f"out{len(list(tmp_path.iterdir()))}")
+        common = ["--schema", str(schema), "-e", "1", "--ledger", "none", "-o", place]
+        code = run(["protect", address, "-m", method, *common, *more])
+        return code, capsys.readouterr().err
+
+    code, told = said("diffgen")
+    chosen = "database: the method needs nothing but counts, and DuckDB can count"
+    assert (code, told.splitlines()[0]) == (0, f"note: running on the engine {chosen}")
+    code, told = said("diffgen", "--engine", "memory")
+    assert (code, told.splitlines()[0]) == (0, "note: running on the engine memory: as asked for")
+    code, told = said("dp", "--memory", "1GB")
+    assert told.startswith("note: running on the engine memory: the table's size is not known")
+    code, told = said("dp", "--engine", "database")
+    assert code == 2
+    assert "does not run on the engine 'database'" in told

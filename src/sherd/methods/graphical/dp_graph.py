@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from sherd.release.plan import Plan
     from sherd.release.summed_rows import Answered, Question, RowOwners
 
+Kinds = dict[str, pa.DataType]
 CHOICES = ("tree", "all", "workload")
 
 PARAMETERS: tuple[Parameter, ...] = (
@@ -270,7 +271,9 @@ class DPGraph:
     def counted(self, plan: Plan, schema: Schema) -> list[CountedAttribute]:
         """Every attribute of the model, on its public grid."""
         return [
-            CountedAttribute(name=grid.name, codes=partial(_codes, grid, schema.missing_values))
+            CountedAttribute(
+                name=grid.name, codes=partial(grid.codes, missing_values=schema.missing_values)
+            )
             for grid in design_of(plan, schema).grids
         ]
 
@@ -280,12 +283,7 @@ class DPGraph:
         return self._released(counts, schema, plan, run, kinds)
 
     def _released(
-        self,
-        counts: CountSource,
-        schema: Schema,
-        plan: Plan,
-        run: Run,
-        kinds: dict[str, pa.DataType],
+        self, counts: CountSource, schema: Schema, plan: Plan, run: Run, kinds: Kinds
     ) -> Outcome:
         design = design_of(plan, schema)
         learned = learn(
@@ -352,14 +350,8 @@ def _read(design: Design, answered: Answered) -> list[tuple[HistogramQuestion, N
 
 def code(table: pa.Table, schema: Schema, design: Design) -> CodedTable:
     """The fine code of every cell: the only thing made of the table."""
-    columns = [_codes(g, schema.missing_values, table.column(g.name)) for g in design.grids]
+    columns = [grid.codes(table.column(grid.name), schema.missing_values) for grid in design.grids]
     return CodedTable(columns, [grid.size for grid in design.grids])
-
-
-def _codes(
-    grid: PublicGrid, missing_values: tuple[str, ...], column: pa.ChunkedArray
-) -> NDArray[np.integer]:
-    return grid.codes(column, missing_values)
 
 
 def generator(run: Run) -> np.random.Generator:
@@ -376,9 +368,7 @@ PLAIN: dict[Type, Any] = {
 }
 
 
-def released(
-    learned: Learned, schema: Schema, kinds: dict[str, pa.DataType], rng: np.random.Generator
-) -> Outcome:
+def released(learned: Learned, schema: Schema, kinds: Kinds, rng: np.random.Generator) -> Outcome:
     """The release that a learned model leads to; no data takes part."""
     bins = draw(learned.model, learned.rows, rng)
     columns = {}

@@ -274,7 +274,9 @@ class DiffGen:
         chosen = settings(plan, schema)
         every = (*chosen.hierarchies, *filter(None, (chosen.class_hierarchy,)))
         return [
-            CountedAttribute(name=one.name, codes=partial(_codes, one, schema.missing_values))
+            CountedAttribute(
+                name=one.name, codes=partial(one.codes, missing_values=schema.missing_values)
+            )
             for one in every
         ]
 
@@ -354,18 +356,11 @@ def encode(
     table: pa.Table, schema: Schema, chosen: SpecialisationSettings
 ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     """The codes of every attribute, and of the class (0 where there is none)."""
-    marks = schema.missing_values
-    codes = [_codes(one, marks, table.column(one.name)) for one in chosen.hierarchies]
+    codes = [one.codes(table.column(one.name), schema.missing_values) for one in chosen.hierarchies]
     target = chosen.class_hierarchy
     if target is None:
         return codes, np.zeros(table.num_rows, np.int64)
-    return codes, _codes(target, marks, table.column(target.name))
-
-
-def _codes(
-    one: Hierarchy, missing_values: tuple[str, ...], column: pa.ChunkedArray
-) -> NDArray[np.int64]:
-    return one.codes(column, missing_values)
+    return codes, target.codes(table.column(target.name), schema.missing_values)
 
 
 METHOD = DiffGen()
