@@ -32,6 +32,7 @@ from sherd.federation.wire.enrolment import read_request as read_enrolment
 from sherd.federation.wire.envelope import open_envelope, parse, seal
 from sherd.federation.wire.exchange import Call, Parcel, read_request, read_response, write_request
 from sherd.federation.wire.fetching import _listed_files
+from sherd.federation.wire.id_tokens import key_name, read_id_token, read_keys
 from sherd.federation.wire.policy_announcement import read_announcement, sign_announcement
 from sherd.signing_keys import SigningKey
 from sherd.values import canonical, from_data, to_data
@@ -105,6 +106,27 @@ def enrolled(raw: bytes) -> Any:
         return read_enrolment(Path(file.name))
 
 
+@functools.cache
+def _provider_keys() -> list[dict[str, str]]:
+    from openid import LocalProvider
+
+    provider = LocalProvider()
+    provider.close()
+    return provider.keys()
+
+
+def identified(raw: bytes) -> None:
+    """A provider's token, and its list of keys."""
+    text = raw.decode("latin-1")
+    keys = read_keys(_provider_keys())
+    with contextlib.suppress(SherdError):
+        key_name(text)
+    with contextlib.suppress(SherdError):
+        read_id_token(text, keys, issuer="https://p", client="c", nonce="n", now=NOW)
+    with contextlib.suppress(ValueError, RecursionError):
+        read_keys(json.loads(raw))
+
+
 class _Says(httpx.BaseTransport):
     """An aggregator that answers everything by the same bytes."""
 
@@ -155,7 +177,8 @@ def asked(raw: bytes) -> None:
     head, _, body = raw.partition(b"\n\n")
     line, *lines = head.decode("latin-1").split("\n")
     method, _, path = line.partition(" ")
-    headers = [tuple(each.split(": ", 1)) for each in lines if ": " in each]
+    halves = [each.partition(": ") for each in lines]
+    headers = [(name, value) for name, colon, value in halves if colon]
     request = httpx.Request("POST", "https://registry/v1/rounds", content=body)
     request.method = method
     try:
@@ -181,6 +204,7 @@ TARGETS: dict[str, Callable[[bytes], Any]] = {
         raw, owner="north", key=KEY.public, aggregator="registry"
     ),
     "answers": answered,
+    "id-token": identified,
     "http": asked,
 }
 """By name: what it is given are bytes of somebody else."""
@@ -209,6 +233,7 @@ class _Heard(httpx.BaseTransport):
 def record() -> dict[str, list[bytes]]:
     """What is said in a round of each kind, by who parses it."""
     from consortium import Consortium
+    from openid import LocalProvider
 
     found: dict[str, list[bytes]] = {name: [] for name in TARGETS}
     for kind in Kind:
@@ -233,6 +258,12 @@ def record() -> dict[str, list[bytes]]:
     found["delivery"] += [
         stream(people(12)),
         stream(people(12).set_column(3, "colour", people(12)["colour"].dictionary_encode())),
+    ]
+    found["id-token"] += [
+        LocalProvider()
+        .signed({"iss": "https://p", "aud": "c", "nonce": "n", "exp": 2**40})
+        .encode(),
+        json.dumps(_provider_keys()).encode(),
     ]
     attachment = to_data(describe(b"bulk"))
     found["chunks"].append(canonical(attachment) + b"\nbulk")

@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 SHARES = {
     "envelope": 14, "canonical": 8, "body": 16, "request": 14, "response": 10, "delivery": 12,
-    "manifest": 8, "chunks": 6, "enrolment": 3, "announcement": 6, "answers": 2, "http": 1,
+    "manifest": 8, "chunks": 6, "enrolment": 3, "announcement": 5, "answers": 2, "http": 1,
+    "id-token": 1,
 }  # fmt: skip
 """Of a hundred inputs, how many each target gets."""
 
