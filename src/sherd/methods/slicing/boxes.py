@@ -161,8 +161,7 @@ def cells(
             if l > 1:
                 clear(rows, lo, hi, n_dims, of_q, of_pair)
         if best >= 0:
-            mid = move(rows, ids, lo, hi, best, cut, 0, spare, spare_ids)
-            ends.append(mid)
+            ends.append(move(rows, ids, lo, hi, best, cut, 0, spare, spare_ids))
             if len(ends) > stack_low.shape[0]:
                 stack_low = doubled(stack_low)
                 stack_high = doubled(stack_high)
@@ -177,8 +176,7 @@ def cells(
         box_low[len(starts)] = stack_low[top_of_stack]
         box_high[len(starts)] = stack_high[top_of_stack]
         starts.append(lo)
-        lo = hi
-        ends.pop()
+        lo = ends.pop()
     return np.array(starts, dtype=np.int64), box_low[: len(starts)], box_high[: len(starts)]
 
 
