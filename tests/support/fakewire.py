@@ -173,8 +173,10 @@ class FakeWire:
             lists = [self.bulk[a.sha256] for a in machine.data.pseudonyms.values()]
             common = intersection(lists)
             self.bulk[attach(common).sha256] = common
+            joins = machine.data.terms.kind.joins
+            told = dict.fromkeys(machine.data.pseudonyms if joins else (), attach(common))
             messages = machine.linked(
-                overlap=overlap(lists), count=len(common) // 32, common=attach(common)
+                overlap=0 if joins else overlap(lists), count=len(common) // 32, common=told
             )
         elif machine.task is RoundTask.CHECK:
             machine.passed(machine.unchecked[0])

@@ -20,12 +20,13 @@ from sherd.release.parameter import Parameter
 from sherd.release.traits import Traits, loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from importlib.metadata import EntryPoint
     from pathlib import Path
 
     import pyarrow as pa
 
+    from sherd.engines.database_counts import CountedAttribute
     from sherd.guarantees import Guarantee
     from sherd.randomness import Randomness
     from sherd.release.plan import Plan
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIRECTORY",
+    "Counting",
     "Described",
     "Describing",
     "Explaining",
@@ -166,6 +168,17 @@ class Distributed(Protocol):
         self, frame: Any, schema: Schema, plan: Plan, run: Run, stages: Any
     ) -> Committed:
         """Do everything up to the noise."""
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """The optional part of the contract: a method that needs nothing of a table but counts."""
+
+    def counted(self, plan: Plan, schema: Schema) -> Sequence[CountedAttribute]:
+        """The attributes that are counted, and how their cells are coded."""
+
+    def run_on_counts(self, counts: Any, schema: Schema, plan: Plan, run: Run) -> Outcome:
+        """Protect what ``counts`` counts: its ``rows``, and a ``histogram`` of any attributes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,7 +95,7 @@ class Aggregator:
         terms = replace(
             terms, opened=self.now(), delivery_bytes=terms.most_bytes, signed_release=True
         )
-        tested = terms.kind is Kind.HORIZONTAL and terms.linkage is not Linkage.NONE
+        tested = terms.kind is not Kind.VERTICAL and terms.linkage is not Linkage.NONE
         if tested and terms.repeats is None and terms.overlap_told is None:
             terms = replace(terms, overlap_told=OVERLAP_TOLD)
         keys = {}

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from sherd.federation.protocol.composition import unsound
-from sherd.federation.protocol.joint_plan import Kind, Linkage, Offer
+from sherd.federation.protocol.joint_plan import Linkage, Offer
 from sherd.federation.protocol.linkage import POINT, chain
 from sherd.federation.protocol.messages import (
     FROM_OWNERS,
@@ -205,7 +205,7 @@ class Owner:
         if self.state is not OwnerState.APPROVED or not data.named or data.cleared:
             raise Reason.UNEXPECTED.error()
         assert data.plan is not None
-        if data.plan.terms.kind is Kind.VERTICAL:
+        if data.plan.terms.kind.joins:
             if body.attachment is None or body.count is None:
                 raise Reason.MALFORMED.error("the list of common people is missing")
             if body.attachment.size != POINT * body.count:

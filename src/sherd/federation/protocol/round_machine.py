@@ -15,9 +15,9 @@ from typing import Any
 
 from sherd.federation.protocol.announcements import check_announcement
 from sherd.federation.protocol.composition import plan_or_reason
-from sherd.federation.protocol.joint_plan import Dropout, JointPlan, Kind, Linkage, Offer
+from sherd.federation.protocol.joint_plan import Dropout, JointPlan, Linkage, Offer
 from sherd.federation.protocol.knowledge import RoundData, Waiting
-from sherd.federation.protocol.linkage import chain
+from sherd.federation.protocol.linkage import POINT, chain
 from sherd.federation.protocol.messages import (
     FROM_OWNERS,
     Abort,
@@ -164,22 +164,23 @@ class Round:
             self.data.masked = {**(self.data.masked or {}), sender: found.masked}
         return self._flush()
 
-    def linked(self, *, overlap: int, count: int, common: Attachment | None) -> list[Message]:
-        """The pseudonyms were compared: how many are at two owners, how many at all."""
+    def linked(self, *, overlap: int, count: int, common: dict[str, Attachment]) -> list[Message]:
+        """The pseudonyms were compared.
+
+        How many are at two owners who may have none in common, how many people are released, and
+        the lists that owners are told; in a horizontal round none.
+        """
         data = self.data
         assert self.task is RoundTask.LINK
-        if data.terms.kind is Kind.HORIZONTAL:
-            if overlap >= (data.terms.overlap_told or 1):
-                self._fail(Reason.OVERLAPPING_PEOPLE)
-                return self._flush()
-            self._collect(None, None)
+        if overlap >= (data.terms.overlap_told or 1):
+            self._fail(Reason.OVERLAPPING_PEOPLE)
             return self._flush()
-        data.common_count = count
-        if count < data.terms.least_people:
-            self._fail(Reason.TOO_FEW_COMMON)
-        else:
-            data.common = common
-            self._collect(count, common)
+        if data.terms.kind.joins:
+            data.common_count, data.commons = count, common
+            if min(one.size // POINT for one in common.values()) < data.terms.least_people:
+                self._fail(Reason.TOO_FEW_COMMON)
+                return self._flush()
+        self._collect(common)
         return self._flush()
 
     def ask(self, question: Attachment, numbers: int) -> list[Message]:
@@ -348,11 +349,12 @@ class Round:
         if set(self.data.deliveries) == set(self.active):
             self._move(RoundEvent.DELIVERIES_COMPLETE)
 
-    def _collect(self, count: int | None, common: Attachment | None) -> None:
+    def _collect(self, common: dict[str, Attachment]) -> None:
         self._move(RoundEvent.LINKED)
         for owner in self.active:
-            head = self.data.heads.get(owner)
-            self._send(owner, Common(count=count, attachment=common, head=head))
+            head, mine = self.data.heads.get(owner), common.get(owner)
+            count = None if mine is None else mine.size // POINT
+            self._send(owner, Common(count=count, attachment=mine, head=head))
 
     # moving and sending
 

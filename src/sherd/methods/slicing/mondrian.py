@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 TRAITS = Traits(
     family="slicing",
+    rows_are_classes=True,
     verifier="sherd.verifying.sliced_tables:verify_classes",
     facts="sherd.verifying.stated_facts:classes",
     drawing="sherd.auditing.case.record_drawing:classes",
