@@ -73,12 +73,14 @@ def cases(draw: st.DrawFn) -> Case:
 class LinedOracle(PlainOracle):
     """The plain oracle, with logarithms as secure computation has them."""
 
+    records = 0
+
     def utilities(self, group: Any) -> Any:
         """Of information gain that of ``entropy_lines``."""
         if self._utility != "info-gain":
             return super().utilities(group)
         children, first = self._histograms.children(group)
-        return lined_gain(children, first, len(self._classes))
+        return lined_gain(children, first, self.records)
 
 
 def words_of(seeds: list[int]) -> Any:
@@ -97,7 +99,7 @@ def words_of(seeds: list[int]) -> Any:
 def replay(case: Case, seeds: list[int]) -> PlainOracle:
     """The plain oracle with the words of the joint run."""
     agreed = case.agreement
-    return LinedOracle(
+    oracle = LinedOracle(
         case.codes,
         [one.size for one in agreed.hierarchies],
         case.classes,
@@ -106,6 +108,8 @@ def replay(case: Case, seeds: list[int]) -> PlainOracle:
         budget=agreed.budget,
         noise=WordNoise(words_of(seeds[: case.hosts])),
     )
+    oracle.records = len(case.classes)
+    return oracle
 
 
 @settings(max_examples=100, deadline=None)
