@@ -35,7 +35,8 @@ def parties(kind: Kind, count: int, common: int) -> list[Party]:
     shared = tuple(f"person {i}" for i in range(common))
     made = []
     for place, name in enumerate(NAMES[:count]):
-        attributes, people = (f"a-{name}",), (*shared, f"own {name}")
+        attributes: tuple[str, ...] = (f"a-{name}",)
+        people: tuple[str, ...] = (*shared, f"own {name}")
         if kind is Kind.HORIZONTAL:
             attributes, people = ("a", "b"), tuple(f"{name} {i}" for i in range(4))
         elif kind is Kind.BLOCKS and count == 3:
