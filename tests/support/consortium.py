@@ -109,50 +109,33 @@ approve: {approve}
 
 
 class Consortium:
-    """An aggregator called registry, and owners with tables.
+    """An aggregator called registry, and owners with tables."""
 
-    With ``place``, the aggregator has a folder of its own; otherwise that of everybody.
-    """
-
-    def __init__(
-        self, folder: Path, *, database: str | None = None, place: Path | None = None
-    ) -> None:
+    def __init__(self, folder: Path, *, database: str | None = None) -> None:
         self.folder = folder
-        self.place = place or folder
-        self.offset = self.skew = 0.0
+        self.offset = 0.0
         self.time = 1_800_000_000.0
         self.key = SigningKey.generate()
-        self.database = database or f"sqlite:///{self.place}/aggregator.db"
-        store = Store(self.database)
-        store.migrate()
-        store.close()
-        self.start_aggregator()
-        self.homes: dict[str, OwnerHome] = {}
-        self.agents: dict[str, Agent] = {}
-
-    def start_aggregator(self) -> None:
-        """Start the aggregator over what its folder holds."""
-        self.store = Store(self.database)
+        self.store = Store(database or f"sqlite:///{folder}/aggregator.db")
+        self.store.migrate()
         self.aggregator = Aggregator(
             name="registry",
             key=self.key,
             store=self.store,
-            releases=self.place / "releases",
-            clock=lambda: self.time + self.skew,
+            releases=folder / "releases",
+            clock=lambda: self.time,
         )
         self.transport = AppTransport(make_app(self.aggregator, worker=False))
-
-    def stop_aggregator(self) -> None:
-        """End the aggregator; its folder stays as it is."""
-        self.transport.stop()
-        self.store.close()
+        self.homes: dict[str, OwnerHome] = {}
+        self.agents: dict[str, Agent] = {}
 
     def close(self) -> None:
         """Stop everything."""
         for agent in self.agents.values():
             agent.client.close()
             agent.journal.close()
-        self.stop_aggregator()
+        self.transport.stop()
+        self.store.close()
 
     def policy(self, **changes: Any) -> str:
         """A policy that allows what tests do."""

@@ -11,11 +11,9 @@ from sherd.errors import BudgetError, UsageError
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
     from pathlib import Path
 
     from sherd.budget.amount import Amount
-    from sherd.budget.entries import Account
 
 
 def charge(
@@ -85,9 +83,9 @@ def hold_artefact(
     return pending
 
 
-def check_name(accounts: Sequence[Account], population: str) -> None:
+def check_name(db: sqlite3.Connection, population: str) -> None:
     """Ask where a new name looks like a slip for one that is there."""
-    known = {one.population for one in accounts}
+    known = {one.population for one in accounts.accounts(db)}
     if any(population_name.same(population, name) for name in known):
         return
     near = population_name.near_miss(population, sorted(known))
