@@ -72,7 +72,7 @@ def jobs_of(
         (("marginals-1", "marginals-2", "marginals-3"), lambda: marginals.marginals(case)),
         (("associations",), associations),
         (("means", "variances", "quantiles"), lambda: moments.moments(case)),
-        (("queries",), lambda: queries.queries(case)),
+        (("queries", "association-utility"), lambda: queries.queries(case)),
         (("pmse", "distinguishable"), lambda: propensity(case)),
         (
             ("forest-accuracy", "forest-f", "tree-accuracy", "tree-f"),
