@@ -41,7 +41,7 @@ from sherd.release.counted_release import (
     run_on_counts,
 )
 from sherd.release.manifest import manifest_of
-from sherd.release.method import Finding, FollowsReleases, PrivateRecord, Run
+from sherd.release.method import Finding, FollowsReleases, Lineage, PrivateRecord, Run
 from sherd.release.watching import watched
 
 if TYPE_CHECKING:
@@ -343,8 +343,9 @@ def _make(
                 schema,
                 plan,
                 settings.run(prepared.table),
-                keys=keys_of(table, schema, settings.key, prepared.kept),
-                past=settings.past,
+                Lineage(
+                    keys=keys_of(table, schema, settings.key, prepared.kept), past=settings.past
+                ),
             )
     order_of, kept = outcome.order_of, prepared.kept
     if order_of is not None and kept is not None:

@@ -64,10 +64,11 @@ class CsvLayout:
     @property
     def doubtful(self) -> bool:
         """Whether the header could be a row of data."""
-        return any(_is_number(name) for name in self.names)
+        return any(is_number(name) for name in self.names)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text reads as a number."""
     try:
         float(text)
     except ValueError:
@@ -205,7 +206,7 @@ def _checked_layout(path: Path, schema: Schema | None) -> CsvLayout:
     check_names(seen.names, shown=str(path), speak=speak)
     if schema is not None:
         check_columns(seen.names, schema, shown=str(path))
-    elif all(_is_number(name) for name in seen.names):
+    elif all(is_number(name) for name in seen.names):
         raise TableError(
             "the file has no header row",
             must="a first row with the columns' names",
