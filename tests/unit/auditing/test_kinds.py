@@ -229,7 +229,7 @@ def test_an_association_is_worth_the_error_it_saves(groups: list[int], worth: fl
         }
     )
     scales = {"job": SimpleNamespace(labels=jobs), "ill": SimpleNamespace(labels=ills)}
-    case = SimpleNamespace(drawable=release, scales=scales, n=4)
+    case = SimpleNamespace(drawable=release, scales=scales, n=4, table_rows=4)
     asked = [[("job", frozenset({i})), ("ill", frozenset({i}))] for i in range(4)]
     asked.append([("job", frozenset({0}))])
     truth = np.full(5, 0.25)

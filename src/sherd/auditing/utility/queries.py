@@ -50,7 +50,7 @@ def queries(case: Case) -> list[Measure]:
         answers = np.array([_count(after, query) / m for query in asked])
         blind = _blind(before, asked, n)
     else:
-        answers = np.array([_ask(case, query) for query in asked]) / case.n
+        answers = np.array([_ask(case, query) for query in asked]) / case.table_rows
         blind = _blind(before, asked, n)
     tied = _worth_of_association(case, asked, truth, answers)
     errors = np.abs(answers - truth) / np.maximum(truth, FLOOR)
@@ -86,7 +86,7 @@ def _worth_of_association(
     across = np.array([not any(names <= one for one in whole) for names in named])
     apart = replace(case.drawable, sides=(None,) * len(whole))
     some = [query for query, several in zip(asked, across, strict=True) if several]
-    without = np.array([apart.count(_counted(case, query)) for query in some]) / case.n
+    without = np.array([apart.count(_counted(case, query)) for query in some]) / case.table_rows
     missed = np.abs(answers[across] - truth[across]), np.abs(without - truth[across])
     if not some or not missed[1].sum():
         return []
