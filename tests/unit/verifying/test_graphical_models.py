@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,3 +126,12 @@ def test_other_marginals_than_stated_are_found(release: sherd.Release) -> None:
     manifest = {**release.manifest, "facts": {**release.manifest["facts"], "measured": []}}
     checks = {c.name: c.passed for c in verify(release.tables, manifest, release.documents)}
     assert checks["marginals measured"] is False
+
+
+def test_a_release_that_was_not_saved_passes_too(release: sherd.Release) -> None:
+    """The document is looked for in the release, which has no files; lost, it is missed."""
+    assert "files" not in release.manifest
+    found = sherd.verify(release)
+    assert found.passed, [check for check in found.checks if check.passed is False]
+    lost = sherd.verify(dataclasses.replace(release, documents={}))
+    assert not lost.passed
