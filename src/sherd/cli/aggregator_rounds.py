@@ -31,7 +31,7 @@ def round_group() -> None:
     "--kind",
     type=click.Choice(["horizontal", "vertical", "blocks"]),
     required=True,
-    help="By rows, by columns, or both: owners of the same attributes have different people.",
+    help="Join by rows, by columns, or both: owners of the same attributes have different people.",
 )
 @click.option("--owner", "owners", multiple=True, required=True, help="Invite this owner.")
 @click.option("-m", "--method", required=True, help="Use this method (see `sherd methods`).")
@@ -44,7 +44,7 @@ def round_group() -> None:
     type=click.Choice(["attributes", "equal"]),
     default="attributes",
     show_default=True,
-    help="How epsilon is shared where columns are joined: by attributes, or equally.",
+    help="Share epsilon by attributes or equally where columns are joined.",
 )
 @click.option(
     "--share", multiple=True, metavar="OWNER=EPSILON", help="Give an owner this share instead."

@@ -23,10 +23,12 @@ _SOURCE = (
     click.option(
         "--missing",
         type=click.Choice(["keep", "drop", "recode", "refuse"]),
-        help="As in the schema.",
+        help="Treat missing cells so, whatever the schema says.",
     ),
     click.option(
-        "--outside", type=click.Choice(["clamp", "drop", "refuse"]), help="As in the schema."
+        "--outside",
+        type=click.Choice(["clamp", "drop", "refuse"]),
+        help="Treat values outside domains so, whatever the schema says.",
     ),
 )
 

@@ -40,7 +40,9 @@ LABEL = "internal: not for publication"
 )
 @click.option("--query", help="Run this SQL where TABLE is a database.")
 @click.option(
-    "--missing", type=click.Choice(["keep", "drop", "recode", "refuse"]), help="As in the schema."
+    "--missing",
+    type=click.Choice(["keep", "drop", "recode", "refuse"]),
+    help="Treat missing cells so, whatever the schema says.",
 )
 @click.option("--threads", type=click.IntRange(min=1), help="Use this many cores.")
 @click.option(
