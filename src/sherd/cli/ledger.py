@@ -24,7 +24,7 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
         "file",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="Use the ledger in this file  [default: $SHERD_LEDGER, else ~/.local/share/sherd/ledger.db]",
+        help="Use this ledger  [default: $SHERD_LEDGER, else ~/.local/share/sherd/ledger.db]",
     )(command)
 
 

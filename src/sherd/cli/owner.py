@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 
-from sherd.cli.options import emit_json, in_words, json_option, printable
+from sherd.cli.options import (
+    emit_json,
+    host_option,
+    in_words,
+    json_option,
+    port_option,
+    printable,
+)
 from sherd.cli.owner_folder import home_option, open_home, open_journal
 from sherd.cli.owner_upkeep import backup, recover, renew, restore
 
@@ -205,13 +212,8 @@ def requests(home: Path, preview: bool, as_json: bool) -> None:
 
 @owner.command()
 @home_option
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Listen on this machine only: 127.0.0.1 or ::1.",
-)
-@click.option("--port", default=0, help="Listen at this port. Default: any free port.")
+@host_option
+@port_option
 def page(home: Path, host: str, port: int) -> None:
     """Show the requests in a browser on this machine, to approve or refuse them there.
 

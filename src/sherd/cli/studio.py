@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sherd.cli.options import host_option, port_option
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,13 +38,8 @@ if TYPE_CHECKING:
     envvar="SHERD_STUDIO",
     help="Keep open tables and jobs in this folder. Default: in the user's data folder.",
 )
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Listen on this machine only: 127.0.0.1 or ::1.",
-)
-@click.option("--port", default=0, help="Listen at this port. Default: any free port.")
+@host_option
+@port_option
 @click.option("--browser/--no-browser", default=True, help="Open a browser.")
 def studio(**given: Any) -> int:
     """Open the studio: from FILE to an audited release, by looking and clicking.
