@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
-from sherd.cli.options import emit_json, open_source, progress, settings
+from sherd.cli.options import emit_json, progress, settings
 from sherd.cli.releasing import (
     checked_output,
     emit_release,
@@ -213,6 +213,7 @@ def _protect_here(
     """Protect the table on this machine, on the engine that was asked for or that it needs."""
     import sherd
     from sherd.release.protect import is_strict
+    from sherd.release.table_source import open_source
 
     engine = _engine(given, plan, schema).make(output.resolve().parent)
     with (
@@ -325,15 +326,11 @@ def _explain(plan: Plan, schema: Schema, as_json: bool) -> None:
 
 def _engine(given: dict[str, Any], plan: Plan, schema: Schema) -> Choice:
     """The engine to run on; what was chosen is told where it is not the plain one."""
-    from sherd.engines import choose, parse_size
-    from sherd.tables.blocks import extent
+    from sherd.engines import parse_size
+    from sherd.release.table_source import engine_for
 
     memory = None if given["memory"] is None else parse_size(given["memory"])
-    name = given["engine"]
-    if name == "auto" and plan.spec.traits.engines == ("memory",):
-        name = "memory"
-    size = extent(given["table"], columns=len(schema.attributes))
-    choice = choose(name, memory=memory, rows=size.rows, column_bytes=size.column_bytes)
+    choice = engine_for(given["table"], schema, plan, name=given["engine"], memory=memory)
     if choice.name != "memory" or given["engine"] != "auto":
         click.echo(f"note: running on the engine {choice.name}: {choice.why}", err=True)
     return choice

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from sherd.errors import PlanError, UsageError
 from sherd.release.bundle import FORMATS, check_format, check_target
+from sherd.release.private_files import PrivateFiles
 from sherd.studio import plan_form, same_again
 from sherd.studio.page_rendering import download, form_of, go, inside, page
 
@@ -146,13 +147,7 @@ def _settings(form: Mapping[str, str]) -> dict[str, Any]:
     folder = Path(output).expanduser().absolute()
     row_map = form.get("row_map", "").strip()
     private = None if not row_map else Path(row_map).expanduser().absolute()
-    if private is not None and folder in (private, *private.parents):
-        raise PlanError(
-            "the row map would lie inside the release",
-            must="outside: it undoes the shuffling and is the owner's alone",
-        )
-    if private is not None and private.exists():
-        raise UsageError("the row map is there already", got=str(private), do="choose another")
+    PrivateFiles(row_map=private).check([folder], force=False)
     seed = form.get("seed", "").strip()
     if seed and not seed.lstrip("-").isdecimal():
         raise PlanError("the seed is not valid", must="a whole number", got=repr(seed))
