@@ -36,6 +36,7 @@ SCRIPTS = {
     "dp-graph/graph_rows.py": "Records drawn from sums of ten owners' noisy histograms",
     "dp-graph/graph_peers.py": "Records drawn from noisy marginals, beside dpmm and OpenDP",
     "audit.py 300000": "An audit of a large table",
+    "studio_large_table.py": "A large table in the studio",
     "federation/load.py": "Joint releases: many owners, a large table, many rounds",
     "002-arbdistdp/cost.py --records 45222 500000": "Joint releases by secure computation",
     "002-arbdistdp/histograms.py --engines cheetah aby3": "Secure histograms by columns",
