@@ -96,10 +96,12 @@ class Studio:
         """A page."""
         return self._client.get(self.root + path).text
 
-    def post(self, path: str, **form: str) -> None:
+    def post(self, path: str, form: dict[str, str] | None = None) -> None:
         """Send a form."""
         self._client.post(
-            self.root + path, data={"code": self._code, **form}, headers={"Origin": self.base}
+            self.root + path,
+            data={"code": self._code, **(form or {})},
+            headers={"Origin": self.base},
         ).raise_for_status()
 
     def worker(self, kind: str) -> tuple[Path, int]:
@@ -140,20 +142,20 @@ def measure(folder: Path, rows: int) -> dict[str, float]:
     studio = Studio(folder / "w")
     server = studio.process.pid
     start, idle = processor(server), most_memory(server)
-    studio.post("/open", source=str(folder / "large.csv"))
+    studio.post("/open", {"source": str(folder / "large.csv")})
     project = re.findall(r"(/p/\w+)/open", studio.get("/"))[-1]
     page = studio.get(f"{project}/open")
     assert "The first 100 rows" in page
     first = processor(server) - start
     job, pid = studio.worker("profile")
     summaries, held = studio.until(folder / "none", pid)
-    studio.post(f"{project}/schema/file", path=str(folder / "large.yaml"), do="open")
-    studio.post(f"{project}/promise", method="dp-um", epsilon="1", k="100")
+    studio.post(f"{project}/schema/file", {"path": str(folder / "large.yaml"), "do": "open"})
+    studio.post(f"{project}/promise", {"method": "dp-um", "epsilon": "1", "k": "100"})
     studio.post(f"{project}/explore/map")
     job, pid = studio.worker("map")
     cell, drawn = studio.until(job / "map.json", pid)
     asked = time.monotonic()
-    studio.post(f"/j/{job.name}/stop", back="/")
+    studio.post(f"/j/{job.name}/stop", {"back": "/"})
     studio.until(folder / "none", pid)
     ended = time.monotonic() - asked
     assert "Stopped before it was done" in studio.get(f"{project}/explore")

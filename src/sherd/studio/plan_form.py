@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PlanError, SherdError
+from sherd.errors import FormatError, PlanError, SherdError
 from sherd.release.method import Describing, Parameter, find, names
 from sherd.release.plan import Plan
+from sherd.tables.files import check_unfolded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -214,8 +215,9 @@ def plan_of(method: str, form: Mapping[str, str]) -> Plan:
             chosen[p.name] = text
             continue
         try:
+            check_unfolded(text)
             value = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, FormatError):
             raise PlanError(f"the '{p.name}' parameter is not valid", must=p.must()) from None
         # YAML takes 1e-3 for text.
         chosen[p.name] = float(text) if p.kind is float and _is_number(text) else value
