@@ -244,7 +244,7 @@ def _open(given: _Given, manifest: Mapping[str, Any]) -> _Opened:
         drawable=None if rows else source,
         rows=rows,
         drawn=isinstance(source, DrawnRelease),
-        order=_order(given, made.kept, n, rows, ORDER_KEPT in manifest.get("stamps", ())),
+        order=_order(given, made.kept, n, rows, manifest),
         holdout=_held_out(given, full, scales, tuple(columns), strict=strict),
         target=opening.check_target(given.target, schema, tuple(columns)),
         seed=given.seed,
@@ -285,17 +285,20 @@ def _held_out(
     return {name: coded[name] for name in names}
 
 
-def _order(given: _Given, kept: Any, n: int, rows: bool, stays: bool) -> Any:
+def _order(given: _Given, kept: Any, n: int, rows: bool, manifest: Mapping[str, Any]) -> Any:
     """Which record stands behind each released row, as the row map or the release says."""
+    traits = traits_of(manifest)
     if not rows:
-        if given.row_map is not None:
+        if given.row_map is not None and (traits is None or not traits.rows_are_classes):
             raise UsageError("this release has no rows that a row map could speak of")
+        if given.row_map is not None:
+            opening.check_mapped(opening.read_row_map(given.row_map), kept, n)
         return None
     if given.row_map is None:
         order = getattr(given.release, "order", None)
     else:
         order = opening.read_row_map(given.row_map)
-    if order is None and stays:
+    if order is None and ORDER_KEPT in manifest.get("stamps", ()):
         return np.arange(n)
     return None if order is None else opening.check_order(order, kept, n)
 

@@ -27,7 +27,12 @@ def round_group() -> None:
 @round_group.command("open", cls=MethodCommand)
 @home_option
 @click.argument("name", required=False)
-@click.option("--kind", type=click.Choice(["horizontal", "vertical"]), required=True)
+@click.option(
+    "--kind",
+    type=click.Choice(["horizontal", "vertical", "blocks"]),
+    required=True,
+    help="By rows, by columns, or both: owners of the same attributes have different people.",
+)
 @click.option("--owner", "owners", multiple=True, required=True, help="An owner that takes part.")
 @click.option("-m", "--method", required=True, help="One of `sherd methods`.")
 @click.option("-e", "--epsilon", help="The privacy budget of the whole release.")
@@ -39,13 +44,13 @@ def round_group() -> None:
     type=click.Choice(["attributes", "equal"]),
     default="attributes",
     show_default=True,
-    help="How a vertical round shares epsilon: by attributes, or equally as in the paper.",
+    help="How epsilon is shared where columns are joined: by attributes, or equally.",
 )
 @click.option("--share", multiple=True, metavar="OWNER=EPSILON", help="Given shares instead.")
 @click.option(
     "--linkage",
     type=click.Choice(["oprf", "hmac", "none"]),
-    help="How people are matched (hmac: low assurance). Default: oprf if vertical.",
+    help="How people are matched (hmac: low assurance). Default: oprf where columns are joined.",
 )
 @click.option(
     "--dropout",
@@ -92,7 +97,7 @@ def _terms(name: str, given: dict[str, Any]) -> Terms:
             raise UsageError("--share cannot be read", must="OWNER=EPSILON", got=repr(text))
         shares[owner] = amount
     kind = Kind(given["kind"])
-    linkage = given["linkage"] or ("oprf" if kind is Kind.VERTICAL else "none")
+    linkage = given["linkage"] or ("oprf" if kind.joins else "none")
     return Terms(
         round=given["name"] or f"round-{secrets.token_hex(4)}",
         aggregator=name,

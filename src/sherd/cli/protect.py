@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sherd.cli.engine_choice import chosen_engine
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
 from sherd.cli.options import emit_json, progress, settings
 from sherd.cli.releasing import (
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sherd.budget.ledger import Ledger
-    from sherd.engines import Choice
     from sherd.release.bundle import Release
     from sherd.release.method import PrivateRecord
     from sherd.release.plan import Plan
@@ -56,10 +56,11 @@ _OWNER = (
     click.option("--threads", type=click.IntRange(min=1), help="Use this many cores."),
     click.option(
         "--engine",
-        metavar="auto|memory|columns|duckdb|spark",
+        metavar="auto|memory|columns|duckdb|database|spark",
         default="auto",
         show_default=True,
-        help="Where the work runs; auto chooses by the table's size, and never spark.",
+        help="Where the work runs; auto chooses by the table's size, and never spark. On database, "
+        "records are counted where they are.",
     ),
     click.option("--master", metavar="URL", help="With spark: the cluster's master."),
     click.option("--staging", metavar="URL", help="With spark: a folder all executors reach."),
@@ -186,9 +187,8 @@ def _make(given: dict[str, Any]) -> None:
     places = destinations(given["to"])
     check_destinations(places, force=given["force"])
     private = PrivateFiles(row_map=given["row_map"], record=given["record"])
-    private.check(
-        [folder for folder in (output, given["after"]) if folder is not None], force=given["force"]
-    )
+    folders = [folder for folder in (output, given["after"]) if folder is not None]
+    private.check(folders, plan, force=given["force"])
     ledger = _ledger(given["ledger_file"])
     if given["engine"] == "spark":
         from sherd.cli.protect_on_cluster import protect_on_cluster
@@ -215,7 +215,15 @@ def _protect_here(
     from sherd.release.protect import is_strict
     from sherd.release.table_source import open_source
 
-    engine = _engine(given, plan, schema).make(output.resolve().parent)
+    choice = chosen_engine(given, plan, schema)
+    engine = choice.make(output.resolve().parent)
+    read = open_source(
+        given["table"],
+        schema,
+        given["query"],
+        engine=choice.name,
+        lenient=is_strict(plan),
+    )
     with (
         progress(given["method"] or "protect") as bar,
         private.writing() as write,
@@ -223,13 +231,7 @@ def _protect_here(
     ):
         return sherd.protect_to(
             output,
-            open_source(
-                given["table"],
-                schema,
-                given["query"],
-                blocks=engine.name != "memory",
-                lenient=is_strict(plan),
-            ),
+            read,
             schema,
             plan,
             ledger=ledger,
@@ -324,18 +326,6 @@ def _explain(plan: Plan, schema: Schema, as_json: bool) -> None:
     emit_json({"plan": plan.as_data(), **more, "guarantee": plan.guarantee(schema).as_data()})
 
 
-def _engine(given: dict[str, Any], plan: Plan, schema: Schema) -> Choice:
-    """The engine to run on; what was chosen is told where it is not the plain one."""
-    from sherd.engines import parse_size
-    from sherd.release.table_source import engine_for
-
-    memory = None if given["memory"] is None else parse_size(given["memory"])
-    choice = engine_for(given["table"], schema, plan, name=given["engine"], memory=memory)
-    if choice.name != "memory" or given["engine"] != "auto":
-        click.echo(f"note: running on the engine {choice.name}: {choice.why}", err=True)
-    return choice
-
-
 def _ledger(path: str | None) -> Ledger | None:
     """The ledger to charge; what a dead run paid for and did not publish is published now."""
     from sherd.budget.ledger import Ledger
@@ -379,7 +369,8 @@ def _print(release: Release, folder: Path, ledger: Ledger | None, given: dict[st
             "release is made from it",
             err=True,
         )
-    if release.order_of is not None and given["row_map"] is None and not given["keep_order"]:
+    ordered = given["row_map"] is not None or given["keep_order"]
+    if method.traits.of_records(manifest["plan"]) and not ordered:
         click.echo(
             "note: an audit that measures how many people are found again needs --row-map, which "
             "only this run can write",

@@ -28,8 +28,9 @@ def protect_on_cluster(
 ) -> Release:
     """Protect the table where Spark finds it, and write the bundle on this machine."""
     from sherd.engines.spark_stages import spark_session
+    from sherd.release.counted_release import counted_where_it_is
     from sherd.release.distributed_release import protect_distributed
-    from sherd.release.protect import PAID, Settings
+    from sherd.release.protect import PAID, Settings, protect_to
 
     for name, option in _ONLY_HERE.items():
         if given[name] is not None:
@@ -40,8 +41,23 @@ def protect_on_cluster(
     settings = Settings(seed=given["seed"], keep_order=given["keep_order"], progress=progress)
     promised = plan.guarantee(schema)
     session = spark_session(given["master"])
+    frame = _frame(session, given["table"])
+    counted = counted_where_it_is(frame, plan)
+    if counted is not None:
+        return protect_to(
+            output,
+            lambda: counted,
+            schema,
+            plan,
+            ledger=ledger,
+            population=given["population"],
+            settings=settings,
+            format=given["form"],
+            force=given["force"],
+            spreadsheet_safe=given["spreadsheet_safe"],
+        )
     release = protect_distributed(
-        _frame(session, given["table"]),
+        frame,
         schema,
         plan,
         promised,

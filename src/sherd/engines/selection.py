@@ -33,7 +33,7 @@ class Choice:
 
     def make(self, scratch: Path | None = None) -> Engine:
         """The engine itself; its files lie in ``scratch``."""
-        if self.name == "memory":
+        if self.name in ("memory", "database"):
             return InMemory()
         if self.name == "columns":
             from sherd.engines.mapped_columns import MappedColumns
@@ -50,11 +50,13 @@ def choose(
     memory: int | None = None,
     rows: int | None = None,
     column_bytes: Sequence[int] = (),
+    counts_in: str | None = None,
 ) -> Choice:
     """The engine of that name, or for ``auto`` the lightest that the table fits.
 
     ``rows`` and ``column_bytes`` (bytes a row of each column) say how large the table is, as
-    far as that is known without reading it.
+    far as that is known without reading it. ``counts_in`` names a database that holds the
+    table, where the method needs nothing but counts.
 
     >>> choose("auto", memory=1 << 30, rows=1_000_000, column_bytes=[8] * 10).name
     'memory'
@@ -63,13 +65,15 @@ def choose(
     >>> choose("auto", memory=1 << 30, rows=100_000_000, column_bytes=[8]).name
     'duckdb'
     """
-    if name not in ("auto", *ENGINES):
-        raise UsageError(
-            "the engine is unknown", must="one of auto, " + ", ".join(ENGINES), got=repr(name)
-        )
+    known = ("auto", *ENGINES, "database")
+    if name not in known:
+        raise UsageError("the engine is unknown", must="one of " + ", ".join(known), got=repr(name))
     room = available_memory() if memory is None else memory
     if name != "auto":
         return Choice(name=name, memory=room, why="as asked for")
+    if counts_in is not None:
+        why = f"the method needs nothing but counts, and {counts_in} can count"
+        return Choice(name="database", memory=room, why=why)
     if rows is None:
         return Choice(name="memory", memory=room, why="the table's size is not known beforehand")
     whole, column = TABLES_IN_MEMORY * rows * sum(column_bytes), COLUMN_BYTES * rows

@@ -12,11 +12,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from sherd.engines.spark_stages import SparkStages, is_spark_frame
-from sherd.errors import PlanError, TableError
+from sherd.errors import PlanError
 from sherd.release.bundle import Release, Staged
 from sherd.release.charging import chosen_ledger, cost_of, looking, reserved
 from sherd.release.manifest import manifest_of
-from sherd.release.method import Committed, Distributed, Finding
+from sherd.release.method import Distributed
+from sherd.release.treatment_findings import treatments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,7 +96,7 @@ def protect_distributed(
     if not isinstance(method, Distributed):
         raise PlanError(
             f"the method '{plan.method}' does not run on the engine 'spark'",
-            must="one of the five ranking methods",
+            must="one of the five ranking methods, or one that needs nothing but counts",
             do="take a sample that fits into memory: frame.toPandas()",
         )
     book = chosen_ledger(ledger, population)
@@ -109,7 +110,7 @@ def protect_distributed(
                 made = method.commit_on_cluster(frame, schema, plan, run, stages)
             manifest = manifest_of(schema, plan, promised, settings, reservation)
             manifest |= {"facts": {"rows": made.rows}}
-            findings = (*_treatments(made), *made.findings)
+            findings = (*treatments(made.treated), *made.findings)
             if book is not None and reservation is not None:
                 told = Release(tables={}, manifest=manifest, findings=findings)
                 cost = cost_of(told, schema, reservation)
@@ -129,12 +130,6 @@ def protect_distributed(
     )
 
 
-def _treatments(made: Committed) -> list[Finding]:
-    from sherd.release.protect import treatments
-
-    return treatments(made.treated)
-
-
 def _check_columns(frame: Any, schema: Schema) -> None:
     from sherd.tables.conform import check_columns, check_names
 
@@ -144,12 +139,10 @@ def _check_columns(frame: Any, schema: Schema) -> None:
 
 def _check_units(frame: Any, schema: Schema) -> None:
     """Refuse a table in which somebody has more rows than the schema allows."""
+    from sherd.tables.prepare import too_many_rows
+
     if schema.unit is None:
         return
     most = frame.groupBy(schema.unit).count().groupBy().max("count").collect()[0][0]
     if most is not None and int(most) > schema.rows_per_unit:
-        raise TableError(
-            f"a unit in '{schema.unit}' has more rows than the schema allows",
-            must=f"at most {schema.rows_per_unit}",
-            do="reduce them first, or declare rows_per_unit, which the guarantee will then name",
-        )
+        raise too_many_rows(schema)

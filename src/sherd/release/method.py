@@ -20,12 +20,13 @@ from sherd.release.parameter import Parameter
 from sherd.release.traits import Traits, loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from importlib.metadata import EntryPoint
     from pathlib import Path
 
     import pyarrow as pa
 
+    from sherd.engines.database_counts import CountedAttribute
     from sherd.guarantees import Guarantee
     from sherd.randomness import Randomness
     from sherd.release.plan import Plan
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIRECTORY",
+    "Counting",
     "Described",
     "Describing",
     "Explaining",
     "Finding",
     "FollowsReleases",
+    "Lineage",
     "Method",
     "Outcome",
     "Parameter",
@@ -72,6 +75,11 @@ OUTSIDE = "sherd.methods"
 
 REAL_SPEND = "epsilon with clusters recomputed"
 """The finding that says what a release really spends; the ledger books it beside the claim."""
+
+
+def epsilon_parameter(help: str) -> Parameter:  # noqa: A002 - what it is called there
+    """The parameter of every method that spends a budget."""
+    return Parameter(name="epsilon", kind=float, above=0, required=True, short="-e", help=help)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +170,17 @@ class Distributed(Protocol):
         """Do everything up to the noise."""
 
 
+@runtime_checkable
+class Counting(Protocol):
+    """The optional part of the contract: a method that needs nothing of a table but counts."""
+
+    def counted(self, plan: Plan, schema: Schema) -> Sequence[CountedAttribute]:
+        """The attributes that are counted, and how their cells are coded."""
+
+    def run_on_counts(self, counts: Any, schema: Schema, plan: Plan, run: Run) -> Outcome:
+        """Protect what ``counts`` counts: its ``rows``, and a ``histogram`` of any attributes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Described:
     """One promise of a method in general, before a plan fills in its numbers.
@@ -233,6 +252,18 @@ class PrivateRecord(Protocol):
         """The record as the bytes of a file."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Lineage:
+    """What ties a release to those before it.
+
+    ``keys`` name the tuples over time; ``past`` is the owner's record of the release that this one
+    follows, None for a first release.
+    """
+
+    keys: Keys
+    past: PrivateRecord | None = None
+
+
 @runtime_checkable
 class FollowsReleases(Protocol):
     """The optional part of the contract: a method whose release can follow an earlier one."""
@@ -246,20 +277,9 @@ class FollowsReleases(Protocol):
         """The plan of the release after the one in the folder ``old``."""
 
     def run_keeping_record(
-        self,
-        table: pa.Table,
-        schema: Schema,
-        plan: Plan,
-        run: Run,
-        *,
-        keys: Keys,
-        past: PrivateRecord | None,
+        self, table: pa.Table, schema: Schema, plan: Plan, run: Run, lineage: Lineage
     ) -> tuple[Outcome, PrivateRecord]:
-        """Protect a prepared table and say who is where.
-
-        ``keys`` name the tuples over time; ``past`` is the record of the release that this one
-        follows, None for a first release.
-        """
+        """Protect a prepared table and say who is where."""
 
 
 @runtime_checkable

@@ -34,8 +34,14 @@ from sherd.release.charging import (
     looking,
     reserved,
 )
+from sherd.release.counted_release import (
+    CountedTable,
+    counted_where_it_is,
+    released,
+    run_on_counts,
+)
 from sherd.release.manifest import manifest_of
-from sherd.release.method import Finding, FollowsReleases, PrivateRecord, Run
+from sherd.release.method import Finding, FollowsReleases, Lineage, PrivateRecord, Run
 from sherd.release.watching import watched
 
 if TYPE_CHECKING:
@@ -51,7 +57,6 @@ if TYPE_CHECKING:
     from sherd.release.plan import Plan
     from sherd.tables.prepare import Prepared
     from sherd.tables.schema import Schema
-    from sherd.tables.treatment import Treated
 
 Progress = Callable[[str, int, int], None]
 
@@ -122,6 +127,8 @@ def protect(
     """Protect a table (pandas, polars or pyarrow); the release's ``table`` is of the same kind.
 
     A Spark DataFrame is protected on its cluster: the release is then a ``DistributedRelease``.
+    Methods that need nothing but counts leave it, and a table in a database whose address is
+    given, where it is.
     The release is charged to the population in the ledger that ``SHERD_LEDGER`` or the default
     names, as on the command line, or in the one given. ``ledger=None`` keeps none.
     """
@@ -129,7 +136,8 @@ def protect(
 
     settings = settings or Settings()
     promised = _promise(plan, schema, settings)
-    if is_spark_frame(table):
+    elsewhere = counted_where_it_is(table, plan)
+    if elsewhere is None and is_spark_frame(table):
         from sherd.release.distributed_release import protect_distributed
 
         return protect_distributed(
@@ -139,7 +147,7 @@ def protect(
     _check_alone(book, promised, schema, population, settings)
     with reserved(book, plan, schema, population) as reservation:
         with looking(book, reservation):
-            taken = to_arrow(table, lenient=is_strict(plan))
+            taken = elsewhere or to_arrow(table, lenient=is_strict(plan), declared=True)
             release = _make(taken, schema, plan, promised, settings, reservation)
         release = _told(release, schema, population)
         if book is not None and reservation is not None:
@@ -148,7 +156,7 @@ def protect(
                 artefact_sha256=_fingerprint(release.tables),
                 cost=cost_of(release, schema, reservation),
             )
-    return replace(release, original=table)
+    return release if elsewhere is not None else replace(release, original=table)
 
 
 def _told(release: Release, schema: Schema, population: str | None) -> Release:
@@ -167,7 +175,7 @@ def _told(release: Release, schema: Schema, population: str | None) -> Release:
 
 def protect_to(
     folder: str | Path,
-    read: Callable[[], pa.Table | Prepared | Iterator[pa.Table]],
+    read: Callable[[], pa.Table | Prepared | CountedTable | Iterator[pa.Table]],
     schema: Schema,
     plan: Plan,
     *,
@@ -183,7 +191,8 @@ def protect_to(
     """Protect what ``read`` returns and write the bundle, whole or not at all.
 
     ``read`` gives a table, or its blocks one after the other where an engine takes them.
-    A table that was prepared already is not prepared again.
+    A table that was prepared already is not prepared again, and one that is counted where it is
+    (``CountedTable``) is not read at all.
     """
     settings = settings or Settings()
     _check_engine(plan, settings)
@@ -295,7 +304,7 @@ def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
 
 
 def _make(
-    table: pa.Table | Prepared,
+    table: pa.Table | Prepared | CountedTable,
     schema: Schema,
     plan: Plan,
     guarantee: Guarantee,
@@ -305,6 +314,11 @@ def _make(
     from sherd.tables.prepare import Prepared, prepare
     from sherd.tables.row_keys import keys_of
 
+    if isinstance(table, CountedTable):
+        with watched(settings.progress):
+            outcome, treated = run_on_counts(table, schema, plan, settings.run(None))
+        manifest = manifest_of(schema, plan, guarantee, settings, reservation)
+        return released(outcome, treated, manifest)
     strict = is_strict(plan)
     prepared = table if isinstance(table, Prepared) else prepare(table, schema, strict=strict)
     record = None
@@ -329,39 +343,21 @@ def _make(
                 schema,
                 plan,
                 settings.run(prepared.table),
-                keys=keys_of(table, schema, settings.key, prepared.kept),
-                past=settings.past,
+                Lineage(
+                    keys=keys_of(table, schema, settings.key, prepared.kept), past=settings.past
+                ),
             )
     order_of, kept = outcome.order_of, prepared.kept
     if order_of is not None and kept is not None:
         order_of = lambda: kept[outcome.order]  # noqa: E731 - worked out when asked for
     manifest = manifest_of(schema, plan, guarantee, settings, reservation)
-    return Release(
-        tables=outcome.tables,
-        manifest={**manifest, "facts": dict(outcome.facts)},
-        findings=(*treatments(prepared.treated), *outcome.findings),
-        order_of=order_of,
-        record=record,
-        documents=outcome.documents,
-    )
+    release = released(outcome, prepared.treated, manifest)
+    return replace(release, order_of=order_of, record=record)
 
 
 def is_strict(plan: Plan) -> bool:
     """Whether a plan promises that no record decides on a refusal."""
     return plan.parameters.get("guarantee") == "strict"
-
-
-def treatments(treated: tuple[Treated, ...]) -> list[Finding]:
-    """What the owner should know of how cells were treated, the worst first."""
-    return [
-        Finding(
-            name=f"share {one.how}",
-            attribute=one.attribute,
-            value=one.share,
-            meaning=one.meaning(),
-        )
-        for one in sorted(treated, key=lambda one: -one.share)
-    ]
 
 
 def _fingerprint(tables: Any) -> str:

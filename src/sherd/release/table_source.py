@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sherd.engines import choose
+from sherd.release.counted_release import CountedTable, check_counting, counted_in
 from sherd.tables.blocks import extent, read_blocks
 
 if TYPE_CHECKING:
@@ -19,22 +20,35 @@ def engine_for(
     source: str, schema: Schema, plan: Plan, *, name: str = "auto", memory: int | None = None
 ) -> Choice:
     """The engine that a table needs for a plan, or the one that is named."""
-    if name == "auto" and plan.spec.traits.engines == ("memory",):
+    counts_in = counted_in(source, plan)
+    if name == "database":
+        check_counting(plan)
+    sorts = set(plan.spec.traits.engines) & {"columns", "duckdb"}
+    if name == "auto" and not sorts and counts_in is None:
         name = "memory"
     size = extent(source, columns=len(schema.attributes))
-    return choose(name, memory=memory, rows=size.rows, column_bytes=size.column_bytes)
+    return choose(
+        name,
+        memory=memory,
+        rows=size.rows,
+        column_bytes=size.column_bytes,
+        counts_in=counts_in,
+    )
 
 
 def open_source(
     source: str,
-    schema: Schema | None,
+    schema: Schema,
     query: str | None,
     *,
-    blocks: bool = False,
+    engine: str = "memory",
     lenient: bool = False,
 ) -> Callable[[], Any]:
-    """A function that reads a table, or its blocks; ``:adult`` names one that comes with sherd."""
-    if blocks and schema is not None and not source.startswith(":"):
+    """A function that reads a table, or its blocks, or says where it is to be counted."""
+    if engine == "database":
+        counted = CountedTable.in_database(source, query)
+        return lambda: counted
+    if engine != "memory" and not source.startswith(":"):
         return lambda: read_blocks(source, schema, query=query)
     from sherd.datasets.sources import read
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 MOST_EXPLORED = 50_000
 """Rows that exploring uses at most, chosen at random."""
 
+IN_MEMORY = ("memory", "database")
+"""Engines of tables that can be read whole, and so audited."""
+
 RISK_ROWS = 2_000
 """Rows that attackers are tried on for one cell of the map."""
 
@@ -70,7 +73,7 @@ def _some_rows(project: Project, schema: Schema, rows: int) -> pa.Table:
     from sherd.release.table_source import open_source
 
     chosen = np.sort(np.random.default_rng(0).permutation(rows)[:MOST_EXPLORED])
-    read = open_source(project.source, schema, project.query, blocks=True)()
+    read = open_source(project.source, schema, project.query, engine="columns")()
     parts, before = [], 0
     for block in [read] if isinstance(read, pa.Table) else read:
         inside = chosen[(chosen >= before) & (chosen < before + block.num_rows)]
@@ -217,7 +220,7 @@ def release(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
     save_json(folder / "released.json", told)
     tell("verifying", 0, 1)
     save_json(folder / "checks.json", verify(output).as_data()["checks"])
-    if given["audit"] and engine == "memory":
+    if given["audit"] and engine in IN_MEMORY:
         from sherd import audit
 
         found = audit(project.read(schema), made, target=given.get("target"), progress=tell)
@@ -238,16 +241,14 @@ def _protected(
     from sherd.release.protect import Settings, is_strict, protect_to
     from sherd.release.table_source import engine_for, open_source
 
-    engine = engine_for(project.source, schema, plan).make(output.parent)
-    row_map = None if given["row_map"] is None else Path(given["row_map"])
+    choice = engine_for(project.source, schema, plan)
+    engine = choice.make(output.parent)
+    private = PrivateFiles(row_map=None if given["row_map"] is None else Path(given["row_map"]))
+    private.check([output], plan, force=False)
     read = open_source(
-        project.source,
-        schema,
-        project.query,
-        blocks=engine.name != "memory",
-        lenient=is_strict(plan),
+        project.source, schema, project.query, engine=choice.name, lenient=is_strict(plan)
     )
-    with PrivateFiles(row_map=row_map).writing() as write, contextlib.closing(engine):
+    with private.writing() as write, contextlib.closing(engine):
         made = protect_to(
             output,
             read,
@@ -259,7 +260,7 @@ def _protected(
             spreadsheet_safe=given["spreadsheet_safe"],
             before_publishing=write,
         )
-    return made, engine.name
+    return made, choice.name
 
 
 KINDS: dict[str, Callable[[Path, Project, Mapping[str, Any], Tell], None]] = {

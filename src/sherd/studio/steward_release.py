@@ -96,6 +96,8 @@ class ReleasePages:
             return known
         check_format(given["format"], spreadsheet_safe=given["spreadsheet_safe"])
         check_target(Path(given["output"]), force=False)
+        row_map = None if given["row_map"] is None else Path(given["row_map"])
+        PrivateFiles(row_map=row_map).check([Path(given["output"])], plan, force=False)
         texts = {
             "schema.yaml": project.schema_file.read_bytes(),
             "plan.yaml": project.file("plan.yaml").read_bytes(),
@@ -147,7 +149,6 @@ def _settings(form: Mapping[str, str]) -> dict[str, Any]:
     folder = Path(output).expanduser().absolute()
     row_map = form.get("row_map", "").strip()
     private = None if not row_map else Path(row_map).expanduser().absolute()
-    PrivateFiles(row_map=private).check([folder], force=False)
     seed = form.get("seed", "").strip()
     if seed and not seed.lstrip("-").isdecimal():
         raise PlanError("the seed is not valid", must="a whole number", got=repr(seed))

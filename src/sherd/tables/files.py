@@ -84,7 +84,7 @@ def check_unfolded(text: str) -> None:
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         if isinstance(event, yaml.AliasEvent):
             # What is still open has no size yet: it would contain itself.
-            nodes += sizes.get(event.anchor, MOST_NODES + 1)
+            nodes += sizes.get(str(event.anchor), MOST_NODES + 1)
         elif isinstance(event, yaml.ScalarEvent):
             nodes += 1
             sizes |= {event.anchor: 1} if event.anchor else {}

@@ -14,6 +14,7 @@ that commas are decimal, as in a file whose cells are parted by semicolons.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -60,8 +61,16 @@ def is_local(cells: Iterable[str], kind: Type, *, sure: bool) -> bool:
     """Whether any of these cells is in a local form."""
     if kind not in (*_NUMBERS, *_DAYS):
         return False
-    texts = pa.array([cell.strip() for cell in cells], pa.string())
-    return not plain_forms(texts, kind, sure=sure).equals(texts)
+    return any(_one_is_local(cell.strip(), kind, sure=sure) for cell in cells)
+
+
+def _one_is_local(text: str, kind: Type, *, sure: bool) -> bool:
+    """Judge one cell by Python's own patterns: Arrow would import pandas to take in a list."""
+    if kind in _DAYS:
+        return re.match(_DAY, text) is not None
+    if re.match(_GROUPED, text):
+        return True
+    return re.match(_COMMA, text) is not None and (sure or not re.match(_EITHER, text))
 
 
 def surely(distinct: pa.Array) -> bool:

@@ -10,6 +10,7 @@ owner (``Prepared.treated``).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.errors import TableError, did_you_mean
+from sherd.tables.attribute import value_of
 from sherd.tables.axis import measure
 from sherd.tables.canonical_form import canonical_cells, canonical_table
 from sherd.tables.coding import (
@@ -56,8 +58,7 @@ def prepare(
     surplus = surplus_rows(table, schema) if strict else None
     if not strict:
         check_unit(table, schema)
-    if table.num_rows == 0:
-        raise TableError("the table has no rows", must="at least one row")
+    check_rows(table.num_rows)
     table = canonical_table(table, schema, lenient=strict)
     drop = np.zeros(table.num_rows, np.bool_)
     treated: list[Treated] = []
@@ -77,16 +78,24 @@ def prepare(
     if not drop.any():
         return Prepared(table=table, kept=None, treated=tuple(treated))
     kept = np.flatnonzero(~drop)
-    if not kept.size and not part:
-        raise TableError(
-            "no row is left after dropping those with missing or outlying cells",
-            do="choose another policy for `missing` or `outside` in the schema",
-        )
+    if not part:
+        check_rows(table.num_rows, left=kept.size)
     left = table.take(arrow_array(kept))
     for place, name in enumerate(left.column_names):
         if pa.types.is_dictionary(left.column(name).type):
             left = left.set_column(place, name, _without_unused(left.column(name)))
     return Prepared(table=left, kept=kept, treated=tuple(treated))
+
+
+def check_rows(rows: int, left: int | None = None) -> None:
+    """Refuse a table without rows, and one of which none is left."""
+    if not rows:
+        raise TableError("the table has no rows", must="at least one row")
+    if left == 0:
+        raise TableError(
+            "no row is left after dropping those with missing or outlying cells",
+            do="choose another policy for `missing` or `outside` in the schema",
+        )
 
 
 def _strictly(
@@ -111,7 +120,7 @@ def _strictly(
     if surplus is not None:
         note(treated, attribute, "recoded", "one row too many of a unit", surplus)
         gaps |= surplus
-    return _recoded(column, gaps, stand_in) if gaps.any() else column
+    return recoded(column, gaps, stand_in) if gaps.any() else column
 
 
 def stand_in_of(attribute: Attribute) -> str:
@@ -179,11 +188,16 @@ def check_unit(table: pa.Table, schema: Schema) -> None:
     """Refuse a table in which somebody has more rows than the schema allows."""
     surplus = surplus_rows(table, schema)
     if surplus is not None and surplus.any():
-        raise TableError(
-            f"a unit in '{schema.unit}' has more rows than the schema allows",
-            must=f"at most {schema.rows_per_unit}",
-            do="reduce them first, or declare rows_per_unit, which the guarantee will then name",
-        )
+        raise too_many_rows(schema)
+
+
+def too_many_rows(schema: Schema) -> TableError:
+    """The error of a table in which somebody has more rows than the schema allows."""
+    return TableError(
+        f"a unit in '{schema.unit}' has more rows than the schema allows",
+        must=f"at most {schema.rows_per_unit}",
+        do="reduce them first, or declare rows_per_unit, which the guarantee will then name",
+    )
 
 
 def surplus_rows(table: pa.Table, schema: Schema) -> NDArray[np.bool_] | None:
@@ -224,11 +238,22 @@ def _plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _missing(
     column: pa.ChunkedArray, attribute: Attribute, schema: Schema, treated: list[Treated]
 ) -> tuple[pa.ChunkedArray, NDArray[np.bool_]]:
-    policy = schema.missing_policy(attribute.name)
     nothing = np.zeros(len(column), np.bool_)
     gaps = is_missing(column, attribute, schema)
     if not gaps.any():
         return column, nothing
+    policy = schema.missing_policy(attribute.name)
+    note(treated, attribute, *missing_treatment(attribute, schema), gaps)
+    if policy is Missing.KEEP:
+        return column, nothing
+    if policy is Missing.DROP:
+        return column, gaps
+    return recoded(column, gaps, attribute), nothing
+
+
+def missing_treatment(attribute: Attribute, schema: Schema) -> tuple[str, str]:
+    """What is done to an attribute's missing cells, and why; raises where they are refused."""
+    policy = schema.missing_policy(attribute.name)
     if policy is Missing.REFUSE:
         raise TableError(
             f"the attribute '{attribute.name}' has missing cells",
@@ -236,23 +261,22 @@ def _missing(
             do="set `missing: keep`, `drop`, or `recode` with a `recode:` value",
         )
     done = {Missing.KEEP: "kept", Missing.DROP: "dropped", Missing.RECODE: "recoded"}[policy]
-    note(treated, attribute, done, "missing", gaps)
-    if policy is Missing.KEEP:
-        return column, nothing
-    if policy is Missing.DROP:
-        return column, gaps
-    return _recoded(column, gaps, attribute), nothing
+    return done, "missing"
 
 
-def _recoded(
+def recoded(
     column: pa.ChunkedArray, gaps: NDArray[np.bool_], attribute: Attribute
 ) -> pa.ChunkedArray:
+    """The column with the attribute's ``recode`` value wherever there is a gap."""
     plain = column
     if pa.types.is_dictionary(column.type):
         plain = column.cast(column.type.value_type)
     value: Any = attribute.recode
     if attribute.type is Type.BOOLEAN:
         value = str(value).lower() == "true"
+    elif attribute.type is Type.DATETIME:  # in UTC, without a zone, as its cells are
+        moment: Any = value_of(str(value), attribute.type)
+        value = moment.astimezone(UTC).replace(tzinfo=None)
     try:
         filler = pa.scalar(value).cast(plain.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -269,23 +293,32 @@ def _outside(
     column: pa.ChunkedArray, attribute: Attribute, schema: Schema, treated: list[Treated]
 ) -> NDArray[np.bool_]:
     """Which rows to drop; raises where the policy is to refuse."""
-    policy = schema.outside_policy(attribute.name)
-    nothing = np.zeros(len(column), np.bool_)
+    beyond = beyond_schema(column, attribute, schema)
+    if not beyond.any():
+        return beyond
+    done, why = outside_treatment(attribute, schema)
+    note(treated, attribute, done, why, beyond)
+    return beyond if done == "dropped" else np.zeros(len(column), np.bool_)
+
+
+def beyond_schema(
+    column: pa.ChunkedArray, attribute: Attribute, schema: Schema
+) -> NDArray[np.bool_]:
+    """Which cells have a value that the schema does not declare."""
     labelled = attribute.type.labelled
     if (attribute.labels if labelled else attribute.domain) is None:
-        return nothing
-    if labelled:
-        beyond, why = _unlisted(column, attribute, schema), "not among the listed labels"
-    else:
-        beyond, why = _beyond(column, attribute), "outside its domain"
-    if not beyond.any():
-        return nothing
+        return np.zeros(len(column), np.bool_)
+    return _unlisted(column, attribute, schema) if labelled else _beyond(column, attribute)
+
+
+def outside_treatment(attribute: Attribute, schema: Schema) -> tuple[str, str]:
+    """What is done to cells outside what is declared, and why; raises where they are refused."""
+    policy, labelled = schema.outside_policy(attribute.name), attribute.type.labelled
+    why = "not among the listed labels" if labelled else "outside its domain"
     if policy is Outside.CLAMP and (not labelled or attribute.other is not None):
-        note(treated, attribute, "recoded" if labelled else "clamped", why, beyond)
-        return nothing
+        return ("recoded" if labelled else "clamped"), why
     if policy is Outside.DROP:
-        note(treated, attribute, "dropped", why, beyond)
-        return beyond
+        return "dropped", why
     noun = "labels its schema does not list" if labelled else "values outside its domain"
     raise TableError(
         f"the attribute '{attribute.name}' has {noun}",

@@ -22,6 +22,8 @@ from sherd.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     import pyarrow as pa
 
     from sherd.tables.address import Address
@@ -37,10 +39,11 @@ _STATES = {
 }
 
 
-def read_sql(address: Address, *, lenient: bool = False) -> pa.Table:
+def read_sql(address: Address, *, lenient: bool = False, declared: bool = False) -> pa.Table:
     """The answer to the address's query.
 
-    With ``lenient``, a column with values of several types is text; else it is refused.
+    A column with values of several types is refused, unless what they mean is ``declared``: then
+    it is text for the schema to judge. With ``lenient``, nothing is refused.
     """
     if address.scheme == "duckdb":
         return _duckdb(address)
@@ -53,8 +56,29 @@ def read_sql(address: Address, *, lenient: bool = False) -> pa.Table:
         except OSError:
             # The driver tells a column's type by its first 1024 rows, and gives up where a later
             # row has another.
-            return _row_by_row(uri, address, lenient=lenient)
+            return _row_by_row(uri, address, lenient=lenient, declared=declared)
     return _adbc(driver_of("adbc_driver_postgresql.dbapi"), address.target, address)
+
+
+@contextlib.contextmanager
+def open_snapshot(address: Address) -> Iterator[Callable[[str], pa.Table]]:
+    """A function that answers queries about one state of a DuckDB or PostgreSQL database.
+
+    Queries made here hold values of the data: neither they nor the database's words are told.
+    """
+    if address.scheme == "duckdb":
+        with _duckdb_file(address) as connection:
+            connection.execute("BEGIN TRANSACTION")
+            yield lambda query: _duckdb_answer(connection, query, address)
+        return
+    driver = driver_of("adbc_driver_postgresql.dbapi")
+    with _reached(driver, address.target, address) as connection, connection.cursor() as cursor:
+        _adbc_answer(driver, cursor, _SNAPSHOT, address)
+        _adbc_answer(driver, cursor, "SET standard_conforming_strings = on", address)
+        yield lambda query: _adbc_answer(driver, cursor, query, address, fetch=True)
+
+
+_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 def driver_of(name: str) -> Any:
@@ -76,14 +100,16 @@ def _existing(address: Address) -> Path:
 
 
 def _duckdb(address: Address) -> pa.Table:
+    with _duckdb_file(address) as connection:
+        return _duckdb_answer(connection, address.query, address)
+
+
+@contextlib.contextmanager
+def _duckdb_file(address: Address) -> Iterator[Any]:
     path = _existing(address)
     duckdb = driver_of("duckdb")
     try:
-        with contextlib.closing(duckdb.connect(str(path), read_only=True)) as connection:
-            answer = connection.sql(address.query)
-            if answer is None:
-                raise _refused(address, "no rows")
-            return answer.to_arrow_table()
+        connection = duckdb.connect(str(path), read_only=True)
     except duckdb.IOException:
         raise StorageError(
             "the database cannot be opened",
@@ -92,31 +118,53 @@ def _duckdb(address: Address) -> pa.Table:
         ) from None
     except duckdb.Error as error:
         raise _refused(address, type(error).__name__) from None
+    with contextlib.closing(connection):
+        yield connection
+
+
+def _duckdb_answer(connection: Any, query: str, address: Address) -> pa.Table:
+    duckdb = driver_of("duckdb")
+    try:
+        answer = connection.sql(query)
+        if answer is None:
+            raise _refused(address, "no rows")
+        return answer.to_arrow_table()
+    except duckdb.Error as error:
+        raise _refused(address, type(error).__name__) from None
 
 
 def _adbc(driver: Any, uri: str, address: Address) -> pa.Table:
+    with _reached(driver, uri, address) as connection, connection.cursor() as cursor:
+        if address.scheme == "postgresql":
+            _adbc_answer(driver, cursor, "SET TRANSACTION READ ONLY", address)
+        return _adbc_answer(driver, cursor, address.query, address, fetch=True)
+
+
+def _reached(driver: Any, uri: str, address: Address) -> Any:
     try:
-        connection = driver.connect(uri)
+        return driver.connect(uri)
     except driver.Error as error:
         raise database_refused("the database cannot be reached", address.shown, error) from None
-    with connection, connection.cursor() as cursor:
-        try:
-            if address.scheme == "postgresql":
-                cursor.execute("SET TRANSACTION READ ONLY")
-            cursor.execute(address.query)
-            return cursor.fetch_arrow_table()
-        except driver.Error as error:
-            state = getattr(error, "sqlstate", None) or ""
-            raise _refused(address, state) from None
 
 
-def _row_by_row(uri: str, address: Address, *, lenient: bool) -> pa.Table:
+def _adbc_answer(
+    driver: Any, cursor: Any, query: str, address: Address, *, fetch: bool = False
+) -> Any:
+    try:
+        cursor.execute(query)
+        return cursor.fetch_arrow_table() if fetch else None
+    except driver.Error as error:
+        state = getattr(error, "sqlstate", None) or ""
+        raise _refused(address, state) from None
+
+
+def _row_by_row(uri: str, address: Address, *, lenient: bool, declared: bool) -> pa.Table:
     """The answer of a SQLite file by Python's own driver, its types told by all rows."""
     import sqlite3
 
     import pyarrow as pa
 
-    from sherd.tables.canonical_form import mixed_texts
+    from sherd.tables.canonical_form import are_plain, mixed_texts
 
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
         try:
@@ -131,7 +179,7 @@ def _row_by_row(uri: str, address: Address, *, lenient: bool) -> pa.Table:
         try:
             columns.append(pa.array(cells))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            if lenient:
+            if lenient or (declared and are_plain(cells)):
                 columns.append(mixed_texts(cells))
                 continue
             raise TableError(

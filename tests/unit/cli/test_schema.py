@@ -89,14 +89,15 @@ def test_answers_make_a_finished_schema(folder: Path) -> None:
 def test_all_mistakes_of_a_schema_are_told_at_once(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three attributes are wrong: three notes, in one run."""
+    """Three attributes and two settings of the schema: a note for each mistake, in one run."""
     (folder / "s.yaml").write_text(
-        "attributes:\n  code: {role: identifyer}\n  town: {type: categry}\n"
+        "missing: kep\nunits: code\n"
+        "attributes:\n  code: {role: identifyer}\n  town: {type: categry, domian: [0, 1]}\n"
         "  age: {type: integer, domain: [0]}\n  label: {type: category, values: [a]}\n"
     )
     assert run(["protect", "t.csv", "--schema", "s.yaml", "-m", "dp", "-e", "1", "-o", "o"]) == 2
     said = capsys.readouterr().err
-    assert "3 attributes of the schema are not valid" in said
+    assert "6 settings of the schema are not valid" in said
     for text in ("did you mean 'identifier'", "did you mean 'category'", "[lowest, highest]"):
         assert text in said
 

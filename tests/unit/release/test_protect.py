@@ -27,6 +27,7 @@ from sherd.release.bundle import Release, Staged, digest, read_manifest
 from sherd.release.charging import population_of
 from sherd.release.method import DIRECTORY, Outcome
 from sherd.release.protect import PAID, Settings, cores, protect, protect_to
+from sherd.release.traits import Traits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,6 +116,7 @@ class Copying:
     title = "Copying"
     summary = "Copies."
     parameters = ()
+    traits = Traits(family="copying")
 
     def check(self, _plan: Any, _schema: Any) -> None:
         """Everything is fine."""

@@ -152,7 +152,7 @@ async def session(answered: Answered, request: Request, service: Served) -> dict
     text = session_text(aggregator.name, answered.name, answered.nonce)
     known = fresh and member is not None and member.key is not None
     if member is None or not known or not verify(member.key or "", text, answered.signature):
-        raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+        raise Reason.SIGNATURE.error()
     service.check_channel(request, member.name)
     token, expires = secrets.token_urlsafe(32), now + SESSION_SECONDS
     await run_in_threadpool(store.add_session, token, member.name, expires=expires)
@@ -239,7 +239,7 @@ async def get_chunk(round_id: Name, sha256: Hash, member: AnOwner, service: Serv
     store = service.aggregator.store
     data = await run_in_threadpool(store.granted_chunk, round_id, member.name, sha256)
     if data is None:
-        raise PeerError(Reason.UNKNOWN_CHUNK.words, reason=Reason.UNKNOWN_CHUNK)
+        raise Reason.UNKNOWN_CHUNK.error()
     return Response(data, media_type="application/octet-stream")
 
 

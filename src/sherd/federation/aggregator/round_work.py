@@ -95,7 +95,7 @@ class Aggregator:
         terms = replace(
             terms, opened=self.now(), delivery_bytes=terms.most_bytes, signed_release=True
         )
-        tested = terms.kind is Kind.HORIZONTAL and terms.linkage is not Linkage.NONE
+        tested = terms.kind is not Kind.VERTICAL and terms.linkage is not Linkage.NONE
         if tested and terms.repeats is None and terms.overlap_told is None:
             terms = replace(terms, overlap_told=OVERLAP_TOLD)
         keys = {}
@@ -170,7 +170,7 @@ class Aggregator:
             now=self.now(),
         )
         if message.sender != owner or message.round != round_id:
-            raise PeerError(Reason.WRONG_ROUND.words, reason=Reason.WRONG_ROUND)
+            raise Reason.WRONG_ROUND.error()
         given = {hashlib.sha256(chunk).hexdigest(): chunk for chunk in chunks}
         job = _Incoming(message=message, key=known.key if known else None, given=given)
         self._together.do(round_id, job)
@@ -211,10 +211,10 @@ class Aggregator:
             raise _no_round()
         # The key a round began with counts, while the owner is still enrolled with it.
         if job.key != work.data.keys[owner]:
-            raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+            raise Reason.SIGNATURE.error()
         known = work.known_message(owner, job.message.sequence)
         if known is not None and known != hashlib.sha256(job.message.raw.encode()).hexdigest():
-            raise PeerError(Reason.SEQUENCE_REUSED.words, reason=Reason.SEQUENCE_REUSED)
+            raise Reason.SEQUENCE_REUSED.error()
         return known is None
 
     def _wanted(self, work: RoundWork, message: Message) -> list[str]:
@@ -250,7 +250,7 @@ class Aggregator:
                 raise _no_round()
             completed = work.put_chunk(owner, sha256, data)
             if completed is None:
-                raise PeerError(Reason.UNKNOWN_CHUNK.words, reason=Reason.UNKNOWN_CHUNK)
+                raise Reason.UNKNOWN_CHUNK.error()
             machine = self.machine(work.data)
             messages, told = [], frozenset[str]()
             for sender, sequence in completed:

@@ -20,7 +20,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from sherd.errors import PeerError, SherdError
+from sherd.errors import SherdError
 from sherd.federation.aggregator.metrics import Metrics
 from sherd.federation.aggregator.storage import Member
 from sherd.federation.protocol.reasons import Reason
@@ -249,7 +249,7 @@ async def limited(request: Request, most: int) -> bytes:
     async for part in request.stream():
         data += part
         if len(data) > most:
-            raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+            raise Reason.TOO_LARGE.error()
     return bytes(data)
 
 
@@ -283,7 +283,7 @@ class Bounded:
             message = await receive()
             left -= len(message.get("body", b""))
             if left < 0:
-                raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+                raise Reason.TOO_LARGE.error()
             return message
 
         await self.app(scope, bounded, send)

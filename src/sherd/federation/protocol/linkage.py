@@ -106,12 +106,12 @@ class Secret:
 
     def raise_batch(self, batch: bytes) -> bytes:
         """Every element of somebody's batch raised by our key."""
-        return b"".join(self._power(self._key, point) for point in _points(batch))
+        return b"".join(self._power(self._key, point) for point in points(batch))
 
     def finish(self, batch: bytes) -> list[bytes]:
         """The pseudonyms of our own batch once everybody raised it, in its order."""
         group, found = self._group, []
-        for place, point in enumerate(_points(batch)):
+        for place, point in enumerate(points(batch)):
             inverse = group.crypto_core_ristretto255_scalar_invert(self._blind(place))
             exponent = group.crypto_core_ristretto255_scalar_mul(self._key, inverse)
             found.append(
@@ -131,7 +131,8 @@ class Secret:
         return result
 
 
-def _points(batch: bytes) -> list[bytes]:
+def points(batch: bytes) -> list[bytes]:
+    """The group elements or pseudonyms in a batch."""
     if len(batch) % POINT:
         raise PeerError(
             "a batch is cut off", must=f"a multiple of {POINT} bytes", reason=Reason.MALFORMED
@@ -154,9 +155,9 @@ def intersection(batches: Sequence[bytes]) -> bytes:
     >>> intersection([a + b, b]) == b
     True
     """
-    common = set(_points(batches[0]))
+    common = set(points(batches[0]))
     for batch in batches[1:]:
-        common &= set(_points(batch))
+        common &= set(points(batch))
     return b"".join(sorted(common))
 
 
@@ -165,16 +166,16 @@ def overlap(batches: Sequence[bytes]) -> int:
     seen: set[bytes] = set()
     twice: set[bytes] = set()
     for batch in batches:
-        points = set(_points(batch))
-        twice |= points & seen
-        seen |= points
+        here = set(points(batch))
+        twice |= here & seen
+        seen |= here
     return len(twice)
 
 
 def check_pseudonyms(batch: bytes, count: int) -> None:
     """Refuse a list of pseudonyms that is not sorted, distinct and of the size announced."""
-    points = _points(batch)
-    if len(points) != count or any(a >= b for a, b in itertools.pairwise(points)):
+    listed = points(batch)
+    if len(listed) != count or any(a >= b for a, b in itertools.pairwise(listed)):
         raise PeerError(
             "a list of pseudonyms is not valid",
             must="sorted and distinct, as many as announced",

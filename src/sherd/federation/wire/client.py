@@ -198,7 +198,7 @@ class Client:
         """Fetch a chunk; the caller checks its hash."""
         answer = self._call("GET", f"/v1/rounds/{round_id}/chunks/{sha256}")
         if len(answer.content) > CHUNK:
-            raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+            raise Reason.TOO_LARGE.error()
         return answer.content
 
     def commitments(self) -> tuple[str | None, list[bytes]]:

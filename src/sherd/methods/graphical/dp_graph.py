@@ -13,11 +13,13 @@ sampling. Neighbours: one record substituted, the number of records public.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from sherd.engines.database_counts import CountedAttribute
 from sherd.errors import PlanError, SchemaError, did_you_mean
 from sherd.guarantees import Adversary, DifferentialPrivacy, Guarantee, Proposition, Unit
 from sherd.guarantees.concentrated import rho_of
@@ -33,8 +35,9 @@ from sherd.methods.graphical.public_rules import cuts, read_rules
 from sherd.methods.graphical.row_questions import HistogramQuestion
 from sherd.methods.graphical.spending import Spending
 from sherd.methods.specialising.diffgen import assumptions
-from sherd.release.method import Described, Outcome, Parameter, Run
+from sherd.release.method import Described, Outcome, Parameter, Run, epsilon_parameter
 from sherd.release.traits import Traits
+from sherd.tables.canonical_form import cell_type
 from sherd.tables.schema import Missing, Schema, Type
 
 if TYPE_CHECKING:
@@ -43,21 +46,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sherd.methods.graphical.measuring import CountSource
     from sherd.randomness import Randomness
     from sherd.release.plan import Plan
     from sherd.release.summed_rows import Answered, Question, RowOwners
 
+Kinds = dict[str, pa.DataType]
 CHOICES = ("tree", "all", "workload")
 
 PARAMETERS: tuple[Parameter, ...] = (
-    Parameter(
-        name="epsilon",
-        kind=float,
-        above=0,
-        required=True,
-        short="-e",
-        help="the privacy budget of the whole release",
-    ),
+    epsilon_parameter("the privacy budget of the whole release"),
     Parameter(
         name="delta",
         kind=float,
@@ -221,6 +219,7 @@ class DPGraph:
         facts="sherd.verifying.graphical_models:expected_facts",
         alternative={},
         query="sherd.methods.graphical.measured_answers:answer",
+        engines=("memory", "database"),
     )
 
     def describe(self) -> list[Described]:
@@ -256,15 +255,36 @@ class DPGraph:
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         """Measure the table, and draw a release from what was measured."""
+        coded = code(table, schema, design_of(plan, schema))
+        kinds = {name: table.schema.field(name).type for name in table.column_names}
+        return self._released(coded, schema, plan, run, kinds)
+
+    # where the table is: sherd.release.counted_release
+
+    def counted(self, plan: Plan, schema: Schema) -> list[CountedAttribute]:
+        """Every attribute of the model, on its public grid."""
+        return [
+            CountedAttribute(
+                name=grid.name, codes=partial(grid.codes, missing_values=schema.missing_values)
+            )
+            for grid in design_of(plan, schema).grids
+        ]
+
+    def run_on_counts(self, counts: CountSource, schema: Schema, plan: Plan, run: Run) -> Outcome:
+        """Draw a release from noisy counts of a table that stays where it is."""
+        kinds = {name: cell_type(schema[name]) for name in schema.released}
+        return self._released(counts, schema, plan, run, kinds)
+
+    def _released(
+        self, counts: CountSource, schema: Schema, plan: Plan, run: Run, kinds: Kinds
+    ) -> Outcome:
         design = design_of(plan, schema)
-        coded = code(table, schema, design)
         learned = learn(
             design,
-            NoisyCounts(coded, run.randomness),
-            NoisyChoice(coded, run.randomness, design.kind),
+            NoisyCounts(counts, run.randomness),
+            NoisyChoice(counts, run.randomness, design.kind),
             run.progress,
         )
-        kinds = {name: table.schema.field(name).type for name in table.column_names}
         return released(learned, schema, kinds, generator(run))
 
     # by rows, from sums: sherd.release.summed_rows
@@ -341,9 +361,7 @@ PLAIN: dict[Type, Any] = {
 }
 
 
-def released(
-    learned: Learned, schema: Schema, kinds: dict[str, pa.DataType], rng: np.random.Generator
-) -> Outcome:
+def released(learned: Learned, schema: Schema, kinds: Kinds, rng: np.random.Generator) -> Outcome:
     """The release that a learned model leads to; no data takes part."""
     bins = draw(learned.model, learned.rows, rng)
     columns = {}

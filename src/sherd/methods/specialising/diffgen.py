@@ -14,10 +14,12 @@ class is covered too, and in exact discrete noise.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from sherd.engines.database_counts import CountedAttribute
 from sherd.errors import PlanError, SchemaError
 from sherd.guarantees import (
     Adversary,
@@ -31,10 +33,10 @@ from sherd.methods.ranking.ranking_promise import Promise
 from sherd.methods.specialising.epsilon_shares import Budget
 from sherd.methods.specialising.hierarchy import BINS, MISSING, Hierarchy
 from sherd.methods.specialising.partition import Partition
-from sherd.methods.specialising.plain_oracle import ExactNoise, PlainOracle
+from sherd.methods.specialising.plain_oracle import ExactNoise, PlainOracle, oracle_over
 from sherd.methods.specialising.scores import NEED_CLASS, UTILITIES, sensitivity
 from sherd.methods.specialising.specialise import specialise
-from sherd.release.method import Described, Outcome, Parameter, Run
+from sherd.release.method import Described, Outcome, Parameter, Run, epsilon_parameter
 from sherd.release.traits import Traits
 from sherd.tables.schema import Missing, Outside, Schema, Type
 
@@ -42,17 +44,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from sherd.methods.graphical.measuring import CountSource
+    from sherd.methods.specialising.plain_oracle import CountingOracle
     from sherd.release.plan import Plan
 
 PARAMETERS: tuple[Parameter, ...] = (
-    Parameter(
-        name="epsilon",
-        kind=float,
-        above=0,
-        required=True,
-        short="-e",
-        help="the privacy budget of the whole release: half for choices, half for counts",
-    ),
+    epsilon_parameter("the privacy budget of the whole release: half for choices, half for counts"),
     Parameter(
         name="h",
         kind=int,
@@ -222,6 +219,7 @@ class DiffGen:
         facts="sherd.verifying.stated_facts:generalised",
         drawing="sherd.auditing.case.specialised_drawing:records",
         noise="sherd.auditing.noise.count_noise:check",
+        engines=("memory", "database"),
     )
     promises: ClassVar[dict[str, Promise]] = {"dp": PROMISE}
 
@@ -260,12 +258,41 @@ class DiffGen:
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         """Generalise the table; ``data`` holds the counts, ``records`` a row for each record."""
-        partition = partition_of(table, schema, plan, run)
-        rows = table.num_rows
-        return Outcome(
-            tables={"data": partition.weighted(), "records": partition.expanded(rows)},
-            facts=facts(partition, schema, plan, rows),
+        return _outcome(partition_of(table, schema, plan, run), schema, plan, table.num_rows)
+
+    # where the table is: sherd.release.counted_release
+
+    def counted(self, plan: Plan, schema: Schema) -> list[CountedAttribute]:
+        """Every attribute on its hierarchy, and the class as the last."""
+        chosen = settings(plan, schema)
+        every = (*chosen.hierarchies, *filter(None, (chosen.class_hierarchy,)))
+        return [
+            CountedAttribute(
+                name=one.name, codes=partial(one.codes, missing_values=schema.missing_values)
+            )
+            for one in every
+        ]
+
+    def run_on_counts(self, counts: CountSource, schema: Schema, plan: Plan, run: Run) -> Outcome:
+        """The same of a table that stays where it is."""
+        chosen = settings(plan, schema)
+        oracle = oracle_over(
+            counts,
+            [one.size for one in chosen.hierarchies],
+            None if chosen.class_hierarchy is None else len(chosen.class_labels),
+            utility=chosen.utility,
+            budget=chosen.budget(plan, counts.rows),
+            noise=ExactNoise(run.randomness),
         )
+        made = _specialised(chosen, oracle, plan, run, counts.rows)
+        return _outcome(made, schema, plan, counts.rows)
+
+
+def _outcome(partition: Partition, schema: Schema, plan: Plan, rows: int) -> Outcome:
+    return Outcome(
+        tables={"data": partition.weighted(), "records": partition.expanded(rows)},
+        facts=facts(partition, schema, plan, rows),
+    )
 
 
 def facts(partition: Partition, schema: Schema, plan: Plan, rows: int) -> dict[str, object]:
@@ -296,11 +323,17 @@ def partition_of(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Parti
         budget=chosen.budget(plan, table.num_rows),
         noise=ExactNoise(run.randomness),
     )
+    return _specialised(chosen, oracle, plan, run, table.num_rows)
+
+
+def _specialised(
+    chosen: SpecialisationSettings, oracle: CountingOracle, plan: Plan, run: Run, rows: int
+) -> Partition:
     specialised = specialise(
         chosen.hierarchies,
         oracle,
         h=plan["h"],
-        max_leaves=chosen.leaves(plan, table.num_rows),
+        max_leaves=chosen.leaves(plan, rows),
         progress=run.progress,
     )
     return Partition(

@@ -12,18 +12,21 @@ candidates, so it breaks ties uniformly (mckenna2020).
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from sherd.methods.graphical.measuring import Marginal
 from sherd.methods.specialising.scores import scores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
+    from sherd.methods.graphical.measuring import CountSource
     from sherd.methods.specialising.epsilon_shares import Budget
     from sherd.methods.specialising.specialise import Candidate, Cuts
     from sherd.randomness import Randomness
@@ -63,23 +66,20 @@ class ExactNoise:
         return self._randomness.discrete_laplace(rate.denominator, rate.numerator, n)
 
 
-class PlainOracle:
-    """Answers from all records: codes of each attribute and the class of each record."""
+class CountingOracle:
+    """Answers from exact counts: each attribute's by class, and those of any leaves."""
 
     def __init__(
         self,
-        codes: Sequence[Codes],
-        sizes: Sequence[int],
-        classes: Codes,
-        n_classes: int,
+        histograms: Histograms,
+        leaves: Callable[[Cuts], NDArray[np.int64]],
         *,
         utility: str,
         budget: Budget,
         noise: NoiseSource,
     ) -> None:
-        self._codes, self._classes, self._n_classes = codes, classes, n_classes
+        self._histograms, self._leaves = histograms, leaves
         self._utility, self._budget, self._noise = utility, budget, noise
-        self._histograms = Histograms(codes, sizes, classes, n_classes)
 
     def choose(self, groups: Sequence[Sequence[Candidate]]) -> list[int]:
         """Report-noisy-max in each group."""
@@ -93,9 +93,61 @@ class PlainOracle:
 
     def count(self, cuts: Cuts, choices: int) -> NDArray[np.int64]:
         """The number of records of each leaf and class, with discrete Laplace noise."""
-        exact = leaf_counts(self._codes, cuts, self._classes, self._n_classes)
+        exact = self._leaves(cuts)
         noise = self._noise.laplace(exact.size, self._budget.count_rate(choices))
         return exact + noise.reshape(exact.shape)
+
+
+class PlainOracle(CountingOracle):
+    """Answers from all records: codes of each attribute and the class of each record."""
+
+    def __init__(
+        self,
+        codes: Sequence[Codes],
+        sizes: Sequence[int],
+        classes: Codes,
+        n_classes: int,
+        *,
+        utility: str,
+        budget: Budget,
+        noise: NoiseSource,
+    ) -> None:
+        super().__init__(
+            Histograms(codes, sizes, classes, n_classes),
+            lambda cuts: leaf_counts(codes, cuts, classes, n_classes),
+            utility=utility,
+            budget=budget,
+            noise=noise,
+        )
+
+
+def oracle_over(
+    counts: CountSource,
+    sizes: Sequence[int],
+    n_classes: int | None,
+    *,
+    utility: str,
+    budget: Budget,
+    noise: NoiseSource,
+) -> CountingOracle:
+    """An oracle over records that are counted elsewhere: attributes, and the class as the last."""
+    target = () if n_classes is None else (len(sizes),)
+    classes = () if n_classes is None else (tuple(range(n_classes)),)
+
+    def counted(wanted: Sequence[tuple[int, tuple[int, ...]]], rows: int) -> NDArray[np.int64]:
+        places, bins = (*(a for a, _ in wanted), *target), (*(b for _, b in wanted), *classes)
+        if not places:
+            return np.array([[counts.rows]], np.int64)
+        return counts.histogram(Marginal(attributes=places, bins=bins)).reshape(rows, -1)
+
+    def leaves(cuts: Cuts) -> NDArray[np.int64]:
+        parts = [(a, cut) for a, cut in enumerate(cuts) if len(cut) > 2]
+        wanted = [(a, tuple(part_of_code(cut).tolist())) for a, cut in parts]
+        return counted(wanted, math.prod(len(cut) - 1 for _, cut in parts))
+
+    tables = [counted([(a, tuple(range(size)))], size) for a, size in enumerate(sizes)]
+    histograms = Histograms.of_counts(tables)
+    return CountingOracle(histograms, leaves, utility=utility, budget=budget, noise=noise)
 
 
 class Histograms:
@@ -104,16 +156,30 @@ class Histograms:
     def __init__(
         self, codes: Sequence[Codes], sizes: Sequence[int], classes: Codes, n_classes: int
     ) -> None:
-        self._start = np.concatenate([[0], np.cumsum(np.array(sizes, np.int64) + 1)])
-        self._sums = np.zeros((int(self._start[-1]), n_classes), np.int64)
-        for a, (size, column) in enumerate(zip(sizes, codes, strict=True)):
+        tables = []
+        for size, column in zip(sizes, codes, strict=True):
             # A code below 0 marks a cell that somebody else holds.
             here = column * n_classes + classes
             if column.size and column.min() < 0:
                 here = here[column >= 0]
-            table = np.bincount(here, minlength=size * n_classes).reshape(size, n_classes)
-            begin = self._start[a]
-            np.cumsum(table, axis=0, out=self._sums[begin + 1 : begin + 1 + size])
+            table = np.bincount(here, minlength=size * n_classes)
+            tables.append(table.reshape(size, n_classes))
+        self.add_up(tables)
+
+    @classmethod
+    def of_counts(cls, tables: Sequence[NDArray[np.int64]]) -> Histograms:
+        """The same from counts by code and class, a table an attribute."""
+        made = cls.__new__(cls)
+        made.add_up(tables)
+        return made
+
+    def add_up(self, tables: Sequence[NDArray[np.int64]]) -> None:
+        """Take these counts by code and class, a table an attribute."""
+        sizes = np.array([len(table) for table in tables], np.int64)
+        self._start = np.concatenate([[0], np.cumsum(sizes + 1)])
+        self._sums = np.zeros((int(self._start[-1]), tables[0].shape[1]), np.int64)
+        for begin, table in zip(self._start, tables, strict=False):
+            np.cumsum(table, axis=0, out=self._sums[begin + 1 : begin + 1 + len(table)])
 
     def add_to_last(self, attribute: int, counts: NDArray[np.int64]) -> None:
         """Add to the counts by class of an attribute's last code."""

@@ -1,0 +1,155 @@
+"""The values of a column's type on a line, so that the least one with a property can be found.
+
+>>> from sherd.tables.coding import numpy_array
+>>> from sherd.tables.sql_dialect import DUCKDB
+>>> numbers = _floats(DUCKDB)
+>>> least_keys(numbers, lambda keys, at: numpy_array(numbers.column(keys)) > at, np.array([1.0]))
+[4607182418800017409]
+>>> numbers.literal(4607182418800017409)
+"CAST('1.0000000000000002' AS DOUBLE)"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sherd.tables.coding import arrow_array
+from sherd.tables.schema import Attribute, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from sherd.tables.sql_dialect import Dialect
+
+_LARGEST = float(np.finfo(np.float64).max)
+_FIRST_DAY, _LAST_DAY = date(1, 1, 1), date(9999, 12, 31)
+_EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnScale:
+    """All values of a column's type as keys: whole numbers in the same order.
+
+    ``column`` turns keys into a column of that type, ``literal`` one key into SQL; ``cast`` is
+    how the column is read in SQL, ``finite`` a condition that its values must meet.
+    """
+
+    low: int
+    high: int
+    column: Callable[[NDArray[np.int64]], pa.Array]
+    literal: Callable[[int], str]
+    cast: str = "{}"
+    finite: str = ""
+
+    @classmethod
+    def of(
+        cls, kind: pa.DataType, attribute: Attribute, dialect: Dialect, *, number: bool
+    ) -> ColumnScale | None:
+        """The scale of a column, None where its values must be listed."""
+        test, wanted = pa.types, attribute.type
+        if wanted in (Type.NUMBER, Type.INTEGER):
+            if test.is_floating(kind) or number:
+                return _floats(dialect)
+            if test.is_integer(kind) and not test.is_uint64(kind):
+                return _integers(dialect)
+            if test.is_decimal(kind):
+                return _decimals(kind, dialect)
+        if wanted is Type.DATE and test.is_date(kind):
+            return _days(dialect)
+        if wanted is Type.DATETIME and test.is_timestamp(kind) and kind.unit == "us":
+            return _times(kind, dialect)
+        return None
+
+
+def _floats(dialect: Dialect) -> ColumnScale:
+    top = int(np.float64(_LARGEST).view(np.int64))
+
+    def numbers(keys: NDArray[np.int64]) -> NDArray[np.float64]:
+        # The bits of a float rise with it above zero, and with its negative below.
+        bits = np.where(keys >= 0, keys, np.iinfo(np.int64).min - keys)
+        return bits.view(np.float64)
+
+    def literal(key: int) -> str:
+        return dialect.literal(float(numbers(np.array([key], np.int64))[0]))
+
+    ends = f"{literal(-top)} AND {literal(top)}"
+    return ColumnScale(
+        low=-top,
+        high=top,
+        column=lambda keys: arrow_array(numbers(keys)),
+        literal=literal,
+        cast=f"CAST({{}} AS {dialect.double})",
+        finite=f"BETWEEN {ends}",
+    )
+
+
+def _integers(dialect: Dialect) -> ColumnScale:
+    most = 2**63 - 1
+    return ColumnScale(
+        low=-most,
+        high=most,
+        column=arrow_array,
+        literal=dialect.literal,
+        cast="CAST({} AS BIGINT)",
+    )
+
+
+def _decimals(kind: pa.DataType, dialect: Dialect) -> ColumnScale:
+    most = min(10**kind.precision - 1, 10**18 - 1)
+
+    def exact(key: int) -> Decimal:
+        return Decimal(int(key)).scaleb(-kind.scale)
+
+    return ColumnScale(
+        low=-most,
+        high=most,
+        column=lambda keys: pa.array([exact(key) for key in keys.tolist()], kind),
+        literal=lambda key: dialect.literal(exact(key)),
+    )
+
+
+def _days(dialect: Dialect) -> ColumnScale:
+    return ColumnScale(
+        low=(_FIRST_DAY - _EPOCH).days,
+        high=(_LAST_DAY - _EPOCH).days,
+        column=lambda keys: arrow_array(keys.astype(np.int32)).view(pa.date32()),
+        literal=lambda key: dialect.literal(_EPOCH + timedelta(days=key)),
+    )
+
+
+def _times(kind: pa.DataType, dialect: Dialect) -> ColumnScale:
+    start = datetime(1970, 1, 1, tzinfo=UTC if kind.tz is not None else None)
+    day = 86_400 * 10**6
+    return ColumnScale(
+        low=(_FIRST_DAY - _EPOCH).days * day,
+        high=(_LAST_DAY - _EPOCH).days * day,
+        column=lambda keys: arrow_array(keys).view(kind),
+        literal=lambda key: dialect.literal(start + timedelta(microseconds=key)),
+    )
+
+
+def least_keys(
+    scale: ColumnScale,
+    meets: Callable[[NDArray[np.int64], NDArray[Any]], NDArray[np.bool_]],
+    wanted: NDArray[Any],
+) -> list[int | None]:
+    """For each thing wanted the least key that meets it and every greater key does; None: none."""
+    low = np.full(len(wanted), scale.low, np.int64)
+    high = np.full(len(wanted), scale.high, np.int64)
+    if not len(wanted):
+        return []
+    never = ~meets(high, wanted)
+    while (low < high).any():
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)  # no sum overflows
+        yes = meets(middle, wanted)
+        high = np.where(yes, middle, high)
+        low = np.where(yes, low, np.minimum(middle + 1, high))
+    return [None if gone else int(key) for gone, key in zip(never, low, strict=True)]
