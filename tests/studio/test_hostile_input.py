@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.xdist_group("hostile")  # its tests follow each other
+
 SCRIPT = "<svg onload=alert(1)>"
 LAUGHS = "a0: &a0 [l, l, l, l, l, l, l, l, l, l]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9)
