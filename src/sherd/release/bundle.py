@@ -171,6 +171,7 @@ class Release:
             for path in hidden.iterdir():
                 sync_file(path)
             sync_folder(hidden)
+            sync_folder(hidden.parent)  # or a charge could outlive what it is for
             artefact = str(desk.facts(hidden / MANIFEST)["sha256"])
             return Staged(path=hidden, final=folder, artefact=artefact, force=force, key=key)
         except BaseException as error:
@@ -221,9 +222,9 @@ class Staged:
                 self._replace(made)
             else:
                 made.rename(self.final)
+            sync_folder(self.final.parent)  # before what is staged goes
             if self.key is not None:
                 shutil.rmtree(self.path, ignore_errors=True)
-            sync_folder(self.final.parent)
         except OSError as error:
             raise StorageError(
                 "the finished release could not be moved into its place",

@@ -8,6 +8,7 @@ import secrets
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from sherd.errors import StorageError
+from sherd.tables.files import make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ def hidden_beside(folder: Path, staging: Callable[[Path], object]) -> Path:
     """Make the folder in which a bundle is staged, of which ``staging`` is told before."""
     hidden = folder.parent / f".{folder.name}.staged-{secrets.token_hex(8)}"
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent)
         # Told before it is made, so that it can be cleared away whenever the run dies.
         staging(hidden)
         hidden.mkdir(mode=0o700)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.auditing.case.case import height
+from sherd.auditing.case.freed_memory import give_back
 from sherd.auditing.case.record_drawing import (
     Drawable,
     DrawnRelease,
@@ -210,12 +211,16 @@ def scales_of(table: pa.Table, schema: Schema, by_frequency: bool) -> dict[str, 
 
 
 def columns_of(table: pa.Table, scales: Mapping[str, Scale], schema: Schema) -> Columns:
-    """A table's columns as numbers."""
-    return {
-        name: scales[name].numbers(table.column(name), schema)
+    """A table's columns as numbers; where nobody else holds the table, each goes as it is read."""
+    columns = {name: table.column(name) for name in table.column_names}
+    del table
+    found = {
+        name: scales[name].numbers(columns.pop(name), schema)
         for name in schema.attributes
-        if name in table.column_names
+        if name in columns
     }
+    give_back()
+    return found
 
 
 def read_row_map(path: str | Path) -> NDArray[np.int64]:

@@ -48,7 +48,7 @@ def queries(case: Case) -> list[Measure]:
         answers = np.array([_count(after, query) / m for query in asked])
         blind = _blind(before, asked, n)
     else:
-        answers = np.array([_ask(case, query) for query in asked]) / case.n
+        answers = np.array([_ask(case, query) for query in asked]) / case.table_rows
         blind = _blind(before, asked, n)
     errors = np.abs(answers - truth) / np.maximum(truth, FLOOR)
     low, high = median_interval(errors)

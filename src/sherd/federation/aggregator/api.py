@@ -24,6 +24,7 @@ from sherd import __version__
 from sherd.errors import OutsideError, PeerError, RefusedError, SherdError
 from sherd.federation.aggregator.announced import take_announcement
 from sherd.federation.aggregator.certificate_routes import renewals
+from sherd.federation.aggregator.login_routes import logins
 from sherd.federation.aggregator.release_routes import releases
 from sherd.federation.aggregator.round_work import KEPT_SECONDS, Aggregator
 from sherd.federation.aggregator.service import (
@@ -259,17 +260,17 @@ async def rounds(member: Anybody, service: Served) -> dict[str, list[dict[str, A
 
 
 @router.post("/rounds", status_code=201)
-async def open_round(request: Request, _member: AnOperator, service: Served) -> dict[str, str]:
+async def open_round(request: Request, member: AnOperator, service: Served) -> dict[str, str]:
     """Open a round by its terms."""
     terms = from_data(Terms, parse(await limited(request, MOST_JSON)))
-    await run_in_threadpool(service.aggregator.open_round, terms)
+    await run_in_threadpool(service.aggregator.open_round, terms, actor=member.name)
     return {"round": terms.round}
 
 
 @router.post("/rounds/{round_id}/abort")
-async def abort(round_id: Name, _member: AnOperator, service: Served) -> dict[str, str]:
+async def abort(round_id: Name, member: AnOperator, service: Served) -> dict[str, str]:
     """End a round without a release."""
-    await run_in_threadpool(service.aggregator.abort, round_id)
+    await run_in_threadpool(service.aggregator.abort, round_id, actor=member.name)
     return {"status": "aborted"}
 
 
@@ -356,4 +357,5 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
     app.include_router(router)
     app.include_router(releases)
     app.include_router(renewals)
+    app.include_router(logins)
     return app

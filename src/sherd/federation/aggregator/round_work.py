@@ -18,6 +18,7 @@ from sherd.federation.aggregator.batching import Together
 from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish, sum_answers
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
 from sherd.federation.aggregator.storage.sequence_numbers import forgotten_rounds
+from sherd.federation.aggregator.storage.store import OPERATOR
 from sherd.federation.aggregator.storage.upkeep import shrink
 from sherd.federation.protocol.joint_plan import OVERLAP_TOLD, Kind, Linkage
 from sherd.federation.protocol.knowledge import RoundData
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sherd.federation.protocol.joint_plan import Terms
+    from sherd.federation.wire.openid_provider import Provider
 
 KEPT_SECONDS = 7 * 24 * 3600
 """How long after its deadline a round's messages can still be fetched."""
@@ -69,6 +71,7 @@ class Aggregator:
         clock: Callable[[], float] = time.time,
         listener: Listener = lambda _recipients: None,
         certify: Callable[[str, str, str], bytes] | None = None,
+        provider: Provider | None = None,
     ) -> None:
         self.name = name
         self.key = key
@@ -77,6 +80,8 @@ class Aggregator:
         self._clock = clock
         self.certify = certify
         """Issues a certificate to an owner's name and key for its request; None: not here."""
+        self.provider = provider
+        """Where people log in; None: nowhere, they have tokens."""
         self._together = Together(self._take)
         self._purged = False
         self.listener = listener
@@ -86,7 +91,7 @@ class Aggregator:
         """The time in whole seconds."""
         return int(self._clock())
 
-    def open_round(self, terms: Terms) -> None:
+    def open_round(self, terms: Terms, *, actor: str = OPERATOR) -> None:
         """Begin a round: invite every owner."""
         if terms.aggregator != self.name:
             raise UsageError("the terms are another aggregator's", got=repr(terms.aggregator))
@@ -111,7 +116,7 @@ class Aggregator:
         check_announced(self, terms)
         machine = self.machine(RoundData(terms=terms, aggregator_key=self.key.public, keys=keys))
         sent = self._seal(machine, machine.open())
-        self.store.add_round(machine.data, now=self.now(), sent=sent)
+        self.store.add_round(machine.data, now=self.now(), sent=sent, actor=actor)
         self.listener(frozenset(terms.owners))
 
     def repeat(self, round_id: str, *, name: str, deadline: int) -> Terms:
@@ -278,13 +283,21 @@ class Aggregator:
                 told = self.keep(work, machine, messages)
         self.listener(told)
 
-    def abort(self, round_id: str, reason: Reason = Reason.STOPPED, *details: str) -> None:
+    def abort(
+        self,
+        round_id: str,
+        reason: Reason = Reason.STOPPED,
+        *details: str,
+        actor: str | None = None,
+    ) -> None:
         """End a round without a release."""
         with self.store.working(round_id) as work:
             if work is None:
                 raise _no_round()
             machine = self.machine(work.data)
             told = self.keep(work, machine, machine.fail(reason, details))
+            if actor is not None:
+                work.log("round stopped", reason.value, now=self.now(), actor=actor)
         self.listener(told)
 
     def revoke(self, name: str) -> list[str]:

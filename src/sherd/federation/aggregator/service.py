@@ -256,7 +256,7 @@ async def limited(request: Request, most: int) -> bytes:
 MOST_LOGIN = 4 << 10
 """The most bytes of a body from somebody who is not logged in."""
 
-BEFORE_LOGIN = frozenset({"/v1/challenge", "/v1/session"})
+BEFORE_LOGIN = {"/v1/challenge": MOST_LOGIN, "/v1/session": MOST_LOGIN, "/v1/login": 20 << 10}
 
 
 class Bounded:
@@ -270,7 +270,7 @@ class Bounded:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        most = MOST_LOGIN if scope["path"] in BEFORE_LOGIN else MOST_REQUEST
+        most = BEFORE_LOGIN.get(scope["path"], MOST_REQUEST)
         given = dict(scope["headers"]).get(b"content-length", b"0")
         if not given.isdigit() or int(given) > most:
             body = {"code": "peer", "what": Reason.TOO_LARGE.words, "reason": "too-large"}
