@@ -103,7 +103,7 @@ def test_from_file_to_audited_release(walker: Walker, place: Path) -> None:
     walker.click("Release and charge ε 2")
     walker.says("Released.")
     walker.until("//h2[contains(., 'Verified: ')]")
-    walker.until("//iframe[@title='The audit of this release']")
+    walker.until("//iframe[@title='The audit of this release']", seconds=280)
     keep_picture(walker.browser, "release")
     walker.browser.switch_to.frame(walker.browser.find_element("tag name", "iframe"))
     walker.until("//dt[contains(., 'Promise')]")
