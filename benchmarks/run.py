@@ -118,7 +118,8 @@ def main() -> int:
     for line in chosen or SCRIPTS:
         parts[SCRIPTS[line]], over = part(line, SCRIPTS[line])
         missed += over
-        ordered = [parts[title] for title in SCRIPTS.values() if title in parts]
+        others = [title for title in parts if title not in SCRIPTS.values()]  # `make chaos`
+        ordered = [parts[title] for title in (*SCRIPTS.values(), *others) if title in parts]
         RESULTS.write_text("\n\n## ".join([HEAD.strip(), *ordered]) + "\n", encoding="utf-8")
     print(f"\nwritten to {RESULTS}")
     return missed

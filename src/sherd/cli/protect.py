@@ -287,7 +287,10 @@ def _asked(given: dict[str, Any]) -> tuple[Schema, Plan, PrivateRecord | None]:
         _check_method(given["method"], planned)
     name = given["method"] or planned.get("method")
     if name is None:
-        raise click.UsageError("Missing option '-m' / '--method'. See `sherd methods`.")
+        from sherd.cli.method_choice import choice_for
+
+        choice = choice_for(given["table"], schema)
+        raise click.UsageError(f"Missing option '-m' / '--method'.\n{choice}")
     method = find(name)
     chosen = with_set(chosen_parameters(given, method), settings(given["extra"]))
     if not first:
