@@ -89,7 +89,7 @@ def sampled_jobs(
             lambda: with_error(case, marginals.marginals),
         ),
         (("associations",), lambda: with_error(case, associations)),
-        (("queries",), lambda: queries.queries(case)),
+        (("queries", "association-utility"), lambda: queries.queries(case)),
         (("pmse", "distinguishable"), lambda: propensity(case)),
         (
             ("forest-accuracy", "forest-f", "tree-accuracy", "tree-f"),
