@@ -63,7 +63,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "slice": {"l": 3, "sensitive": ["illness"]},
     "mondrian": {"k": 10},
     "anatomy": {"l": 3, "sensitive": ["illness"]},
-    "fragment": {"constraints": {"constraints": [["town", "illness"]]}, "looseness": 12},
+    "fragment": {"constraints": {"constraints": [["age", "pay"]]}, "looseness": 12},
     "diffgen": {"epsilon": 1.0, "class_attribute": "illness"},
     "dp-graph": {"epsilon": 1.0, "delta": 1e-9},
 }
