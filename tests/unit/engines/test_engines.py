@@ -117,18 +117,21 @@ def released_dp(table: pa.Table, engine: Engine, tmp: Path) -> pa.Table:
 
 
 def test_seeded_releases_are_the_same_in_memory_and_by_columns(tmp_path: Path) -> None:
-    """With one seed the bytes of the data are the same, noise and shuffle included."""
+    """With one seed data and manifest are the same, noise and shuffle included."""
     table = sherd.datasets.load("wine")
     schema = sherd.datasets.schema("wine")
     plan = sherd.Plan(method="dp-um", epsilon=1.0, k=50)
-    files = []
+    files, told = [], []
     for engine in (InMemory(), MappedColumns(tmp_path)):
         folder = tmp_path / engine.name
         made = Settings(seed=7, engine=engine)
-        protect_to(folder, lambda: table, schema, plan, settings=made)
+        release = protect_to(folder, lambda: table, schema, plan, settings=made)
         engine.close()
         files.append((folder / "data.parquet").read_bytes())
+        timeless = {key: value for key, value in release.manifest.items() if key != "created"}
+        told.append((timeless, release.findings))
     assert files[0] == files[1]
+    assert told[0] == told[1]
 
 
 def test_dropped_rows_are_dropped_on_every_engine(tmp_path: Path) -> None:
