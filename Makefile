@@ -15,7 +15,7 @@ COVER := --cov=sherd.guarantees --cov=sherd.budget --cov=sherd.methods
 .DEFAULT_GOAL := help
 CHAOS ?= 3600
 CHAOS_SEED ?= 1
-.PHONY: chaos help setup wheel joint demo demo-joint test test-all reproduce lint bench docs lock clean
+.PHONY: chaos fuzz help setup wheel joint demo demo-joint test test-all reproduce lint bench docs lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /: /'
@@ -63,6 +63,19 @@ test-all: $(READY) lint ## the slow and the exhaustive tests too
 chaos: $(READY) ## an hour of faults in joint rounds (CHAOS=seconds, CHAOS_SEED=number)
 	SHERD_CHAOS_SECONDS=$(CHAOS) SHERD_CHAOS_SEED=$(CHAOS_SEED) \
 	  $(BIN)/python -m pytest -q -s tests/federation/test_chaos.py
+
+FUZZ ?= 1000000
+FUZZ_VENV := .venv-fuzz
+FUZZ_READY := $(FUZZ_VENV)/.ready
+$(FUZZ_READY): requirements/fuzz.txt $(READY)
+	$(PYTHON) -m venv $(FUZZ_VENV)
+	$(FUZZ_VENV)/bin/python -m pip install --quiet --require-hashes -r requirements/dev.lock
+	$(FUZZ_VENV)/bin/python -m pip install --quiet --no-deps --require-hashes -r requirements/fuzz.txt
+	@touch $@
+
+fuzz: $(FUZZ_READY) ## a million inputs for every parser of foreign bytes (FUZZ=number)
+	mkdir -p out && rm -rf out/fuzz && cp -r tests/recorded/fuzz out/fuzz
+	PYTHONPATH=src $(FUZZ_VENV)/bin/python tests/support/fuzzing.py out/fuzz $(FUZZ) out/fuzz.json
 
 lint: $(READY) ## types, style and layers
 	$(BIN)/ruff check .

@@ -36,13 +36,14 @@ SCRIPTS = {
     "dp-graph/graph_utility.py --million": "Records drawn from noisy marginals, with their limits",
     "dp-graph/graph_rows.py": "Records drawn from sums of ten owners' noisy histograms",
     "dp-graph/graph_peers.py": "Records drawn from noisy marginals, beside dpmm and OpenDP",
-    "audit.py 300000": "An audit of a large table",
+    "audit.py": "Audit and verification of a large table",
+    "false_alarms.py": "Valid releases that an audit refutes, and broken ones that it does not",
     "federation/load.py": "Joint releases: many owners, a large table, many rounds",
     "002-arbdistdp/cost.py --records 45222 500000": "Joint releases by secure computation",
     "002-arbdistdp/histograms.py --engines cheetah aby3": "Secure histograms by columns",
 }
 PICTURES = {"growth.py": "growth.svg"}
-WITHOUT_LIMITS = ("noise.py", "growth.py", "peers/compare.py", "audit.py 300000")
+WITHOUT_LIMITS = ("noise.py", "growth.py", "peers/compare.py")
 NEEDS = {
     "004-fragments/placement.py": ("SHERD_DATA", "the folder of data that is not part of Sherd"),
     "002-arbdistdp/cost.py": ("SHERD_JOINT_PYTHON", "a Python with SPU (`make joint`)"),

@@ -35,7 +35,7 @@ from sherd.secure.engine.link import Peer, connect, make_key
 from sherd.tables.schema import Missing
 
 TARGETS = {"adult": "income", "nursery": "class"}
-LIMITS = {45_222: (180, 1500), 500_000: (1500, None)}
+LIMITS = {45_222: (40, 500), 500_000: (300, 3000), 1_000_000: (600, 6000)}
 """Of Adult between two parties: seconds, and MB sent."""
 ALONE_LIMIT = 5.0
 missed: list[str] = []

@@ -125,6 +125,7 @@ def parties() -> str:
         ("Horizontal, sums of noisy counts alone", "dp-graph", Kind.HORIZONTAL, Linkage.NONE),
         ("Vertical, linked by OPRF", "dp", Kind.VERTICAL, Linkage.OPRF),
         ("Vertical, linked by HMAC (low assurance)", "dp", Kind.VERTICAL, Linkage.HMAC),
+        ("Blocks, linked by OPRF", "dp", Kind.BLOCKS, Linkage.OPRF),
     ):
         terms = Terms(
             round="r",

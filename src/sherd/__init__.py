@@ -10,9 +10,12 @@ True
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+# Without `typing`: Ctrl-C while that is imported, before anybody can catch it, is a traceback.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from sherd import datasets as datasets
     from sherd import methods as methods
     from sherd.budget.amount import Amount as Amount

@@ -225,16 +225,33 @@ def catalogue() -> dict[str, type[SherdError]]:
 def together(errors: Sequence[SherdError], what: str) -> SherdError:
     """One error for several of the same kind, so that all can be put right at once.
 
-    A single one is given back as it is; otherwise each is a note of the error.
+    A single one is given back as it is; otherwise each is a note of the error. Those that
+    were put together before are taken apart first.
     """
     if len(errors) == 1:
         return errors[0]
-    whole = type(errors[0])(
-        f"{len(errors)} {what}", do="put each of them right; they are listed below"
-    )
-    for error in errors:
-        whole.add_note(str(error))
+    notes = [note for error in errors for note in getattr(error, "__notes__", ()) or [str(error)]]
+    do = "put each of them right; they are listed below"
+    whole = type(errors[0])(f"{len(notes)} {what}", do=do)
+    for note in notes:
+        whole.add_note(note)
     return whole
+
+
+class Noting:
+    """A block whose error of a kind is noted, so that what comes after is looked at too."""
+
+    def __init__(self, kind: type[SherdError], errors: list[SherdError]) -> None:
+        self._kind, self._errors = kind, errors
+
+    def __enter__(self) -> None:
+        """Nothing is to be done."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if not isinstance(error, self._kind):
+            return False
+        self._errors.append(error)
+        return True
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

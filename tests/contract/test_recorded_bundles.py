@@ -13,8 +13,14 @@ from sherd.cli import run
 from sherd.randomness import Randomness
 from sherd.release.method import DIRECTORY
 
-RECORDED = Path(__file__).parents[1] / "recorded"
+TESTS = Path(__file__).parents[1]
+RECORDED = TESTS / "recorded"
+CURRENT = TESTS / "recorded_format_2"
 KINDS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
+FOLDERS = [
+    path for place in (RECORDED, CURRENT) for path in sorted(place.iterdir()) if path.is_dir()
+]
+NAMES = [f"{path.parent.name}/{path.name}" for path in FOLDERS]
 
 
 def test_every_method_was_recorded() -> None:
@@ -24,6 +30,28 @@ def test_every_method_was_recorded() -> None:
     assert methods >= {"fragment", "diffgen", "arbdistdp"}
     assert methods <= set(DIRECTORY)
     assert {"joint-rows", "joint-columns", "dp-csv", "strict", "escaped"} <= set(KINDS)
+    now = {sherd.Release.load(f).manifest["plan"]["method"] for f in FOLDERS if f.parent == CURRENT}
+    assert now == set(DIRECTORY)
+
+
+@pytest.mark.parametrize("kind", [path.name for path in FOLDERS if path.parent == CURRENT])
+def test_a_bundle_of_format_2_verifies(kind: str) -> None:
+    """Every kind, every check; joint ones by the signatures of all that made them."""
+    checks = sherd.verify(CURRENT / kind).checks
+    assert [check for check in checks if check.passed is False] == []
+    assert any(check.name == "form of the files" for check in checks)
+    if kind.startswith("joint-signed"):
+        signed = {"signature", "countersignatures", "owners' parts"}
+        assert {check.name for check in checks if check.passed} >= signed - {
+            "owners' parts" if kind.endswith("model") else ""
+        }
+
+
+def test_a_bundle_that_was_signed_is_known_by_its_key() -> None:
+    """And by no other."""
+    key = CURRENT / "signed.key.pub"
+    assert sherd.verify(CURRENT / "signed", key=key).passed
+    assert [c.name for c in sherd.verify(CURRENT / "dp-um", key=key).failed] == ["signature"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -36,6 +64,8 @@ def test_it_still_verifies(kind: str) -> None:
     """
     checks = sherd.verify(RECORDED / kind).checks
     failed = [check.name for check in checks if check.passed is False]
+    told = [check.detail for check in checks if check.name == "form of the files"]
+    assert not failed or "security notes" in told[0]
     parquet = any(path.suffix == ".parquet" for path in (RECORDED / kind).iterdir())
     assert failed == (["form of the files"] if parquet else [])
     promise = next(check for check in checks if check.name == "promise")
@@ -45,10 +75,10 @@ def test_it_still_verifies(kind: str) -> None:
         assert "how frequent values are" in promise.detail
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_changed_byte_is_still_found(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("made", FOLDERS, ids=NAMES)
+def test_a_changed_byte_is_still_found(made: Path, tmp_path: Path) -> None:
     """The old hashes are compared, not passed over."""
-    folder = Path(shutil.copytree(RECORDED / kind, tmp_path / kind))
+    folder = Path(shutil.copytree(made, tmp_path / made.name))
     data = next(path for path in sorted(folder.iterdir()) if path.suffix != ".json")
     content = bytearray(data.read_bytes())
     content[len(content) // 2] ^= 1
@@ -56,10 +86,10 @@ def test_a_changed_byte_is_still_found(kind: str, tmp_path: Path) -> None:
     assert run(["verify", str(folder)]) == 4
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_is_still_read(kind: str) -> None:
+@pytest.mark.parametrize("made", FOLDERS, ids=NAMES)
+def test_it_is_still_read(made: Path) -> None:
     """Plan, schema and tables come back, and the audit can draw records where it could."""
-    release = sherd.Release.load(RECORDED / kind)
+    release = sherd.Release.load(made)
     plan = release.manifest["plan"]
     again = sherd.Plan.from_data(plan).as_data()
     assert plan.items() <= again.items(), "new parameters have defaults that change nothing"

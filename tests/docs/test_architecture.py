@@ -120,6 +120,29 @@ def test_a_round_goes_the_way_of_the_page(root: Path, tmp_path: Path) -> None:
     assert [hop for hop in seen if hop in aggregator] == aggregator
 
 
+def test_a_secure_party_goes_the_way_of_the_page(root: Path, tmp_path: Path) -> None:
+    """Each party, in a process of its own: charged after all agreed, and before it computes."""
+    from parties import PLAIN, consortium, ended
+
+    listed = flow(root, "A secure party")
+    (tmp_path / "flow").write_text("\n".join(listed))
+    parties = consortium(
+        tmp_path, "abc", n=40, h=1, epsilon=20, timeout=60, engine="mpyc", linkage="known"
+    )
+    traced = str(root / "tests" / "support" / "traced_party.py")
+    running = {
+        name: parties.start(
+            name, PLAIN, traced, str(tmp_path / f"hops-{name}"), str(tmp_path / "flow")
+        )
+        for name in "abc"
+    }
+    assert ended(running, 200) == dict.fromkeys("abc", 0), parties.logs()
+    for name in "abc":
+        seen = (tmp_path / f"hops-{name}").read_text().split()
+        assert seen == listed
+    assert len(listed) >= 8
+
+
 def test_the_glossary_is_complete_and_in_order(root: Path) -> None:
     """Every word that names a party, a step or a part has its entry, in alphabetical order."""
     text = (root / "docs" / "explanation" / "glossary.md").read_text(encoding="utf-8")

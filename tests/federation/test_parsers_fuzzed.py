@@ -1,41 +1,28 @@
 """Whatever bytes come, a parser of foreign bytes gives a value or a refusal, in bounded time.
 
-The corpus is made of real messages, changed; the long run is marked slow.
+The corpus is made of real messages, changed; the long run is `make fuzz`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
+from foreign_bytes import ENVELOPE, REQUEST, TARGETS, TERMS, opened, try_one
+from fuzzing import SHARES
 from hypothesis import HealthCheck, given, settings
-from people import terms_of
 
-from sherd.errors import PeerError, SherdError
+from sherd.errors import PeerError
 from sherd.federation.protocol.joint_plan import Offer, Terms
-from sherd.federation.protocol.messages import BODIES, Invite, Message
-from sherd.federation.wire.arrow_stream import read_table
-from sherd.federation.wire.envelope import open_envelope, parse, seal
-from sherd.federation.wire.exchange import Call, Parcel, read_request, read_response, write_request
-from sherd.federation.wire.fetching import _listed_files
-from sherd.signing_keys import SigningKey
-from sherd.values import canonical, from_data, to_data
+from sherd.federation.protocol.messages import BODIES, Invite
+from sherd.federation.wire.exchange import read_request
+from sherd.values import from_data, to_data
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-KEY = SigningKey.generate()
-TERMS = terms_of(("north", "south"), 1_800_000_000, round="r1")
-INVITE = Invite(terms=TERMS, aggregator_key=KEY.public)
-ENVELOPE = seal(
-    Message(round="r1", plan="", sender="registry", recipient="north", sequence=1, body=INVITE),
-    KEY,
-    expires=2**36,
-)
-REQUEST = write_request(Call(parcels=(Parcel(round="r1", raw=ENVELOPE),), seen={"r1": 3}, wait=0.0))
+CORPUS = Path(__file__).parents[1] / "recorded" / "fuzz"
 
 json_values = st.recursive(
     st.none()
@@ -61,34 +48,34 @@ def changed(raw: bytes) -> st.SearchStrategy[bytes]:
     return st.builds(change, st.lists(edit, max_size=4), st.integers(0, 20)) | st.binary()
 
 
-def opened(raw: bytes) -> Any:
-    """An envelope as an owner opens it."""
-    return open_envelope(raw, key_of=lambda _sender: KEY.public, recipient="north", now=0)
-
-
-PARSERS: dict[str, tuple[Callable[[bytes], Any], bytes]] = {
-    "envelope": (opened, ENVELOPE),
-    "canonical": (parse, canonical(to_data(TERMS))),
-    "request": (read_request, REQUEST),
-    "response": (lambda raw: read_response(raw, 1), REQUEST),
-    "delivery": (lambda raw: read_table(raw, 1 << 20), ENVELOPE),
-    "manifest": (_listed_files, b'{"files": {"data.csv": {"bytes": 1, "sha256": "00"}}}'),
-}
 BOUNDED = settings(
     max_examples=150, deadline=2000, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
-@pytest.mark.parametrize("name", PARSERS)
-def test_bytes(name: str) -> None:
-    """Changed and random bytes."""
-    parser, raw = PARSERS[name]
+def kept(name: str) -> list[bytes]:
+    """The corpus of a parser."""
+    return [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
 
-    @BOUNDED
-    @given(changed(raw))
+
+def test_the_corpus_is_for_every_parser() -> None:
+    """The fuzzer, the corpus and the parsers have the same names."""
+    assert {path.name for path in CORPUS.iterdir()} == set(TARGETS) == set(SHARES)
+    assert sum(SHARES.values()) == 100
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_bytes(name: str) -> None:
+    """What is in the corpus, changed, and random bytes."""
+    corpus = kept(name)
+    for raw in corpus:
+        try_one(name, raw)
+    slow = name in ("http", "answers", "enrolment")
+
+    @settings(BOUNDED, max_examples=15 if slow else 100)
+    @given(st.sampled_from(corpus).flatmap(changed))
     def check(data: bytes) -> None:
-        with contextlib.suppress(SherdError):
-            parser(data)
+        try_one(name, data)
 
     check()
 
@@ -108,23 +95,8 @@ def test_bodies(kind: type[Any]) -> None:
     check()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PARSERS)
-def test_many_bytes(name: str) -> None:
-    """The same, a hundred thousand times."""
-    parser, raw = PARSERS[name]
-
-    @settings(BOUNDED, max_examples=100_000)
-    @given(changed(raw))
-    def check(data: bytes) -> None:
-        with contextlib.suppress(SherdError):
-            parser(data)
-
-    check()
-
-
 def test_the_corpus_is_good() -> None:
     """Unchanged, every message of the corpus that is one is read."""
-    assert opened(ENVELOPE).body == INVITE
+    assert opened(ENVELOPE).body.terms == TERMS
     assert read_request(REQUEST).parcels[0].raw == ENVELOPE
     assert json.loads(ENVELOPE)["header"]["round"] == "r1"

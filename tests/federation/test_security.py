@@ -93,6 +93,8 @@ def body_of(path: str) -> dict[str, Any]:
         return {"content": write_request(Call(parcels=(), seen={}, wait=0.0))}
     if path == "/v1/certificate":
         return {"json": {"csr": "-"}}
+    if path == "/v1/login":
+        return {"json": {"id_token": "a.b.c", "nonce": "0"}}
     if path.endswith("/countersignature"):
         return {"json": {"signature": "0" * 128}}
     return {}

@@ -109,33 +109,50 @@ approve: {approve}
 
 
 class Consortium:
-    """An aggregator called registry, and owners with tables."""
+    """An aggregator called registry, and owners with tables.
 
-    def __init__(self, folder: Path, *, database: str | None = None) -> None:
+    With ``place``, the aggregator has a folder of its own; otherwise that of everybody.
+    """
+
+    def __init__(
+        self, folder: Path, *, database: str | None = None, place: Path | None = None
+    ) -> None:
         self.folder = folder
-        self.offset = 0.0
+        self.place = place or folder
+        self.offset = self.skew = 0.0
         self.time = 1_800_000_000.0
         self.key = SigningKey.generate()
-        self.store = Store(database or f"sqlite:///{folder}/aggregator.db")
-        self.store.migrate()
+        self.database = database or f"sqlite:///{self.place}/aggregator.db"
+        store = Store(self.database)
+        store.migrate()
+        store.close()
+        self.start_aggregator()
+        self.homes: dict[str, OwnerHome] = {}
+        self.agents: dict[str, Agent] = {}
+
+    def start_aggregator(self) -> None:
+        """Start the aggregator over what its folder holds."""
+        self.store = Store(self.database)
         self.aggregator = Aggregator(
             name="registry",
             key=self.key,
             store=self.store,
-            releases=folder / "releases",
-            clock=lambda: self.time,
+            releases=self.place / "releases",
+            clock=lambda: self.time + self.skew,
         )
         self.transport = AppTransport(make_app(self.aggregator, worker=False))
-        self.homes: dict[str, OwnerHome] = {}
-        self.agents: dict[str, Agent] = {}
+
+    def stop_aggregator(self) -> None:
+        """End the aggregator; its folder stays as it is."""
+        self.transport.stop()
+        self.store.close()
 
     def close(self) -> None:
         """Stop everything."""
         for agent in self.agents.values():
             agent.client.close()
             agent.journal.close()
-        self.transport.stop()
-        self.store.close()
+        self.stop_aggregator()
 
     def policy(self, **changes: Any) -> str:
         """A policy that allows what tests do."""

@@ -20,12 +20,12 @@ from sherd.federation.protocol.knowledge import OwnerData, RoundData
 from sherd.federation.protocol.linkage import (
     Secret,
     canonical_identifier,
-    intersection,
     keyed_pseudonyms,
     overlap,
 )
 from sherd.federation.protocol.messages import Attachment, Delivery, Message, attachments
 from sherd.federation.protocol.owner_machine import Owner, OwnerTask
+from sherd.federation.protocol.people_groups import at_two_owners, column_groups, common_people
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import Round, RoundTask
 from sherd.values import canonical, from_data, to_data
@@ -170,12 +170,7 @@ class FakeWire:
         """Link or assemble, if it is time to."""
         machine = self.load()
         if machine.task is RoundTask.LINK:
-            lists = [self.bulk[a.sha256] for a in machine.data.pseudonyms.values()]
-            common = intersection(lists)
-            self.bulk[attach(common).sha256] = common
-            messages = machine.linked(
-                overlap=overlap(lists), count=len(common) // 32, common=attach(common)
-            )
+            messages = self._linked(machine)
         elif machine.task is RoundTask.CHECK:
             machine.passed(machine.unchecked[0])
             messages = []
@@ -187,6 +182,19 @@ class FakeWire:
             return False
         self._keep(machine, messages)
         return True
+
+    def _linked(self, machine: Round) -> list[Message]:
+        lists = {owner: self.bulk[a.sha256] for owner, a in machine.data.pseudonyms.items()}
+        if not machine.data.terms.kind.joins:
+            return machine.linked(overlap=overlap(list(lists.values())), count=0, common={})
+        plan = machine.data.plan
+        assert plan is not None
+        groups = column_groups({owner: plan.schema(owner) for owner in plan.owners})
+        told = common_people(groups, lists)
+        count = sum(len(told[owner]) for owner in groups[0]) // 32
+        self.bulk |= {attach(own).sha256: own for own in told.values()}
+        common = {owner: attach(own) for owner, own in told.items()}
+        return machine.linked(overlap=at_two_owners(groups, lists), count=count, common=common)
 
     # an owner
 

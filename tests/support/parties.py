@@ -83,7 +83,7 @@ class Parties:
                  "--ledger", str(folder / "ledger.db")],
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": str(SOURCE)},
+                env={**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{Path(__file__).parent}"},
                 start_new_session=True,
             )  # fmt: skip
 

@@ -248,6 +248,7 @@ def operations(engine: Any, x: np.ndarray) -> list[Any]:
         engine.maximum(given()),
         engine.largest(given()),
         engine.multiply(given(), engine.reshape(engine.sum(given()), (x.shape[0], 1))),
+        engine.multiply(given(), engine.share_bits(0, lambda: x % 2, x.shape)),
         engine.settle(engine.inner(given(), given()), "a test"),
         engine.block(given(), slice(0, 2), slice(1, 3)),
         engine.random(5),

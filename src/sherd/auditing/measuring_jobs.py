@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.attacks import ATTACKS
+from sherd.auditing.case.row_sample import with_error
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from sherd.auditing.attacks.attack import Attack
     from sherd.auditing.case.case import Case
     from sherd.auditing.verdict.measure import Measure
     from sherd.tables.treatment import Treated
@@ -47,58 +49,70 @@ def lacking(case: Case, code: str, no_control: str) -> tuple[str, str] | None:
 Jobs = list[tuple[tuple[str, ...], "Callable[[], list[Measure]]"]]
 
 
-def jobs_of(
-    case: Case,
-    plan: Mapping[str, Any],
-    owners: Mapping[str, Sequence[str]] | None,
-    treated: Sequence[Treated] = (),
+def whole_jobs(case: Case, plan: Mapping[str, Any], treated: Sequence[Treated]) -> Jobs:
+    """Measures that look at every record, however many there are, with what computes them."""
+    from sherd.auditing.promise_check import table_loss
+    from sherd.auditing.utility import cell_loss, cell_treatment, coarseness, moments
+
+    jobs: Jobs = [
+        (("mean-sse", "il1s"), lambda: cell_loss.cell_losses(case)),
+        (("means", "variances", "quantiles"), lambda: moments.moments(case)),
+        (("suppressed",), lambda: cell_loss.suppressed(case)),
+        (("ncp", "discernibility"), lambda: coarseness.generalisation(case)),
+        (
+            ("clamped", "recoded", "dropped", "left-out"),
+            lambda: cell_treatment.treatment(case, treated),
+        ),
+        (("loss-factor",), lambda: table_loss(case, plan)),
+    ]
+    return jobs + _attacks([one for one in ATTACKS if one.whole], case)
+
+
+def sampled_jobs(
+    case: Case, plan: Mapping[str, Any], owners: Mapping[str, Sequence[str]] | None
 ) -> tuple[Jobs, list[Any]]:
-    """Every group of measures with what computes it; association matrices are kept aside."""
-    from sherd.auditing.promise_check import measured_epsilon, table_loss
-    from sherd.auditing.utility import cell_loss as loss
-    from sherd.auditing.utility import cell_treatment, marginals, moments, queries, trained_models
-    from sherd.auditing.utility import coarseness as generalisation
+    """Measures that a sample does for; association matrices are kept aside."""
+    from sherd.auditing.promise_check import measured_epsilon
+    from sherd.auditing.utility import marginals, moments, queries, trained_models
     from sherd.auditing.utility.propensity import propensity
 
     matrices: list[Any] = []
 
-    def associations() -> list[Measure]:
-        found, before, after = moments.associations(case)
+    def associations(one: Case) -> list[Measure]:
+        found, before, after = moments.associations(one)
         matrices.append((before, after))
         return found
 
     jobs: Jobs = [
-        (("mean-sse", "il1s"), lambda: loss.cell_losses(case)),
-        (("marginals-1", "marginals-2", "marginals-3"), lambda: marginals.marginals(case)),
-        (("associations",), associations),
-        (("means", "variances", "quantiles"), lambda: moments.moments(case)),
-        (("queries",), lambda: queries.queries(case)),
+        (
+            ("marginals-1", "marginals-2", "marginals-3"),
+            lambda: with_error(case, marginals.marginals),
+        ),
+        (("associations",), lambda: with_error(case, associations)),
+        (("queries", "association-utility"), lambda: queries.queries(case)),
         (("pmse", "distinguishable"), lambda: propensity(case)),
         (
             ("forest-accuracy", "forest-f", "tree-accuracy", "tree-f"),
             lambda: trained_models.models(case),
         ),
-        (("ncp", "discernibility"), lambda: generalisation.generalisation(case)),
-        (("suppressed",), lambda: loss.suppressed(case)),
-        (
-            ("clamped", "recoded", "dropped", "left-out"),
-            lambda: cell_treatment.treatment(case, treated),
-        ),
     ]
-    attacks = list(ATTACKS)
+    attacks = [one for one in ATTACKS if not one.whole]
     if owners:
         from sherd.auditing.attacks.insider import attack_of
 
         attacks.append(attack_of(_checked(owners, case)))
-    jobs += [(attack.codes, lambda attack=attack: attack.run(case)) for attack in attacks]  # type: ignore[misc]
-    jobs += [
-        (("loss-factor",), lambda: table_loss(case, plan)),
+    jobs += _attacks(attacks, case)
+    jobs.append(
         (
             ("epsilon-frozen", "epsilon-recomputed"),
             lambda: measured_epsilon(plan, seed=case.seed, runs=case.limits.runs),
-        ),
-    ]
+        )
+    )
     return jobs, matrices
+
+
+def _attacks(attacks: Sequence[Attack], case: Case) -> Jobs:
+    return [(attack.codes, lambda attack=attack: attack.run(case)) for attack in attacks]  # type: ignore[misc]
 
 
 def _checked(owners: Mapping[str, Sequence[str]], case: Case) -> Mapping[str, Sequence[str]]:

@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from sherd.auditing.case import joint_owners as joint
 from sherd.auditing.case import open_case as opening
-from sherd.auditing.case.case import Case, Limits
+from sherd.auditing.case.case import Case, Limits, height
 from sherd.auditing.case.distributions import distributions
+from sherd.auditing.case.freed_memory import give_back
 from sherd.auditing.case.own_findings import OwnFindings
 from sherd.auditing.case.record_drawing import DrawnRelease, MaskedRelease
+from sherd.auditing.case.row_sample import marked, note, sampled
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.measuring_jobs import REASONS, jobs_of, lacking
+from sherd.auditing.measuring_jobs import REASONS, lacking, sampled_jobs, whole_jobs
 from sherd.auditing.noise.evidence import Evidence, check_artefact
 from sherd.auditing.promise_check import mechanisms_of
 from sherd.auditing.verdict.audit_result import Audit, Pictures
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sherd.auditing.case.case import Columns
+    from sherd.auditing.measuring_jobs import Jobs
     from sherd.tables.number_scale import Scale
     from sherd.tables.schema import Schema
     from sherd.tables.treatment import Treated
@@ -95,6 +98,7 @@ def audit(
     tell("opening", 0, 1)
     # Before the tables are coded: verifying reads the files once more.
     verification = opening.verified(release, schema)
+    give_back()
     manifest = verification.manifest or {}
     given = _Given(
         original=original, release=release, schema=schema, row_map=row_map, holdout=holdout,
@@ -104,10 +108,16 @@ def audit(
     name = opening.name_of(original)
     del original, given
     tell("opening", 1, 1)
+    plan = manifest.get("plan", {})
+    measures, skipped = _run(opened, whole_jobs(opened.case, plan, opened.treated), tell)
+    opened = replace(opened, case=sampled(opened.case))
+    give_back()
     pictures = _map(opened, manifest, seed, tell) if alternatives else Pictures()
     if owners is None:
         owners = _known(joint.owners_of(manifest), opened.case)
-    measures, skipped, matrices = _measured(opened, manifest.get("plan", {}), owners, tell)
+    jobs, matrices = sampled_jobs(opened.case, plan, owners)
+    more, gaps = _run(opened, jobs, tell)
+    measures, skipped = _in_order([*measures, *marked(opened.case, more)], [*skipped, *gaps])
     pictures = replace(
         pictures,
         distributions=distributions(opened.case),
@@ -139,29 +149,32 @@ def _map(
     return Pictures(places=places, places_note=note)
 
 
-def _measured(
-    opened: _Opened,
-    plan: Mapping[str, Any],
-    owners: Mapping[str, Sequence[str]] | None,
-    tell: Progress,
-) -> tuple[list[Measure], list[Skipped], list[Any]]:
-    """Every measure that can be taken, those that were left out, and association matrices."""
-    case = opened.case
-    jobs, matrices = jobs_of(case, plan, owners, opened.treated)
+def _run(opened: _Opened, jobs: Jobs, tell: Progress) -> tuple[list[Measure], list[Skipped]]:
+    """Every measure that can be taken, and those that were left out."""
     measures: list[Measure] = []
     skipped: list[Skipped] = []
     for done, (codes, job) in enumerate(jobs):
         tell("measuring", done, len(jobs))
-        lacks = lacking(case, codes[0], opened.no_control)
+        lacks = lacking(opened.case, codes[0], opened.no_control)
         if lacks is not None:
             need, reason = lacks
             skipped += [Skipped(spec=CATALOGUE[c], reason=reason, lacks=need) for c in codes]
         else:
             measures += job()
+            give_back()
     tell("measuring", len(jobs), len(jobs))
+    return measures, skipped
+
+
+def _in_order(
+    measures: list[Measure], skipped: list[Skipped]
+) -> tuple[list[Measure], list[Skipped]]:
+    """Both as the catalogue lists them."""
     order = {code: place for place, code in enumerate(CATALOGUE)}
-    measures.sort(key=lambda measure: order[measure.code])
-    return measures, skipped, matrices
+    return (
+        sorted(measures, key=lambda measure: order[measure.code]),
+        sorted(skipped, key=lambda one: order[one.spec.code]),
+    )
 
 
 def _result(
@@ -175,6 +188,7 @@ def _result(
 ) -> Audit:
     from sherd import __version__
     from sherd.auditing.verdict.verdict import decide
+    from sherd.auditing.verdict.verdict_points import Point
 
     case, plan = opened.case, manifest.get("plan", {})
     guarantee = manifest.get("guarantee", {})
@@ -182,21 +196,25 @@ def _result(
     own = OwnFindings.of(getattr(release, "findings", ()))
     if case.control is not None:
         own = own.worst(case.control.own)
+    verdict = decide(
+        {m.code: m for m in measures}, checks, guarantee, stamps, skipped, opened.artefact, own
+    )
+    if case.whole is not None:
+        said = Point(tone="plain", text=note(case))
+        verdict = replace(verdict, points=(*verdict.points, said))
     return Audit(
         title=_title(plan),
         plan=plan,
         guarantee=guarantee,
         stamps=stamps,
-        rows=case.n,
-        released_rows=case.n_released,
+        rows=case.table_rows,
+        released_rows=case.release_rows,
         attributes=case.names,
         measures=tuple(measures),
         skipped=tuple(skipped),
         checks=checks,
         artefact=opened.artefact,
-        verdict=decide(
-            {m.code: m for m in measures}, checks, guarantee, stamps, skipped, opened.artefact, own
-        ),
+        verdict=verdict,
         pictures=pictures,
         participants=joint.learns(manifest),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -213,39 +231,34 @@ def _title(plan: Mapping[str, Any]) -> str:
 
 def _open(given: _Given, manifest: Mapping[str, Any]) -> _Opened:
     full = opening.full_schema(manifest, given.schema)
-    schema = opening.released_part(full)
     plan = manifest.get("plan", {})
-    strict = plan.get("guarantee") == "strict"
-    made = opening.prepared(
-        opening.read_table(given.original, full), full, schema, "the original", strict=strict
-    )
-    table = made.table
-    scales = opening.scales_of(table, schema, plan.get("category_order") == "frequency")
-    before = opening.columns_of(table, scales, schema)
-    drawn = np.random.default_rng(given.seed).permutation(len(table))[:SAMPLE]
-    sample, n = table.take(pa.array(drawn)), len(table)
     traits = traits_of(manifest)
     counted = traits is not None and traits.noise is not None and traits.masking is None
-    original = table if counted else sample
-    del table  # before the release is read: a million rows matter
-    pa.default_memory_pool().release_unused()
-    tables = opening.tables_of(given.release, manifest)
+    one = _coded(given, full, plan, counted=counted)
+    schema = opening.released_part(full)
+    tables = dict(opening.tables_of(given.release, manifest))
     source = opening.drawable_of(tables, manifest)
-    rows = isinstance(source, MaskedRelease)
-    columns = opening.columns_of(opening.records(source, schema, given.seed), scales, schema)
-    before = {name: before[name] for name in columns}
+    rows, drawn = isinstance(source, MaskedRelease), isinstance(source, DrawnRelease)
+    held = [opening.records(source, schema, given.seed)]
+    if rows:
+        del source
+    if not counted:
+        tables.clear()  # a million rows matter
+    columns = opening.columns_of(held.pop(), one.scales, schema)
+    before = {name: one.columns[name] for name in columns}
     if rows:
         opening.check_rows(before, columns, schema)
+    strict = plan.get("guarantee") == "strict"
     case = Case(
         schema=schema,
-        scales=scales,
+        scales=one.scales,
         original=before,
         released=columns,
         drawable=None if rows else source,
         rows=rows,
-        drawn=isinstance(source, DrawnRelease),
-        order=_order(given, made.kept, n, rows, ORDER_KEPT in manifest.get("stamps", ())),
-        holdout=_held_out(given, full, scales, tuple(columns), strict=strict),
+        drawn=drawn,
+        order=_order(given, one.kept, height(before), rows, manifest),
+        holdout=_held_out(given, full, one.scales, tuple(columns), strict=strict),
         target=opening.check_target(given.target, schema, tuple(columns)),
         seed=given.seed,
         limits=given.limits,
@@ -255,15 +268,55 @@ def _open(given: _Given, manifest: Mapping[str, Any]) -> _Opened:
         manifest=manifest,
         tables=tables,
         documents=opening.documents_of(given.release, manifest),
-        original=original,
+        original=one.table,
         schema=schema,
     )
+    give_back()
     artefact = tuple(check_artefact(case, evidence))
-    del source, tables, original, evidence
-    pa.default_memory_pool().release_unused()
-    case, reason = _with_control(case, sample, manifest)
+    case, reason = _with_control(case, one.sample, manifest)
     return _Opened(
-        case=case, sample=sample, no_control=reason, artefact=artefact, treated=made.treated
+        case=case, sample=one.sample, no_control=reason, artefact=artefact, treated=one.treated
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Coded:
+    """The original in numbers, with a sample of its rows; ``table`` is whole where it is counted.
+
+    ``kept`` are the rows that the schema's policies kept.
+    """
+
+    columns: Columns
+    scales: Mapping[str, Scale]
+    sample: pa.Table
+    table: pa.Table
+    kept: Any
+    treated: tuple[Treated, ...]
+
+
+def _coded(given: _Given, full: Schema, plan: Mapping[str, Any], *, counted: bool) -> _Coded:
+    """Read and prepare the original; its table lives no longer than it must."""
+    schema = opening.released_part(full)
+    made = opening.prepared(
+        opening.read_table(given.original, full),
+        full,
+        schema,
+        "the original",
+        strict=plan.get("guarantee") == "strict",
+    )
+    scales = opening.scales_of(made.table, schema, plan.get("category_order") == "frequency")
+    drawn = np.random.default_rng(given.seed).permutation(len(made.table))[:SAMPLE]
+    sample = made.table.take(pa.array(drawn))
+    tables, kept, treated = [made.table], made.kept, made.treated
+    table = made.table if counted else sample
+    del made, drawn
+    return _Coded(
+        columns=opening.columns_of(tables.pop(), scales, schema),
+        scales=scales,
+        sample=sample,
+        table=table,
+        kept=kept,
+        treated=treated,
     )
 
 
@@ -285,17 +338,20 @@ def _held_out(
     return {name: coded[name] for name in names}
 
 
-def _order(given: _Given, kept: Any, n: int, rows: bool, stays: bool) -> Any:
+def _order(given: _Given, kept: Any, n: int, rows: bool, manifest: Mapping[str, Any]) -> Any:
     """Which record stands behind each released row, as the row map or the release says."""
+    traits = traits_of(manifest)
     if not rows:
-        if given.row_map is not None:
+        if given.row_map is not None and (traits is None or not traits.rows_are_classes):
             raise UsageError("this release has no rows that a row map could speak of")
+        if given.row_map is not None:
+            opening.check_mapped(opening.read_row_map(given.row_map), kept, n)
         return None
     if given.row_map is None:
         order = getattr(given.release, "order", None)
     else:
         order = opening.read_row_map(given.row_map)
-    if order is None and stays:
+    if order is None and ORDER_KEPT in manifest.get("stamps", ()):
         return np.arange(n)
     return None if order is None else opening.check_order(order, kept, n)
 

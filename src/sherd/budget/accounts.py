@@ -112,6 +112,12 @@ def account(db: sqlite3.Connection, population: str) -> Account:
     return _account(found or _Sums(name=population), rows.reservations(db))
 
 
+def account_of(known: Sequence[Account], population: str) -> Account:
+    """The account of a population among those that are known, or an empty one."""
+    own = (one for one in known if population_name.same(one.population, population))
+    return next(own, None) or _account(_Sums(name=population), ())
+
+
 def _account(sums: _Sums, reservations: Sequence[Reservation]) -> Account:
     held: dict[str, Fraction] = {}
     for one in reservations:

@@ -116,8 +116,9 @@ class Ledger:
         )
         with self._writing() as db:
             reservations.free_abandoned(db)
-            reservations.check_name(db, population)
-            accounts.check_left(accounts.account(db, population), reservation.wants())
+            known = accounts.accounts(db)
+            reservations.check_name(known, population)
+            accounts.check_left(accounts.account_of(known, population), reservation.wants())
             rows.insert_reservation(db, reservation)
         return reservation
 

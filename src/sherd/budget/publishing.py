@@ -49,9 +49,10 @@ def publish(staged: Path, final: Path, key: str | None = None) -> None:
             except BaseException:
                 shutil.rmtree(opened, ignore_errors=True)
                 raise
-            shutil.rmtree(staged, ignore_errors=True)
         for folder in {staged.parent, final.parent}:
             sync_folder(folder)
+        if key is not None:  # not before its successor is on disk
+            shutil.rmtree(staged, ignore_errors=True)
     except OSError as error:
         raise StorageError(
             "the paid artefact cannot be moved to its place",

@@ -11,9 +11,11 @@ from sherd.errors import BudgetError, UsageError
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Sequence
     from pathlib import Path
 
     from sherd.budget.amount import Amount
+    from sherd.budget.entries import Account
 
 
 def charge(
@@ -83,9 +85,9 @@ def hold_artefact(
     return pending
 
 
-def check_name(db: sqlite3.Connection, population: str) -> None:
+def check_name(accounts: Sequence[Account], population: str) -> None:
     """Ask where a new name looks like a slip for one that is there."""
-    known = {one.population for one in accounts.accounts(db)}
+    known = {one.population for one in accounts}
     if any(population_name.same(population, name) for name in known):
         return
     near = population_name.near_miss(population, sorted(known))

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "studio": ("sherd.cli.studio:studio", "The same in a browser, on this machine."),
     "aggregator": ("sherd.cli.aggregator:aggregator", "Run joint releases of several owners."),
     "owner": ("sherd.cli.owner:owner", "Take part in joint releases of several owners."),
+    "login": ("sherd.cli.login:login", "Log in at an aggregator as a person."),
     "fetch": ("sherd.cli.fetch:fetch", "Fetch a joint release and verify it, as an analyst."),
     "party": ("sherd.cli.party:party", "Take part in a joint release without an aggregator."),
     "ledger": ("sherd.cli.ledger:ledger", "What has been spent, of which population."),

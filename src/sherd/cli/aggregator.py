@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from sherd.cli.aggregator_folder import home_option, open_home
+from sherd.cli.aggregator_people import enrol_user, provider
 from sherd.cli.aggregator_rounds import round_group
 from sherd.cli.aggregator_upkeep import audit, backup, renew, restore
 from sherd.cli.options import emit_json, in_words, json_option
@@ -85,6 +86,12 @@ def init(
 )
 @click.option("--fingerprint", "given", help="The owner's, as the owner told you.")
 @click.option("--analyst", metavar="NAME", help="Give an analyst a token instead.")
+@click.option("--operator", metavar="NAME", help="Give another operator a token instead.")
+@click.option(
+    "--person",
+    metavar="sub:…|email:…",
+    help="With --analyst or --operator: a person who logs in at the provider, without a token.",
+)
 @click.option("--remove", metavar="NAME", help="Take somebody's access away instead.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to send back.")
 @json_option
@@ -93,11 +100,13 @@ def enrol(
     request_file: Path | None,
     given: str | None,
     analyst: str | None,
+    operator: str | None,
+    person: str | None,
     remove: str | None,
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Enrol an owner by its request file, or give an analyst a token."""
+    """Enrol an owner by its request file, or let an analyst or operator in."""
     premises, now = open_home(home), int(time.time())
     if remove is not None:
         ended = premises.aggregator().revoke(remove)
@@ -105,17 +114,9 @@ def enrol(
         for name in ended:
             click.echo(f"round '{name}' has ended because of that")
         return
-    if analyst is not None:
-        import secrets
-
-        from sherd.federation.protocol.joint_plan import check_name
-
-        token = secrets.token_urlsafe(32)
-        premises.store().add_member(check_name(analyst, "analyst"), "analyst", token=token, now=now)
-        if as_json:
-            emit_json({"analyst": analyst, "token": token})
-        else:
-            click.echo(f"token of '{analyst}' (shown once): {token}")
+    if analyst is not None or operator is not None:
+        role = "analyst" if analyst is not None else "operator"
+        enrol_user(premises, analyst or operator or "", role, person, as_json=as_json)
         return
     if request_file is None:
         raise click.UsageError("Missing argument 'REQUEST'.")
@@ -266,5 +267,5 @@ def release(home: Path, name: str, output: Path) -> None:
     click.echo(f"release of '{name}' is in {output}")
 
 
-for command in (round_group, backup, restore, audit, renew):
+for command in (round_group, backup, restore, audit, renew, provider):
     aggregator.add_command(command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path  # noqa: TC003 - read by click
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sherd.cli.aggregator_folder import home_option, open_home
+from sherd.cli.aggregator_remote import remote_client, remote_options
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
 from sherd.cli.options import emit_json, json_option, settings
 from sherd.errors import UsageError
@@ -27,7 +29,12 @@ def round_group() -> None:
 @round_group.command("open", cls=MethodCommand)
 @home_option
 @click.argument("name", required=False)
-@click.option("--kind", type=click.Choice(["horizontal", "vertical"]), required=True)
+@click.option(
+    "--kind",
+    type=click.Choice(["horizontal", "vertical", "blocks"]),
+    required=True,
+    help="By rows, by columns, or both: owners of the same attributes have different people.",
+)
 @click.option("--owner", "owners", multiple=True, required=True, help="An owner that takes part.")
 @click.option("-m", "--method", required=True, help="One of `sherd methods`.")
 @click.option("-e", "--epsilon", help="The privacy budget of the whole release.")
@@ -39,13 +46,13 @@ def round_group() -> None:
     type=click.Choice(["attributes", "equal"]),
     default="attributes",
     show_default=True,
-    help="How a vertical round shares epsilon: by attributes, or equally as in the paper.",
+    help="How epsilon is shared where columns are joined: by attributes, or equally.",
 )
 @click.option("--share", multiple=True, metavar="OWNER=EPSILON", help="Given shares instead.")
 @click.option(
     "--linkage",
     type=click.Choice(["oprf", "hmac", "none"]),
-    help="How people are matched (hmac: low assurance). Default: oprf if vertical.",
+    help="How people are matched (hmac: low assurance). Default: oprf where columns are joined.",
 )
 @click.option(
     "--dropout",
@@ -62,6 +69,7 @@ def round_group() -> None:
 )
 @click.option("--deadline", default="24h", show_default=True, help="30m, 24h, 7d, or a date.")
 @click.option("--purpose", default="", help="What owners are told the release is for.")
+@remote_options
 @json_option
 def open_round(home: Path, as_json: bool, **given: Any) -> None:
     """Open a round: invite owners to a joint release.
@@ -69,14 +77,27 @@ def open_round(home: Path, as_json: bool, **given: Any) -> None:
     The parameters of the method are options: with -m NAME before --help, those of that method
     are listed. Epsilon is the whole release's, and is shared out as the round says.
     """
-    premises = open_home(home)
-    terms = _terms(premises.settings.name, given)
-    premises.aggregator().open_round(terms)
+    if given["url"] is not None:
+        terms = _open_elsewhere(given)
+    else:
+        premises = open_home(home)
+        terms = _terms(premises.settings.name, given)
+        premises.aggregator().open_round(terms)
     if as_json:
         emit_json({"round": terms.round, "deadline": terms.deadline})
         return
     click.echo(f"round '{terms.round}' is open; owners are invited as they call in")
     click.echo(f"watch it with `sherd aggregator status {terms.round}`")
+
+
+def _open_elsewhere(given: dict[str, Any]) -> Terms:
+    """Open a round at an aggregator on another machine."""
+    from sherd.values import canonical, to_data
+
+    with closing(remote_client(given["url"], given["token_file"], given["authority"])) as client:
+        terms = _terms(str(client.about().get("name")), given)
+        client.open_round(canonical(to_data(terms)))
+    return terms
 
 
 def _terms(name: str, given: dict[str, Any]) -> Terms:
@@ -92,7 +113,7 @@ def _terms(name: str, given: dict[str, Any]) -> Terms:
             raise UsageError("--share cannot be read", must="OWNER=EPSILON", got=repr(text))
         shares[owner] = amount
     kind = Kind(given["kind"])
-    linkage = given["linkage"] or ("oprf" if kind is Kind.VERTICAL else "none")
+    linkage = given["linkage"] or ("oprf" if kind.joins else "none")
     return Terms(
         round=given["name"] or f"round-{secrets.token_hex(4)}",
         aggregator=name,
@@ -166,7 +187,14 @@ def repeat_round(home: Path, name: str, new_name: str | None, deadline: str, as_
 @round_group.command("abort")
 @home_option
 @click.argument("name")
-def abort_round(home: Path, name: str) -> None:
+@remote_options
+def abort_round(
+    home: Path, name: str, url: str | None, token_file: Path | None, authority: Path | None
+) -> None:
     """End a round without a release."""
-    open_home(home).aggregator().abort(name)
+    if url is None:
+        open_home(home).aggregator().abort(name)
+    else:
+        with closing(remote_client(url, token_file, authority)) as client:
+            client.abort_round(name)
     click.echo(f"round '{name}' has ended")

@@ -187,9 +187,8 @@ def _make(given: dict[str, Any]) -> None:
     places = destinations(given["to"])
     check_destinations(places, force=given["force"])
     private = PrivateFiles(row_map=given["row_map"], record=given["record"])
-    private.check(
-        [folder for folder in (output, given["after"]) if folder is not None], force=given["force"]
-    )
+    folders = [folder for folder in (output, given["after"]) if folder is not None]
+    private.check(folders, plan, force=given["force"])
     ledger = _ledger(given["ledger_file"])
     if given["engine"] == "spark":
         from sherd.cli.protect_on_cluster import protect_on_cluster
@@ -373,7 +372,8 @@ def _print(release: Release, folder: Path, ledger: Ledger | None, given: dict[st
             "release is made from it",
             err=True,
         )
-    if release.order_of is not None and given["row_map"] is None and not given["keep_order"]:
+    ordered = given["row_map"] is not None or given["keep_order"]
+    if method.traits.of_records(manifest["plan"]) and not ordered:
         click.echo(
             "note: an audit that measures how many people are found again needs --row-map, which "
             "only this run can write",

@@ -11,6 +11,8 @@ from sherd.cli.options import emit_json, json_option, open_source
 from sherd.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sherd.tables.infer import Draft
 
 ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
@@ -73,7 +75,7 @@ def schema(
     from sherd.tables.files import write_whole
 
     write_whole(output, text.encode())
-    count = len(draft.decisions)
+    count = text.count("# decide: ")
     click.echo(f"wrote {output}: read it, and decide what its {count} comments ask", err=True)
 
 
@@ -90,19 +92,63 @@ def _files(given: tuple[str, ...], option: str) -> dict[str, str]:
 def _asked(draft: Draft) -> dict[str, Any]:
     """The draft as data, with the steward's answers in the place of guesses."""
     data = draft.schema.as_data()
-    for name, attribute in data["attributes"].items():
-        click.echo(f"\n{name}: {attribute['type']}", err=True)
-        role = click.prompt("  role", type=click.Choice(ROLES), default=attribute["role"], err=True)
-        attribute["role"] = role
-        if role == "identifier":
-            for key in ("values", "values_from_data", "taxonomy", "domain"):
-                attribute.pop(key, None)
+    attributes = data["attributes"]
+    for name, attribute in attributes.items():
+        why = "; ".join(text for who, text in draft.decisions if who == name)
+        click.echo(f"\n{name}: {attribute['type']}" + f" ({why})" * bool(why), err=True)
+        attribute["role"] = _choice("  role", ROLES, attribute["role"])
+        if attribute["role"] == "identifier":
+            attributes[name] = {"role": "identifier"}
         elif attribute["type"] in ("integer", "number", "date", "datetime"):
-            low = click.prompt("  lowest value that can occur", err=True)
-            high = click.prompt("  highest value that can occur", err=True)
-            attribute["domain"] = [low, high]
-        elif attribute.get("values_from_data"):
-            click.echo(f"  labels: {', '.join(attribute['values'])}", err=True)
-            if click.confirm("  is this list complete and public?", err=True):
-                del attribute["values_from_data"]
-    return data
+            attribute["domain"] = _domain(name, attribute)
+        elif attribute["type"] in ("category", "ordinal"):
+            _labels(name, attribute)
+    click.echo("\nthe table as a whole", err=True)
+    hidden = [name for name, one in attributes.items() if one["role"] == "identifier"]
+    if hidden and click.confirm("  can one person have several rows?", err=True):
+        data["unit"] = _choice("  which column says whose row it is", hidden, hidden[0])
+        most = click.IntRange(min=1)
+        data["rows_per_unit"] = click.prompt("  how many at most", type=most, err=True)
+    marks = ", ".join(data.get("missing_values", ()))
+    if marks and not click.confirm(f"  do these texts mean 'no value': {marks}?", True, err=True):
+        del data["missing_values"]
+    data["missing"] = _choice("  missing cells", ("keep", "drop", "refuse"), "keep")
+    named = click.prompt("  whom the table is about (tables of one name share a budget)", err=True)
+    return {"population": named, **data}
+
+
+def _choice(question: str, known: Sequence[str], usual: str) -> str:
+    return str(click.prompt(question, type=click.Choice(known), default=usual, err=True))
+
+
+def _domain(name: str, attribute: dict[str, Any]) -> list[str]:
+    """The bounds, asked for until they are some."""
+    from sherd.errors import SchemaError
+    from sherd.tables.declared import attribute as declared
+
+    while True:
+        low = click.prompt("  lowest value that can occur", err=True)
+        high = click.prompt("  highest value that can occur", err=True)
+        try:
+            declared(name, {**attribute, "domain": [low, high]}, None)
+        except SchemaError as error:
+            click.echo(f"  {error}", err=True)
+        else:
+            return [low, high]
+
+
+def _labels(name: str, attribute: dict[str, Any]) -> None:
+    """The labels: those found, if they are public, or those of a file."""
+    from sherd.errors import SherdError
+    from sherd.tables.infer import labels_of
+
+    if attribute.get("values_from_data"):
+        click.echo(f"  labels: {', '.join(attribute['values'])}", err=True)
+        if click.confirm("  is this list complete and public?", err=True):
+            del attribute["values_from_data"]
+    while not attribute.get("values") and not attribute.get("taxonomy"):
+        path = click.prompt("  a file with its labels, one a line, in their order", err=True)
+        try:
+            attribute["values"] = list(labels_of(name, Path(path)))
+        except SherdError as error:
+            click.echo(f"  {error}", err=True)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.errors import UsageError
+from sherd.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.applications import Starlette
+
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
 
     StudioHome = tuple[Starlette, Callable[[str], int], Callable[[], list[str]]]
 
@@ -110,8 +112,24 @@ def _federation(given: dict[str, Any]) -> StudioHome:
     from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.studio.aggregator_pages import AggregatorPages
 
-    aggregator = AggregatorPages(AggregatorHome(given["aggregator"].absolute()))
+    home = AggregatorHome(given["aggregator"].absolute())
+    _check_operator(home, browser=given["browser"])
+    aggregator = AggregatorPages(home)
     return aggregator.app(), aggregator.most, aggregator.close
+
+
+def _check_operator(home: AggregatorHome, *, browser: bool) -> None:
+    """Where people log in, let only operators into an aggregator's studio."""
+    if home.provider is None:
+        return
+    from sherd.cli.login import log_in_here
+
+    session = log_in_here(home.settings.url, home.authority, browser=browser)
+    if session.role != "operator":
+        raise RefusedError(
+            "the aggregator's studio is for operators", got=f"'{session.name}', {session.role}"
+        )
+    click.echo(f"logged in as '{session.name}'", err=True)
 
 
 def owner_home(folder: Path) -> StudioHome:

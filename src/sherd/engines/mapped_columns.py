@@ -17,25 +17,22 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
+from sherd.engines.engine import InMemory
 from sherd.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import DTypeLike, NDArray
-
-    from sherd.randomness import Randomness
 
 BLOCK_ROWS = 1 << 20
 """Rows written to a file at once."""
 
 
-class MappedColumns:
+class MappedColumns(InMemory):
     """Columns in mapped files, one worked on at a time."""
 
     name = "columns"
@@ -54,18 +51,6 @@ class MappedColumns:
         """Stream the table into a file and map it."""
         tables = read()
         return self._mapped(iter([tables]) if isinstance(tables, pa.Table) else tables)
-
-    def places(self, randomness: Randomness, rows: int, threads: int) -> NDArray[np.uint32]:
-        """A uniform permutation by one sort in memory, where one column fits."""
-        return randomness.shuffle(rows, threads)
-
-    def array(self, rows: int, kind: DTypeLike) -> NDArray[Any]:
-        """Fresh memory: a single column's fits."""
-        return np.zeros(rows, kind)
-
-    def sort(self, words: NDArray[np.uint64]) -> None:
-        """Numpy's own sort."""
-        words.sort()
 
     def keep(self, column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
         """Write the column to a file of its own and map it from there."""

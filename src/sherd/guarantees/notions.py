@@ -138,90 +138,74 @@ class IndividualDP(Notion):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class KAnonymity(Notion):
-    """Every combination of quasi-identifiers occurs at least k times."""
+class _Counted(Notion):
+    """A notion of one whole number, whose words are its definition with the number filled in."""
 
-    code: ClassVar[str] = "k-anonymity"
-    k: int
+    letter: ClassVar[str]
+    text: ClassVar[str]
 
     def __post_init__(self) -> None:
-        _check_whole("k", self.k, 1)
+        _check_whole(self.letter, getattr(self, self.letter), 1)
 
     def words(self) -> str:
         """One sentence that says what is promised."""
-        return self._of(str(self.k))
+        return self.text.format(getattr(self, self.letter))
 
     @classmethod
     def definition(cls) -> str:
         """What is promised in general."""
-        return cls._of("k")
-
-    @staticmethod
-    def _of(k: str) -> str:
-        return (
-            f"{k}-anonymity: every released combination of quasi-identifiers belongs to at "
-            f"least {k} records; it is not differential privacy"
-        )
+        return cls.text.format(cls.letter)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LDiversity(Notion):
+class KAnonymity(_Counted):
+    """Every combination of quasi-identifiers occurs at least k times."""
+
+    code: ClassVar[str] = "k-anonymity"
+    letter: ClassVar[str] = "k"
+    text: ClassVar[str] = (
+        "{0}-anonymity: every released combination of quasi-identifiers belongs to at "
+        "least {0} records; it is not differential privacy"
+    )
+    k: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LDiversity(_Counted):
     """No sensitive value of a person can be held with more confidence than 1/l."""
 
     code: ClassVar[str] = "l-diversity"
+    letter: ClassVar[str] = "l"
+    text: ClassVar[str] = (
+        "{0}-diversity: from the release alone, no sensitive value can be assigned "
+        "to a person with probability above 1/{0}; it is not differential privacy"
+    )
     l: int  # noqa: E741 - the field's own name for it
     k: int | None = None
 
     def __post_init__(self) -> None:
-        _check_whole("l", self.l, 1)
+        super().__post_init__()
         if self.k is not None:
             _check_whole("k", self.k, 1)
 
     def words(self) -> str:
         """One sentence that says what is promised."""
         head = f"{self.k}-anonymity and " if self.k is not None else ""
-        return head + self._of(str(self.l))
-
-    @classmethod
-    def definition(cls) -> str:
-        """What is promised in general."""
-        return cls._of("l")
-
-    @staticmethod
-    def _of(least: str) -> str:
-        return (
-            f"{least}-diversity: from the release alone, no sensitive value can be assigned "
-            f"to a person with probability above 1/{least}; it is not differential privacy"
-        )
+        return head + super().words()
 
 
 @dataclass(frozen=True, kw_only=True)
-class KLooseness(Notion):
+class KLooseness(_Counted):
     """Every link between fragments is hidden among at least k."""
 
     code: ClassVar[str] = "k-looseness"
+    letter: ClassVar[str] = "k"
+    text: ClassVar[str] = (
+        "{0}-looseness: every sensitive association between fragments corresponds to at "
+        "least {0} equally likely ones, so it can be guessed with probability at most "
+        "1/{0}; it is not differential privacy"
+    )
     k: int
-
-    def __post_init__(self) -> None:
-        _check_whole("k", self.k, 1)
-
-    def words(self) -> str:
-        """One sentence that says what is promised."""
-        return self._of(str(self.k))
-
-    @classmethod
-    def definition(cls) -> str:
-        """What is promised in general."""
-        return cls._of("k")
-
-    @staticmethod
-    def _of(k: str) -> str:
-        return (
-            f"{k}-looseness: every sensitive association between fragments corresponds to at "
-            f"least {k} equally likely ones, so it can be guessed with probability at most "
-            f"1/{k}; it is not differential privacy"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

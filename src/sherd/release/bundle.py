@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 import shutil
 import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
 from sherd.release.data_package import DOCUMENT, data_package
+from sherd.release.staging import StagingDesk, hidden_beside
 from sherd.tables.files import sync_file, sync_folder
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.budget.sealed_folder import SealedFile
     from sherd.release.method import Finding, PrivateRecord
     from sherd.tables.schema import Schema
 
@@ -148,18 +147,9 @@ class Release:
         check_format(format, spreadsheet_safe=spreadsheet_safe)
         folder = Path(folder)
         check_target(folder, force=force)
+        hidden = hidden_beside(folder, staging)
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            # Told before it is made, so that it can be cleared away whenever the run dies.
-            hidden = folder.parent / f".{folder.name}.staged-{secrets.token_hex(8)}"
-            staging(hidden)
-            hidden.mkdir(mode=0o700)
-        except OSError as error:
-            raise StorageError(
-                "the output folder cannot be made", got=f"{folder}: {error.strerror}"
-            ) from None
-        try:
-            desk = _Desk(key)
+            desk = StagingDesk(key)
             files: dict[str, dict[str, Any]] = {}
             for name, table in self.tables.items():
                 path = hidden / f"{name}.{format}"
@@ -181,6 +171,7 @@ class Release:
             for path in hidden.iterdir():
                 sync_file(path)
             sync_folder(hidden)
+            sync_folder(hidden.parent)  # or a charge could outlive what it is for
             artefact = str(desk.facts(hidden / MANIFEST)["sha256"])
             return Staged(path=hidden, final=folder, artefact=artefact, force=force, key=key)
         except BaseException as error:
@@ -231,9 +222,9 @@ class Staged:
                 self._replace(made)
             else:
                 made.rename(self.final)
+            sync_folder(self.final.parent)  # before what is staged goes
             if self.key is not None:
                 shutil.rmtree(self.path, ignore_errors=True)
-            sync_folder(self.final.parent)
         except OSError as error:
             raise StorageError(
                 "the finished release could not be moved into its place",
@@ -366,31 +357,3 @@ def digest(path: Path) -> str:
     """The sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-class _Desk:
-    """Where the files of one bundle are written: plainly, or sealed under a key."""
-
-    def __init__(self, key: str | None) -> None:
-        self._key = key
-        self._sealed: dict[Path, SealedFile] = {}
-
-    def open(self, path: Path) -> IO[bytes]:
-        """A file to write from its beginning."""
-        if self._key is None:
-            return path.open("wb")
-        from sherd.budget.sealed_folder import SealedFile
-
-        self._sealed[path] = SealedFile(path, self._key)
-        return cast("IO[bytes]", self._sealed[path])
-
-    def write(self, path: Path, data: Mapping[str, Any]) -> None:
-        """Write plain data as JSON."""
-        with self.open(path) as file:
-            file.write((json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode())
-
-    def facts(self, path: Path) -> dict[str, Any]:
-        """The hash and the size of what was written."""
-        if path in self._sealed:
-            return {"sha256": self._sealed[path].sha256, "bytes": self._sealed[path].bytes}
-        return {"sha256": digest(path), "bytes": path.stat().st_size}

@@ -41,6 +41,7 @@ __all__ = [
     "Explaining",
     "Finding",
     "FollowsReleases",
+    "Lineage",
     "Method",
     "Outcome",
     "Parameter",
@@ -74,6 +75,11 @@ OUTSIDE = "sherd.methods"
 
 REAL_SPEND = "epsilon with clusters recomputed"
 """The finding that says what a release really spends; the ledger books it beside the claim."""
+
+
+def epsilon_parameter(help: str) -> Parameter:  # noqa: A002 - what it is called there
+    """The parameter of every method that spends a budget."""
+    return Parameter(name="epsilon", kind=float, above=0, required=True, short="-e", help=help)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +252,18 @@ class PrivateRecord(Protocol):
         """The record as the bytes of a file."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Lineage:
+    """What ties a release to those before it.
+
+    ``keys`` name the tuples over time; ``past`` is the owner's record of the release that this one
+    follows, None for a first release.
+    """
+
+    keys: Keys
+    past: PrivateRecord | None = None
+
+
 @runtime_checkable
 class FollowsReleases(Protocol):
     """The optional part of the contract: a method whose release can follow an earlier one."""
@@ -259,20 +277,9 @@ class FollowsReleases(Protocol):
         """The plan of the release after the one in the folder ``old``."""
 
     def run_keeping_record(
-        self,
-        table: pa.Table,
-        schema: Schema,
-        plan: Plan,
-        run: Run,
-        *,
-        keys: Keys,
-        past: PrivateRecord | None,
+        self, table: pa.Table, schema: Schema, plan: Plan, run: Run, lineage: Lineage
     ) -> tuple[Outcome, PrivateRecord]:
-        """Protect a prepared table and say who is where.
-
-        ``keys`` name the tuples over time; ``past`` is the record of the release that this one
-        follows, None for a first release.
-        """
+        """Protect a prepared table and say who is where."""
 
 
 @runtime_checkable

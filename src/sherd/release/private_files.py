@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sherd.release.bundle import Release
+    from sherd.release.plan import Plan
 
 MODE = 0o600
 
@@ -28,8 +29,13 @@ class PrivateFiles:
     row_map: Path | None = None
     record: Path | None = None
 
-    def check(self, releases: Iterable[Path], *, force: bool) -> None:
-        """Refuse a private file that would be published, or overwrite something."""
+    def check(self, releases: Iterable[Path], plan: Plan, *, force: bool) -> None:
+        """Refuse a file that would be published, overwrite something, or have nothing to say."""
+        if self.row_map is not None and not plan.spec.traits.has_row_map(plan.parameters):
+            raise PlanError(
+                f"a row map was asked for, but rows of '{plan.method}' come from no single record",
+                do="leave out the row map (--row-map)",
+            )
         folders = {folder.resolve() for folder in releases}
         for path, what, why in (
             (self.row_map, "the row map", "it undoes the shuffling and is the owner's alone"),
@@ -70,11 +76,7 @@ class PrivateFiles:
 
 def row_map_of(release: Release) -> bytes:
     """The private permutation as CSV: the input row behind each released row, from 0."""
-    if release.order is None:
-        raise PlanError(
-            "a row map was asked for, but this release has no rows that come from records",
-            do="leave out --row-map",
-        )
+    assert release.order is not None, "the method declares that it has one"
     lines = "".join(f"{place},{row}\n" for place, row in enumerate(release.order.tolist()))
     return f"released_row,input_row\n{lines}".encode()
 

@@ -41,7 +41,7 @@ from sherd.release.counted_release import (
     run_on_counts,
 )
 from sherd.release.manifest import manifest_of
-from sherd.release.method import Finding, FollowsReleases, PrivateRecord, Run
+from sherd.release.method import Finding, FollowsReleases, Lineage, PrivateRecord, Run
 from sherd.release.watching import watched
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def protect(
     _check_alone(book, promised, schema, population, settings)
     with reserved(book, plan, schema, population) as reservation:
         with looking(book, reservation):
-            taken = elsewhere or to_arrow(table, lenient=is_strict(plan))
+            taken = elsewhere or to_arrow(table, lenient=is_strict(plan), declared=True)
             release = _make(taken, schema, plan, promised, settings, reservation)
         release = _told(release, schema, population)
         if book is not None and reservation is not None:
@@ -343,8 +343,9 @@ def _make(
                 schema,
                 plan,
                 settings.run(prepared.table),
-                keys=keys_of(table, schema, settings.key, prepared.kept),
-                past=settings.past,
+                Lineage(
+                    keys=keys_of(table, schema, settings.key, prepared.kept), past=settings.past
+                ),
             )
     order_of, kept = outcome.order_of, prepared.kept
     if order_of is not None and kept is not None:

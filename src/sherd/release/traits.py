@@ -31,6 +31,8 @@ class Traits:
       the settings of a plan under which it has not.
     - ``rows_are_drawn``: whether ``data`` has as many rows as there are records, drawn from
       something that was measured, so that none of them stands for a record.
+    - ``rows_are_classes``: whether every row of ``data`` comes from one record and says no more
+      of it than the class it is in.
     - ``masking``: how each attribute gets its noise, where values are masked by rank: ``centre``
       is what noise is added to (``value``, ``mean`` or ``trimmed`` mean of a cluster), ``reach``
       how far one record moves it (``domain``, ``local`` or ``cluster``).
@@ -56,6 +58,7 @@ class Traits:
     rows_are_records: bool = False
     unless: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     rows_are_drawn: bool = False
+    rows_are_classes: bool = False
     masking: Mapping[str, str] | None = None
     noise: str | None = None
     tables: tuple[str, ...] | None = ("data",)
@@ -74,6 +77,10 @@ class Traits:
         return self.rows_are_records and not any(
             plan.get(name) == value for name, value in self.unless.items()
         )
+
+    def has_row_map(self, plan: Mapping[str, Any]) -> bool:
+        """Whether an owner can be told from which record each row comes."""
+        return self.rows_are_classes or self.of_records(plan)
 
 
 def loaded(path: str) -> Callable[..., Any]:

@@ -121,7 +121,7 @@ class NewRoundPages:
         if span is None:
             raise UsageError("the deadline cannot be read", must="30m, 24h or 7d")
         seconds = int(span[1]) * {"m": 60, "h": 3600, "d": 86400}[span[2]]
-        linked = "oprf" if kind is Kind.VERTICAL else "none"
+        linked = "oprf" if kind.joins else "none"
         return Terms(
             round=form.get("name", "").strip() or f"round-{secrets.token_hex(4)}",
             aggregator=self._name,

@@ -5,11 +5,10 @@ Everything but a release is for the steward's eyes only and stays in the job's p
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PlanError, SherdError
+from sherd.errors import SherdError
 from sherd.studio.workspace import load_json, save_json
 from sherd.tables.files import write_whole
 
@@ -179,6 +178,7 @@ def release(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
     """The release itself: charged, written whole or not at all, verified, audited."""
     from sherd import verify
     from sherd.release.plan import Plan
+    from sherd.release.private_files import PrivateFiles
     from sherd.release.protect import Settings, protect_to
     from sherd.tables.schema import Schema
 
@@ -186,9 +186,10 @@ def release(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
     plan = Plan.load(folder / "plan.yaml")
     ledger = open_ledger(given["ledger"])
     output = Path(given["output"])
-    row_map = None if given["row_map"] is None else Path(given["row_map"])
+    private = PrivateFiles(row_map=None if given["row_map"] is None else Path(given["row_map"]))
+    private.check([output], plan, force=False)
     tell("reading", 0, 1)
-    with contextlib.ExitStack() as undo:
+    with private.writing() as write:
         made = protect_to(
             output,
             project.reader(schema),
@@ -198,7 +199,7 @@ def release(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
             settings=Settings(seed=given["seed"], progress=tell),
             format=given["format"],
             spreadsheet_safe=given["spreadsheet_safe"],
-            before_publishing=lambda release: _write_row_map(release, row_map, undo),
+            before_publishing=write,
         )
     save_json(folder / "released.json", {"manifest": dict(made.manifest), "output": str(output)})
     tell("verifying", 0, 1)
@@ -215,20 +216,6 @@ def _audit(
     found = audit(project.reader(schema)(), made, target=target, progress=tell)
     found.save(folder / "audit.html")
     save_json(folder / "audit.json", found.as_data())
-
-
-def _write_row_map(release: Release, path: Path | None, undo: contextlib.ExitStack) -> None:
-    """Which input row stands behind each released row; gone where the release is not made."""
-    if path is None:
-        return
-    if release.order is None:
-        raise PlanError(
-            "a row map was asked for, but this release has no rows that come from records",
-            do="release without a row map",
-        )
-    lines = "".join(f"{place},{row}\n" for place, row in enumerate(release.order.tolist()))
-    undo.push(lambda _kind, error, _trace: None if error is None else path.unlink(missing_ok=True))
-    write_whole(path, ("released_row,input_row\n" + lines).encode(), mode=0o600)
 
 
 KINDS: dict[str, Callable[[Path, Project, Mapping[str, Any], Tell], None]] = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sherd.errors import PlanError, SherdError
 from sherd.release.method import Describing, Parameter, find, names
 from sherd.release.plan import Plan
+from sherd.tables.csvfile import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -178,16 +179,8 @@ def plan_of(method: str, form: Mapping[str, str]) -> Plan:
         except yaml.YAMLError:
             raise PlanError(f"the '{p.name}' parameter is not valid", must=p.must()) from None
         # YAML takes 1e-3 for text.
-        chosen[p.name] = float(text) if p.kind is float and _is_number(text) else value
+        chosen[p.name] = float(text) if p.kind is float and is_number(text) else value
     return Plan(method=method, **chosen)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,13 @@ if TYPE_CHECKING:
 LABELS = pa.dictionary(pa.int32(), pa.string())
 """How labels are held inside Sherd: they are told apart by small numbers."""
 
+NO_VALUES = (
+    "NaN", "nan", "NAN", "NaT", "null", "NULL", "Null", "inf", "-inf", "+inf", "Inf", "-Inf",
+    "Infinity", "-Infinity", "INF", "-INF",
+)  # fmt: skip
+"""Texts that programs write where a number, a day, a time or a truth has no value."""
+
+_PLAIN = (str, int, float, bool, date, Decimal, np.bool_, np.integer, np.floating)
 _MOST = 2**63 - 1
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 
@@ -114,7 +121,8 @@ def canonical_cells(
     """A column in the type that its attribute declares; whatever is no value is null.
 
     No value is: null, not-a-number, an infinity, an empty text, and each of the schema's words
-    for it. Labels become a dictionary in the schema's order, then the alphabet's.
+    for it; of what is measured, also the texts that programs write for these. Labels become a
+    dictionary in the schema's order, then the alphabet's.
     """
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.cast(column.type.storage_type)
@@ -127,7 +135,8 @@ def canonical_cells(
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if _is_text(column.type):
-            column = plain_forms(_without_marks(column, marks), attribute.type)
+            column = _without_marks(column, marks | {*NO_VALUES})
+            column = plain_forms(column, attribute.type)
         return _without_values(_measured(column, attribute), attribute, missing_values)
     except _UNREADABLE:
         # Arrow's own message quotes the cell it stumbled over.
@@ -303,6 +312,11 @@ def mixed_texts(values: Iterable[object]) -> pa.Array:
     ['1', '2', 'old', '', 'true', '']
     """
     return text_array([_text_of(value) or "" for value in values])
+
+
+def are_plain(values: Iterable[object]) -> bool:
+    """Whether all values are texts, numbers, truths or days, or none."""
+    return all(value is None or isinstance(value, _PLAIN) for value in values)
 
 
 def _text_of(value: object) -> str | None:

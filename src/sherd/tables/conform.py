@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.errors import TableError, did_you_mean
-from sherd.tables.canonical_form import canonical_cells, cell_type
+from sherd.tables.canonical_form import NO_VALUES, canonical_cells, cell_type
 from sherd.tables.local_forms import plain_forms
 from sherd.tables.schema import Attribute, Role, Type
 
@@ -127,9 +127,11 @@ def _column(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> pa
     ):
         return pa.chunked_array([pa.nulls(len(column), pa.string())])  # it is never released
     column = plain(column, attribute.name)
-    if is_text(column.type) and schema.missing_values:
-        marks = pa.array(schema.missing_values, type=value_type(column.type))
-        column = _blank(column, marks)
+    marks = schema.missing_values
+    if attribute.role is not Role.IDENTIFIER and not _serves(pa.string(), attribute):
+        marks = ("", *NO_VALUES, *marks)
+    if is_text(column.type) and marks:
+        column = _blank(column, pa.array(marks, type=value_type(column.type)))
     if _serves(column.type, attribute):
         return column
     if pa.types.is_dictionary(column.type):

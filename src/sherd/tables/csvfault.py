@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import csv
-import io
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,21 +15,23 @@ import pyarrow.csv as pacsv
 
 from sherd.errors import FormatError, SherdError, TableError
 from sherd.tables.conform import kind_in_words
-from sherd.tables.csvfile import parsing
+from sherd.tables.csvcells import text_batches
+from sherd.tables.csvfile import parsing, typed
+from sherd.tables.local_forms import plain_forms
+from sherd.tables.schema import Role, Type
 from sherd.tables.textfile import not_utf8, open_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from sherd.tables.csvfile import CsvLayout
-    from sherd.tables.schema import Schema
+    from sherd.tables.schema import Attribute, Schema
 
 _ARROW = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError)
 
 
-def explain(
-    path: Path, seen: CsvLayout, convert: pacsv.ConvertOptions, schema: Schema | None
-) -> SherdError:
+def explain(path: Path, seen: CsvLayout, schema: Schema | None) -> SherdError:
     """The error that says what is wrong with a file that could not be read."""
     offset = _not_utf8(path)
     if offset is not None:
@@ -39,15 +39,19 @@ def explain(
     ragged = _ragged(path, seen)
     if ragged is not None:
         return ragged
-    for name in seen.names:
-        kind, row = convert.column_types.get(name, pa.string()), None
+    marks = () if schema is None else schema.missing_values
+    for attribute in () if schema is None else schema:
+        if attribute.role is Role.IDENTIFIER or not (
+            attribute.type.measured or attribute.type is Type.BOOLEAN
+        ):
+            continue
+        row = None
         with contextlib.suppress(*_ARROW):
-            row = _unparsable(path, seen, convert, name, kind)
+            row = _unreadable(path, seen, attribute, marks)
         if row is not None:
-            attribute = None if schema is None else schema[name]
             return TableError(
-                f"the column '{name}' has a cell that cannot be read in row {row}",
-                must="empty, or " + ("text" if attribute is None else kind_in_words(attribute)),
+                f"the column '{attribute.name}' has a cell that cannot be read in row {row}",
+                must="empty, or " + kind_in_words(attribute),
                 got=str(path),
                 do="correct the cell, list its text under missing_values, "
                 "or change the attribute's type",
@@ -119,52 +123,27 @@ def _as_text(names: tuple[str, ...]) -> pacsv.ConvertOptions:
     )
 
 
-def _unparsable(
-    path: Path, seen: CsvLayout, convert: pacsv.ConvertOptions, name: str, kind: pa.DataType
+def _unreadable(
+    path: Path, seen: CsvLayout, attribute: Attribute, missing_values: Sequence[str]
 ) -> int | None:
     """The number of the first row whose cell in a column is not of its type."""
-    if pa.types.is_string(kind) or pa.types.is_dictionary(kind):
-        return None
-    as_text = _as_text(seen.names)
-    as_text.include_columns = [name]
+
+    def fails(cells: pa.Array) -> bool:
+        texts = plain_forms(cells, attribute.type, sure=seen.delimiter != ",")
+        try:
+            typed(texts, attribute, missing_values)
+        except TableError:
+            return True
+        return False
+
     done = 0
-    stream, _ = open_text(path)
-    with (
-        stream,
-        pacsv.open_csv(
-            pa.PythonFile(stream, "r"), parse_options=parsing(seen), convert_options=as_text
-        ) as reader,
-    ):
-        for batch in reader:
-            cells = batch.column(0).to_pylist()
-            if _fails(cells, convert, kind):
-                low, high = 0, len(cells)
-                while high - low > 1:
-                    middle = (low + high) // 2
-                    if _fails(cells[low:middle], convert, kind):
-                        high = middle
-                    else:
-                        low = middle
-                return done + low + 1
-            done += len(cells)
+    for batch in text_batches(path, seen, [attribute.name]):
+        cells = batch.column(0)
+        if fails(cells):
+            low, high = 0, len(cells)
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if fails(cells[low:middle]) else (middle, high)
+            return done + low + 1
+        done += len(cells)
     return None
-
-
-def _fails(cells: list[str], convert: pacsv.ConvertOptions, kind: pa.DataType) -> bool:
-    """Whether Arrow's own parser refuses one of the cells."""
-    text = io.StringIO()
-    csv.writer(text, quoting=csv.QUOTE_ALL).writerows([["cell"], *([cell] for cell in cells)])
-    try:
-        pacsv.read_csv(
-            io.BytesIO(text.getvalue().encode()),
-            parse_options=pacsv.ParseOptions(newlines_in_values=True),
-            convert_options=pacsv.ConvertOptions(
-                column_types={"cell": kind},
-                null_values=convert.null_values,
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=True,
-            ),
-        )
-    except _ARROW:
-        return True
-    return False

@@ -21,17 +21,19 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from sherd.errors import FormatError, TableError
 from sherd.tables.canonical_form import canonical_cells
+from sherd.tables.coding import unreadable
 from sherd.tables.conform import check_columns, check_names, is_text
 from sherd.tables.local_forms import is_local, plain_forms
 from sherd.tables.schema import Role, Type
 from sherd.tables.textfile import Checked, damaged, not_utf8, open_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from sherd.tables.schema import Attribute, Schema
@@ -41,6 +43,10 @@ _PEEK = 1 << 20
 _BLOCK = 1 << 20
 _LABELS = pa.dictionary(pa.int32(), pa.string())
 _TIME = re.compile(r"\d\d:\d\d(?::\d\d)?(?P<fraction>\.\d+)?\s*(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?$")
+
+
+class _CellError(Exception):
+    """Arrow's parser cannot read a cell; it may be wrong, or say its value in another way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +64,11 @@ class CsvLayout:
     @property
     def doubtful(self) -> bool:
         """Whether the header could be a row of data."""
-        return any(_is_number(name) for name in self.names)
+        return any(is_number(name) for name in self.names)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text reads as a number."""
     try:
         float(text)
     except ValueError:
@@ -117,6 +124,8 @@ def read_csv(
     path: Path, schema: Schema | None, progress: Progress | None, *, lenient: bool = False
 ) -> pa.Table:
     """The table in a CSV file, compressed or not; with ``lenient`` all cells as text."""
+    from sherd.tables.csvcells import with_zeros
+
     if schema is not None:
         batches = list(csv_batches(path, schema, progress, lenient=lenient))
         return _one_dictionary(batches, batches[0].schema)
@@ -124,18 +133,51 @@ def read_csv(
     with _explained(path, seen, None) as (stream, convert, _):
         table = _inferred(stream, seen, convert)
     _check_end(path, table, stream.tail)
-    return table
+    whole = [f.name for f in table.schema if pa.types.is_integer(f.type)]
+    codes = dict.fromkeys(with_zeros(path, seen, whole), pa.string())
+    if not codes:
+        return table
+    with _explained(path, seen, None) as (stream, convert, _):
+        convert.column_types = codes
+        return _inferred(stream, seen, convert)
 
 
 def csv_batches(
     path: Path, schema: Schema, progress: Progress | None = None, *, lenient: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a CSV file block by block, each column in its schema's type."""
+    """The rows of a CSV file block by block, each column in its schema's type.
+
+    Arrow's own parser is the fast way. Where it meets a cell that it cannot read, such as a
+    decimal comma or ``NaN`` among whole numbers, the rest is read as text and then understood
+    cell by cell: no record decides on what others mean.
+    """
     seen = _checked_layout(path, schema)
+    given = 0
+    try:
+        for batch in _batches(path, seen, schema, progress, lenient=lenient):
+            yield batch
+            given += 1
+    except _CellError:
+        for number, batch in enumerate(
+            _batches(path, seen, schema, progress, lenient=lenient, by_cell=True)
+        ):
+            if number >= given:  # blocks are cut by bytes, whatever is made of them
+                yield batch
+
+
+def _batches(
+    path: Path,
+    seen: CsvLayout,
+    schema: Schema,
+    progress: Progress | None,
+    *,
+    lenient: bool,
+    by_cell: bool = False,
+) -> Iterator[pa.RecordBatch]:
     total = path.stat().st_size
     last = None
     with (
-        _explained(path, seen, schema, lenient=lenient) as (stream, convert, raw),
+        _explained(path, seen, schema, as_text=lenient, by_cell=by_cell) as (stream, convert, raw),
         pacsv.open_csv(
             pa.PythonFile(stream, "r"),
             read_options=pacsv.ReadOptions(block_size=_BLOCK),
@@ -164,7 +206,7 @@ def _checked_layout(path: Path, schema: Schema | None) -> CsvLayout:
     check_names(seen.names, shown=str(path), speak=speak)
     if schema is not None:
         check_columns(seen.names, schema, shown=str(path))
-    elif all(_is_number(name) for name in seen.names):
+    elif all(is_number(name) for name in seen.names):
         raise TableError(
             "the file has no header row",
             must="a first row with the columns' names",
@@ -176,20 +218,27 @@ def _checked_layout(path: Path, schema: Schema | None) -> CsvLayout:
 
 @contextlib.contextmanager
 def _explained(
-    path: Path, seen: CsvLayout, schema: Schema | None, *, lenient: bool = False
+    path: Path,
+    seen: CsvLayout,
+    schema: Schema | None,
+    *,
+    as_text: bool = False,
+    by_cell: bool = False,
 ) -> Iterator[tuple[Checked, pacsv.ConvertOptions, IO[bytes]]]:
     """Open a file for Arrow's reader, and say in our words what the reader finds wrong."""
     from sherd.tables.csvfault import explain
 
-    convert = options(seen, schema, as_text=lenient)
+    convert = options(seen, schema, as_text=as_text, by_cell=by_cell)
     stream, raw = open_text(path)
     try:
         with stream:
             yield stream, convert, raw
     except FormatError:
         raise
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError):
-        raise explain(path, seen, convert, schema) from None
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, TableError):
+        if schema is not None and not as_text and not by_cell:
+            raise _CellError from None
+        raise explain(path, seen, schema) from None
     except OSError:
         raise damaged(path) from None
 
@@ -225,23 +274,28 @@ def _tell(progress: Progress | None, raw: IO[bytes], total: int) -> None:
 def _plainly(
     batch: pa.RecordBatch, seen: CsvLayout, schema: Schema, *, lenient: bool
 ) -> pa.RecordBatch:
-    """The batch with values in local forms (``local_forms``) as those that they are."""
-    sure = seen.delimiter != ","
+    """The batch with texts of measured values as what they mean (``local_forms``)."""
     columns = list(batch.columns)
     for place, column in enumerate(columns):
         attribute = schema[batch.schema.names[place]]
-        hidden = attribute.role is Role.IDENTIFIER
-        if hidden or not attribute.type.measured or not pa.types.is_string(column.type):
-            continue
-        texts = plain_forms(column, attribute.type, sure=sure)
-        columns[place] = texts if lenient else _typed(texts, attribute, schema)
+        hidden = attribute.role is Role.IDENTIFIER or attribute.type is Type.TEXT
+        if not hidden and pa.types.is_string(column.type):
+            texts = plain_forms(column, attribute.type, sure=_sure(seen))
+            columns[place] = texts
+            if not lenient:
+                cells = typed(texts, attribute, schema.missing_values)
+                cells = cells.cast(_parsed_as(seen, place, attribute))
+                columns[place] = pa.concat_arrays(cells.chunks)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _typed(texts: pa.Array, attribute: Attribute, schema: Schema) -> pa.Array:
-    whole = canonical_cells(pa.chunked_array([texts]), attribute, schema.missing_values)
-    made = whole.combine_chunks()
-    return made if isinstance(made, pa.Array) else pa.concat_arrays(made.chunks)
+def typed(texts: pa.Array, attribute: Attribute, missing_values: Sequence[str]) -> pa.ChunkedArray:
+    """Texts of measured values as those; raises TableError where one of them is none."""
+    if attribute.type is Type.INTEGER:
+        fractions = pc.match_substring_regex(texts, r"^[+-]?\d*\.\d*[1-9]\d*$")
+        if pc.any(fractions).as_py():
+            raise unreadable(attribute.name, attribute.type, texts.type)
+    return canonical_cells(pa.chunked_array([texts]), attribute, missing_values)
 
 
 def parsing(seen: CsvLayout) -> pacsv.ParseOptions:
@@ -250,9 +304,9 @@ def parsing(seen: CsvLayout) -> pacsv.ParseOptions:
 
 
 def options(
-    seen: CsvLayout, schema: Schema | None, *, as_text: bool = False
+    seen: CsvLayout, schema: Schema | None, *, as_text: bool = False, by_cell: bool = False
 ) -> pacsv.ConvertOptions:
-    """How cells become values."""
+    """How cells become values; ``by_cell`` leaves measured ones as texts to be looked at."""
     marks = [""] if schema is None else ["", *schema.missing_values]
     types = {}
     if schema is not None:
@@ -262,12 +316,10 @@ def options(
                 types[name] = pa.string()
             elif attribute.type.labelled:
                 types[name] = _LABELS
-            elif is_local(seen.cells(place), attribute.type, sure=seen.delimiter != ","):
+            elif by_cell or is_local(seen.cells(place), attribute.type, sure=_sure(seen)):
                 types[name] = pa.string()
-            elif attribute.type is Type.DATETIME:
-                types[name] = _time_type(seen, place)
             else:
-                types[name] = _TYPES[attribute.type]
+                types[name] = _parsed_as(seen, place, attribute)
     return pacsv.ConvertOptions(
         column_types=types,
         null_values=marks,
@@ -282,6 +334,18 @@ _TYPES = {
     Type.DATE: pa.date32(),
     Type.BOOLEAN: pa.bool_(),
 }
+
+
+def _sure(seen: CsvLayout) -> bool:
+    """Whether a comma in a number must be a decimal one, since it does not part cells."""
+    return seen.delimiter != ","
+
+
+def _parsed_as(seen: CsvLayout, place: int, attribute: Attribute) -> pa.DataType:
+    """The type of a column of measured values."""
+    if attribute.type is Type.DATETIME:
+        return _time_type(seen, place)
+    return _TYPES[attribute.type]
 
 
 def _time_type(seen: CsvLayout, place: int) -> pa.DataType:

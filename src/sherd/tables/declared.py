@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sherd.errors import SchemaError, did_you_mean
+from sherd.errors import Noting, SchemaError, SherdError, did_you_mean, together
 from sherd.tables.attribute import Attribute, Bound, Missing, Outside, Role, Type, value_of
 from sherd.tables.taxonomy import Taxonomy
 
@@ -28,15 +28,16 @@ def mapping(data: Any, what: str) -> Mapping[Any, Any]:
 
 
 def only(data: Mapping[Any, Any], known: tuple[str, ...], what: str) -> None:
-    """Refuse settings that nobody knows."""
-    for key in data:
-        if key not in known:
-            raise SchemaError(
-                f"{what} has an unknown setting",
-                must="one of " + ", ".join(known),
-                got=repr(key),
-                do=did_you_mean(str(key), known) or None,
-            )
+    """Refuse settings that nobody knows, all of them at once."""
+    strange = [key for key in data if key not in known]
+    hints = [did_you_mean(str(key), known) for key in strange]
+    if strange:
+        raise SchemaError(
+            f"{what} has an unknown setting" + "s" * (len(strange) > 1),
+            must="one of " + ", ".join(known),
+            got=", ".join(map(repr, strange)),
+            do=" ".join(hint for hint in hints if hint) or None,
+        )
 
 
 def choice(kind: type[_E], given: Any, what: str) -> _E:
@@ -56,12 +57,34 @@ def attribute(name: str, given: Any, folder: Path | None) -> Attribute:
     """One attribute; a taxonomy named by its file is found in the folder."""
     what = f"the attribute '{name}'"
     data = mapping(given if given is not None else {}, what)
-    only(data, ATTRIBUTE_KEYS, what)
-    role = choice(Role, data.get("role", "quasi-identifier"), f"{what}: 'role'")
-    default = "text" if role is Role.IDENTIFIER else None
-    if data.get("type", default) is None:
+    wrong: list[SherdError] = []
+    with Noting(SchemaError, wrong):
+        only(data, ATTRIBUTE_KEYS, what)
+    role: Role | None = None
+    kind: Type | None = None
+    with Noting(SchemaError, wrong):
+        role = choice(Role, data.get("role", "quasi-identifier"), f"{what}: 'role'")
+    if role is not None or "type" in data:
+        with Noting(SchemaError, wrong):
+            kind = _type(data.get("type", "text" if role is Role.IDENTIFIER else None), what)
+    if role is not None and kind is not None:
+        with Noting(SchemaError, wrong):
+            made = _attribute(name, data, role, kind, folder)
+    if wrong:
+        raise together(wrong, f"settings of {what} are not valid")
+    return made
+
+
+def _type(given: Any, what: str) -> Type:
+    if given is None:
         raise SchemaError(f"{what} has no type", must="one of " + ", ".join(t.value for t in Type))
-    kind = choice(Type, data.get("type", default), f"{what}: 'type'")
+    return choice(Type, given, f"{what}: 'type'")
+
+
+def _attribute(
+    name: str, data: Mapping[Any, Any], role: Role, kind: Type, folder: Path | None
+) -> Attribute:
+    what = f"the attribute '{name}'"
     taxonomy = _taxonomy(data.get("taxonomy"), folder, what)
     order = data.get("order", "declared" if data.get("values") is not None else "taxonomy")
     if order not in ("declared", "taxonomy"):

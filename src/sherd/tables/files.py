@@ -74,7 +74,7 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     path = Path(path)
     name: str | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "wb") as file:
             os.fchmod(file.fileno(), mode)
@@ -92,6 +92,14 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
                 "the file cannot be written", got=f"{path}: {error.strerror}"
             ) from None
         raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, so that they survive a crash."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        sync_folder(each.parent)
 
 
 def sync_file(path: Path) -> None:

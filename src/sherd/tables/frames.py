@@ -16,32 +16,33 @@ from typing import Any
 import pyarrow as pa
 
 from sherd.errors import TableError, UsageError
-from sherd.tables.canonical_form import mixed_texts
+from sherd.tables.canonical_form import are_plain, mixed_texts
 from sherd.tables.conform import check_names
 
 _SHOWN = "the dataframe"
 
 
-def to_arrow(frame: Any, *, lenient: bool = False) -> pa.Table:
+def to_arrow(frame: Any, *, lenient: bool = False, declared: bool = False) -> pa.Table:
     """The frame as an Arrow table; a pandas index is dropped, since it tells rows apart.
 
-    With ``lenient``, values of several kinds in a column become texts; else they are refused.
+    Values of several kinds in a column are refused, unless what they mean is ``declared``: then
+    they become texts for the schema to judge. With ``lenient``, nothing is refused.
     """
     if isinstance(frame, pa.RecordBatch):
         frame = pa.Table.from_batches([frame])
     elif isinstance(frame, pa.RecordBatchReader):
         frame = frame.read_all()
     if not isinstance(frame, pa.Table):
-        frame = _foreign(frame, lenient=lenient)
+        frame = _foreign(frame, lenient=lenient, declared=declared)
     check_names(frame.column_names, shown=_SHOWN)
     return pa.table(dict(zip(frame.column_names, frame.columns, strict=True)))  # no metadata
 
 
-def _foreign(frame: Any, *, lenient: bool) -> pa.Table:
+def _foreign(frame: Any, *, lenient: bool, declared: bool) -> pa.Table:
     import narwhals.dependencies as known
 
     if known.is_pandas_dataframe(frame):
-        return _from_pandas(frame, lenient=lenient)
+        return _from_pandas(frame, lenient=lenient, declared=declared)
     if known.is_polars_lazyframe(frame):
         frame = frame.collect()
     if known.is_polars_dataframe(frame):
@@ -72,7 +73,7 @@ def _is_duckdb(frame: Any) -> bool:
     return duckdb is not None and isinstance(frame, duckdb.DuckDBPyRelation)
 
 
-def _from_pandas(frame: Any, *, lenient: bool) -> pa.Table:
+def _from_pandas(frame: Any, *, lenient: bool, declared: bool) -> pa.Table:
     names = [str(name) for name in frame.columns]
     check_names(names, shown=_SHOWN)
     columns = []
@@ -81,7 +82,7 @@ def _from_pandas(frame: Any, *, lenient: bool) -> pa.Table:
         try:
             column = pa.Array.from_pandas(series)
         except (pa.ArrowException, TypeError, OverflowError):
-            if lenient:
+            if lenient or (declared and are_plain(series)):
                 columns.append(mixed_texts(series))
                 continue
             raise TableError(

@@ -143,15 +143,21 @@ def _declared(one: Guess, kind: str, path: Path) -> Guess:
     if kind == "taxonomy":
         Taxonomy.load(path)  # raises where it is none
         return replace(plain, type=Type.CATEGORY, values=None, taxonomy=str(path))
+    labels = labels_of(one.name, path)
+    kept = one.type if one.type.labelled else Type.CATEGORY
+    return replace(plain, type=kept, values=labels, public=True)
+
+
+def labels_of(name: str, path: Path) -> tuple[str, ...]:
+    """The labels of an attribute in a file, one a line, in their order."""
     labels = tuple(line.strip() for line in read_text(path).splitlines() if line.strip())
     if not labels or len(set(labels)) != len(labels):
         raise SchemaError(
-            f"the labels of '{one.name}' are not valid",
+            f"the labels of '{name}' are not valid",
             must="one label a line, each once",
             got=str(path),
         )
-    kept = one.type if one.type.labelled else Type.CATEGORY
-    return replace(plain, type=kept, values=labels, public=True)
+    return labels
 
 
 def _drafted(one: Guess) -> Attribute:

@@ -55,7 +55,8 @@ def read(
         from sherd.tables.sql import read_sql
 
         address = Address.parse(source, query=query)
-        table, shown = read_sql(address, lenient=lenient), address.shown
+        declared = schema is not None
+        table, shown = read_sql(address, lenient=lenient, declared=declared), address.shown
     else:
         path, shown = Path(source), redact(str(source))
         if query is not None:

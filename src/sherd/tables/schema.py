@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from sherd.errors import SchemaError, did_you_mean, together
+from sherd.errors import Noting, SchemaError, SherdError, did_you_mean, together
 from sherd.tables.attribute import Attribute, Bound, Missing, Outside, Role, Type
 from sherd.tables.declared import attribute, choice, mapping, only
 
@@ -50,6 +50,17 @@ class Schema:
     def __post_init__(self) -> None:
         if not self.attributes:
             raise SchemaError("the schema has no attributes", must="at least one attribute")
+        wrong: list[SherdError] = []
+        with Noting(SchemaError, wrong):
+            self._check_unit()
+        # Found here and not in the data, or a refusal would tell whether a cell is missing.
+        for name in self.released:
+            with Noting(SchemaError, wrong):
+                self._check_recode(name)
+        if wrong:
+            raise together(wrong, "settings of the schema are not valid")
+
+    def _check_unit(self) -> None:
         if self.unit is not None and self.unit not in self.attributes:
             raise SchemaError(
                 "the schema's unit is not one of its attributes",
@@ -70,14 +81,14 @@ class Schema:
                 must="the attribute that says whom a row belongs to",
                 do="declare `unit`: without it nobody can check how many rows a person has",
             )
-        # Found here and not in the data, or a refusal would tell whether a cell is missing.
-        for name in self.released:
-            if self.missing_policy(name) is Missing.RECODE and self[name].recode is None:
-                raise SchemaError(
-                    f"missing cells of '{name}' are to be recoded, but the schema names no value",
-                    must="a `recode:` value for every attribute whose `missing` is recode",
-                    do="add `recode:`, or set its `missing` to keep, drop or refuse",
-                )
+
+    def _check_recode(self, name: str) -> None:
+        if self.missing_policy(name) is Missing.RECODE and self[name].recode is None:
+            raise SchemaError(
+                f"missing cells of '{name}' are to be recoded, but the schema names no value",
+                must="a `recode:` value for every attribute whose `missing` is recode",
+                do="add `recode:`, or set its `missing` to keep, drop or refuse",
+            )
 
     def __getitem__(self, name: str) -> Attribute:
         if name not in self.attributes:
@@ -190,27 +201,32 @@ class Schema:
     def from_data(cls, data: Any, *, folder: Path | None = None) -> Self:
         """A schema from plain data, as a YAML file holds it."""
         data = mapping(data, "the schema")
-        only(data, SCHEMA_KEYS, "the schema")
-        listed = mapping(data.get("attributes"), "the schema's 'attributes'")
-        attributes, wrong = {}, []
-        for name, given in listed.items():
-            try:
-                attributes[str(name)] = attribute(str(name), given, folder)
-            except SchemaError as error:
-                wrong.append(error)
-        if wrong:
-            raise together(wrong, "attributes of the schema are not valid")
+        attributes: dict[str, Attribute] = {}
+        policies: dict[str, Any] = {}
+        wrong: list[SherdError] = []
+        with Noting(SchemaError, wrong):
+            only(data, SCHEMA_KEYS, "the schema")
+        for key, kind, usual in (("missing", Missing, "keep"), ("outside", Outside, "clamp")):
+            with Noting(SchemaError, wrong):
+                policies[key] = choice(kind, data.get(key, usual), f"the schema's '{key}'")
         rows = str(data.get("rows_per_unit", 1))
         if not rows.isdecimal():
-            raise SchemaError("rows_per_unit is out of range", must="a whole number from 1")
+            wrong.append(SchemaError("rows_per_unit is out of range", must="a whole number from 1"))
+        listed: Mapping[Any, Any] = {}
+        with Noting(SchemaError, wrong):
+            listed = mapping(data.get("attributes"), "the schema's 'attributes'")
+        for name, given in listed.items():
+            with Noting(SchemaError, wrong):
+                attributes[str(name)] = attribute(str(name), given, folder)
+        if wrong:
+            raise together(wrong, "settings of the schema are not valid")
         marks = data.get("missing_values", ())
         if isinstance(marks, str):
             marks = (marks,)
         return cls(
             attributes=attributes,
-            missing=choice(Missing, data.get("missing", "keep"), "the schema's 'missing'"),
+            **policies,
             missing_values=tuple(str(mark) for mark in marks),
-            outside=choice(Outside, data.get("outside", "clamp"), "the schema's 'outside'"),
             unit=None if data.get("unit") is None else str(data["unit"]),
             rows_per_unit=int(rows),
             population=None if data.get("population") is None else str(data["population"]),

@@ -39,10 +39,11 @@ _STATES = {
 }
 
 
-def read_sql(address: Address, *, lenient: bool = False) -> pa.Table:
+def read_sql(address: Address, *, lenient: bool = False, declared: bool = False) -> pa.Table:
     """The answer to the address's query.
 
-    With ``lenient``, a column with values of several types is text; else it is refused.
+    A column with values of several types is refused, unless what they mean is ``declared``: then
+    it is text for the schema to judge. With ``lenient``, nothing is refused.
     """
     if address.scheme == "duckdb":
         return _duckdb(address)
@@ -55,7 +56,7 @@ def read_sql(address: Address, *, lenient: bool = False) -> pa.Table:
         except OSError:
             # The driver tells a column's type by its first 1024 rows, and gives up where a later
             # row has another.
-            return _row_by_row(uri, address, lenient=lenient)
+            return _row_by_row(uri, address, lenient=lenient, declared=declared)
     return _adbc(driver_of("adbc_driver_postgresql.dbapi"), address.target, address)
 
 
@@ -157,13 +158,13 @@ def _adbc_answer(
         raise _refused(address, state) from None
 
 
-def _row_by_row(uri: str, address: Address, *, lenient: bool) -> pa.Table:
+def _row_by_row(uri: str, address: Address, *, lenient: bool, declared: bool) -> pa.Table:
     """The answer of a SQLite file by Python's own driver, its types told by all rows."""
     import sqlite3
 
     import pyarrow as pa
 
-    from sherd.tables.canonical_form import mixed_texts
+    from sherd.tables.canonical_form import are_plain, mixed_texts
 
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
         try:
@@ -178,7 +179,7 @@ def _row_by_row(uri: str, address: Address, *, lenient: bool) -> pa.Table:
         try:
             columns.append(pa.array(cells))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            if lenient:
+            if lenient or (declared and are_plain(cells)):
                 columns.append(mixed_texts(cells))
                 continue
             raise TableError(

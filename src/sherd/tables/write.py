@@ -67,21 +67,11 @@ def write(
                     parquet.write_table(piece, row_group_size=_GROUP)
         elif name.endswith(".arrows"):
             # A stream without compression, which a stranger can read without decompressing.
-            stream = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
-            with (
-                opened(path) as file,
-                pa.ipc.new_stream(file, table.schema, options=stream) as writer,
-            ):
-                for piece in _pieces(table.unify_dictionaries(), _ROWS):
-                    writer.write_table(piece)
+            with opened(path) as file:
+                _write_arrow(table, file, pa.ipc.new_stream, compression=None)
         elif name.endswith((".feather", ".arrow", ".ipc")):
-            options = pa.ipc.IpcWriteOptions(compression="zstd", unify_dictionaries=True)
-            with (
-                opened(path) as file,
-                pa.ipc.new_file(file, table.schema, options=options) as writer,
-            ):
-                for piece in _pieces(table.unify_dictionaries(), _ROWS):
-                    writer.write_table(piece)
+            with opened(path) as file:
+                _write_arrow(table, file, pa.ipc.new_file, compression="zstd")
         else:
             raise UsageError(
                 "the output's format is unknown",
@@ -91,6 +81,15 @@ def write(
     except OSError as error:
         reason = error.strerror or "the disk failed"
         raise StorageError("the table cannot be written", got=f"{path}: {reason}") from None
+
+
+def _write_arrow(
+    table: pa.Table, file: IO[bytes], form: Callable[..., Any], *, compression: str | None
+) -> None:
+    options = pa.ipc.IpcWriteOptions(compression=compression, unify_dictionaries=True)
+    with form(file, table.schema, options=options) as writer:
+        for piece in _pieces(table.unify_dictionaries(), _ROWS):
+            writer.write_table(piece)
 
 
 def _pieces(table: pa.Table, rows: int) -> Iterator[pa.Table]:

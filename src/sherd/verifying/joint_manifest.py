@@ -88,8 +88,8 @@ def _followed(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
 def _is_linkage(plan: JointPlan, manifest: Mapping[str, Any]) -> bool:
     """How people were matched; how many all owners have is how many rows there are."""
     given = manifest["joint"]["linkage"]
-    vertical = plan.terms.kind is Kind.VERTICAL
-    return bool(given == linkage(plan, manifest["facts"]["rows"] if vertical else None))
+    joins = plan.terms.kind.joins
+    return bool(given == linkage(plan, manifest["facts"]["rows"] if joins else None))
 
 
 def _owners(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:

@@ -10,7 +10,9 @@ combination of released quasi-identifiers is counted.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -203,30 +205,51 @@ def _sliced(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list
     if plan.get("min_frequency") is not None:
         checks += [_frequency(data, fields, plan["min_frequency"]) for fields in [*known, beside]]
         checks += check_range_ends(manifest)
+    slices = _Slices(
+        data=data, manifest=manifest, known=known, holding=holding[0], attribute_of=attribute_of
+    )
     for name in sensitive:
-        checks += _slice_checks(data, manifest, known, holding[0], name, attribute_of)
+        checks += _slice_checks(slices, name)
     return [check for check in checks if check.detail]
 
 
-def _slice_checks(
-    data: pa.Table,
-    manifest: Mapping[str, Any],
-    known: list[list[str]],
-    holding: list[str],
-    name: str,
-    attribute_of: Mapping[str, str],
-) -> list[Check]:
+@dataclass(frozen=True, kw_only=True)
+class _Slices:
+    """A sliced table: the fields known from outside, and those of the sensitive column."""
+
+    data: pa.Table
+    manifest: Mapping[str, Any]
+    known: list[list[str]]
+    holding: list[str]
+    attribute_of: Mapping[str, str]
+
+    @cached_property
+    def beside(self) -> list[str]:
+        """The fields of the sensitive column that are not sensitive."""
+        sensitive = sensitive_of(self.manifest)
+        return [field for field in self.holding if self.attribute_of[field] not in sensitive]
+
+    @cached_property
+    def place(self) -> NDArray[np.int64]:
+        """The bucket of every row, and what stands beside the sensitive values in it."""
+        bucket = self.data[self.manifest["facts"]["bucket"]]
+        return codes([bucket, *(self.data[f] for f in self.beside)], self.data.num_rows)
+
+    def field(self, name: str) -> str:
+        """The field that shows a sensitive attribute."""
+        return next(f for f in self.holding if self.attribute_of[f] == name)
+
+
+def _slice_checks(slices: _Slices, name: str) -> list[Check]:
     """Everything that is promised of one sensitive attribute of a sliced table."""
-    plan = manifest["plan"]
-    field = next(f for f in holding if attribute_of[f] == name)
-    beside = [f for f in holding if attribute_of[f] not in sensitive_of(manifest)]
-    place = codes([data[manifest["facts"]["bucket"]], *(data[f] for f in beside)], data.num_rows)
+    data, manifest, place = slices.data, slices.manifest, slices.place
+    plan, field = manifest["plan"], slices.field(name)
     once = [1] * data.num_rows
     if name in (plan.get("sets") or {}):
         return [element_check(name, place.tolist(), data[field].to_pylist(), once, manifest)]
     checks = []
     if plan.get("l", 1) > 1:
-        checks.append(_slice_diversity(data, manifest, known, holding, name, attribute_of))
+        checks.append(_slice_diversity(slices, name))
     if plan.get("conditions"):
         values = values_of(data[field], name, manifest).to_pylist()
         checks += condition_checks(name, grouped_counts(place.tolist(), values, once), manifest)
@@ -245,33 +268,25 @@ def _frequency(data: pa.Table, fields: list[str], least: int) -> Check:
     return Check(name=title, passed=rarest >= least, detail=detail)
 
 
-def _slice_diversity(
-    data: pa.Table,
-    manifest: Mapping[str, Any],
-    known: list[list[str]],
-    holding: list[str],
-    name: str,
-    attribute_of: Mapping[str, str],
-) -> Check:
+def _slice_diversity(slices: _Slices, name: str) -> Check:
+    data, manifest, attribute_of = slices.data, slices.manifest, slices.attribute_of
     plan, bucket = manifest["plan"], manifest["facts"]["bucket"]
     l, n = plan["l"], data.num_rows
-    field = next(f for f in holding if attribute_of[f] == name)
     sensitive = set(sensitive_of(manifest))
-    beside = [f for f in holding if attribute_of[f] not in sensitive]
-    place = codes([data[bucket], *(data[f] for f in beside)], n)
-    value = values_of(data[field], name, manifest)
-    shares, first = _shares(place, codes([value], n))
+    columns = [*slices.known, slices.holding]
+    value = values_of(data[slices.field(name)], name, manifest)
+    shares, first = _shares(slices.place, codes([value], n))
     over = np.flatnonzero(shares * l > 1 + SLACK)
     if not len(over):
         return _diverse(name, float(shares.max()), l, "a value, for any tuple,")
     rows = {
         (i, attribute_of[f]): data[f].to_pylist()
-        for i, fields in enumerate([*known, holding])
+        for i, fields in enumerate(columns)
         for f in fields
     }
-    rows[len(known), name] = value.to_pylist()
+    rows[len(slices.known), name] = value.to_pylist()
     buckets = data[bucket].to_pylist()
-    layout = [[attribute_of[f] for f in fields] for fields in [*known, holding]]
+    layout = [[attribute_of[f] for f in fields] for fields in columns]
     view = SlicedView.of(layout, name, rows, buckets, tuple(sensitive - {name}))
     suspects = list(dict.fromkeys(buckets[first[i]] for i in over))
     beta = float(plan.get("beta", 1))
@@ -279,7 +294,7 @@ def _slice_diversity(
     if (
         worst * l > 1 + SLACK
         and plan.get("scope", "any") == "records"
-        and len(layout) + bool(beside) > 2
+        and len(layout) + bool(slices.beside) > 2
     ):
         return Check(
             name=f"{name}: {l}-diversity",

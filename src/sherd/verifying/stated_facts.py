@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from sherd.release.data_package import DOCUMENT
 from sherd.release.traits import Traits, loaded
 from sherd.verifying import fragmented_tables as fragments
 from sherd.verifying import label_books as books
@@ -20,7 +19,7 @@ from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.manifest_form import is_count, is_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     import pyarrow as pa
 
@@ -35,16 +34,16 @@ _UNCHECKED = {
 }
 
 
-def check_facts(tables: Tables, manifest: Manifest, traits: Traits) -> list[Check]:
-    """The tables that must be there, and every fact that can be worked out again."""
+def check_facts(
+    tables: Tables, manifest: Manifest, traits: Traits, documents: Collection[str] = ()
+) -> list[Check]:
+    """The tables and documents that must be there, and every fact that can be worked out again."""
     given = manifest["facts"]
     if "joint" in manifest and not traits.documents:
         rows = sum(table.num_rows for table in tables.values())
         return [_compared({"rows": _is(rows)}, given)]
     odd = sorted(set(tables) ^ set(tables if traits.tables is None else traits.tables))
-    odd += [
-        name for name in traits.documents if f"{name}{DOCUMENT}" not in manifest.get("files", ())
-    ]
+    odd += [name for name in traits.documents if name not in documents]
     if odd:
         detail = "missing or not of this method: " + ", ".join(odd)
         return [Check(name="tables", passed=False, detail=detail)]

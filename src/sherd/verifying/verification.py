@@ -162,18 +162,18 @@ def _contents(
     if traits is None:
         return verify_contents({}, manifest)
     try:
-        tables = tables_of()
+        tables, documents = tables_of(), documents_of()
         checks = [check_sizes(tables, manifest)] if "files" in manifest else []
         if "joint" in manifest and "data" not in tables:
             detail = "each owner's tables stand for themselves, without the facts to check them by"
             checks.append(_unmade("contents", detail))
         else:
-            checks += verify_contents(tables, manifest, documents_of())
+            checks += verify_contents(tables, manifest, documents)
         if any(check.passed is False for check in checks):
             return checks
         from sherd.verifying.stated_facts import check_facts
 
-        return [*checks, *check_facts(tables, manifest, traits)]
+        return [*checks, *check_facts(tables, manifest, traits, documents)]
     except UNREADABLE:
         # Hashes can be made to fit; what then makes no sense was not written by a release.
         detail = "the manifest and the tables do not fit together"

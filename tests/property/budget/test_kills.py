@@ -37,6 +37,66 @@ for number in range(int(sys.argv[2]), 10**6):
 """
 
 
+SWEEP = """
+import os, signal, sys
+from pathlib import Path
+import pyarrow as pa
+import sherd
+from sherd.budget.ledger import Ledger
+from sherd.release.bundle import MANIFEST, digest
+from sherd.release.protect import Settings, protect_to
+sys.path.insert(0, sys.argv[4])
+from tests.property.budget.test_kills import _check
+
+folder, kills, first = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+root = Path(sherd.__file__).parent
+rooms = tuple(str(root / room) for room in ("budget", "release", "tables/files"))
+schema = sherd.Schema.from_data(
+    {"population": "people", "attributes": {"x": {"type": "number", "domain": [0, 30]}}}
+)
+plan = sherd.Plan(method="dp", epsilon=0.5)
+table = pa.table({"x": [float(i % 30) for i in range(50)]})
+
+def one(place, limit):
+    # Counts the lines run between staging and the end, and dies at one of them.
+    seen, begun = 0, False
+    def trace(frame, event, _):
+        nonlocal seen, begun
+        if not frame.f_code.co_filename.startswith(rooms):
+            return None
+        begun = begun or frame.f_code.co_name == first
+        if event == "line" and begun:
+            seen += 1
+            if seen == limit:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+    sys.settrace(trace)
+    protect_to(place / "out-1", lambda: table, schema, plan, ledger=Ledger(place / "ledger.db"),
+               settings=Settings(threads=1), format="csv")
+    sys.settrace(None)
+    return seen
+
+(folder / "whole").mkdir()
+total = one(folder / "whole", 0)
+assert _check(folder / "whole") == 1
+unpaid = 0
+for number in range(kills):
+    limit, place = 1 + number * total // kills, folder / str(number)
+    place.mkdir()
+    child = os.fork()
+    if not child:
+        one(place, limit)
+        os._exit(9)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (limit, status)
+    paid = len(Ledger(place / "ledger.db").entries())
+    assert _check(place) == paid
+    assert (place / "out-1").exists() == (paid == 1)
+    unpaid += not paid
+print(total, unpaid, kills - unpaid)
+"""
+
+
 def _readable(folder: Path) -> list[Path]:
     """Folders, hidden ones too, with a file in which a release's cells or manifest can be read."""
     return [
@@ -103,6 +163,32 @@ def test_a_few_kills_leave_nothing_readable_that_is_unpaid(tmp_path: Path) -> No
 def test_five_hundred_kills_leave_nothing_readable_that_is_unpaid(tmp_path: Path) -> None:
     """The same, 500 times."""
     _many(tmp_path, 500)
+
+
+def _swept(folder: Path, kills: int) -> tuple[int, int, int]:
+    """Kill a run at so many of its lines after staging began; lines, unpaid and paid ends."""
+    root = str(Path(__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", SWEEP, str(folder), str(kills), "stage", root],
+        capture_output=True, text=True, check=False, cwd=root,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    total, unpaid, paid = map(int, done.stdout.split())
+    return total, unpaid, paid
+
+
+def test_kills_at_lines_between_staging_and_publishing(tmp_path: Path) -> None:
+    """Evenly over all lines that run: some ends are unpaid and gone, some paid and published."""
+    _total, unpaid, paid = _swept(tmp_path, 25)
+    assert unpaid > 0
+    assert paid > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_five_hundred_kills_at_lines_between_staging_and_publishing(tmp_path: Path) -> None:
+    """The same, 500 times."""
+    assert sum(_swept(tmp_path, 500)[1:]) == 500
 
 
 def test_what_is_staged_before_the_charge_is_noise(tmp_path: Path) -> None:

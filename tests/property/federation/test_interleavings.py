@@ -28,18 +28,23 @@ def schema(*names: str) -> dict[str, object]:
 
 
 def parties(kind: Kind, count: int, common: int) -> list[Party]:
-    """Owners with some people in common (vertical) or none (horizontal)."""
+    """Owners with some people in common (vertical), none (horizontal), or both (blocks).
+
+    Of three owners of blocks, the first two part the people of the third between them.
+    """
     shared = tuple(f"person {i}" for i in range(common))
-    return [
-        Party(
-            name=name,
-            schema=schema(f"a-{name}") if kind is Kind.VERTICAL else schema("a", "b"),
-            people=(*shared, f"own {name}")
-            if kind is Kind.VERTICAL
-            else tuple(f"{name} {i}" for i in range(4)),
-        )
-        for name in NAMES[:count]
-    ]
+    made = []
+    for place, name in enumerate(NAMES[:count]):
+        attributes: tuple[str, ...] = (f"a-{name}",)
+        people: tuple[str, ...] = (*shared, f"own {name}")
+        if kind is Kind.HORIZONTAL:
+            attributes, people = ("a", "b"), tuple(f"{name} {i}" for i in range(4))
+        elif kind is Kind.BLOCKS and count == 3:
+            halves = [tuple(f"{half} {i}" for i in range(common)) for half in ("left", "right")]
+            attributes = ("a",) if place < 2 else ("b",)
+            people = (*halves[place], f"own {name}") if place < 2 else halves[0] + halves[1]
+        made.append(Party(name=name, schema=schema(*attributes), people=people))
+    return made
 
 
 class Interleavings(RuleBasedStateMachine):
@@ -63,8 +68,8 @@ class Interleavings(RuleBasedStateMachine):
         dies: bool,
     ) -> None:
         """Open a round."""
-        vertical = kind is Kind.VERTICAL
-        if vertical:
+        count = max(count, 2) if kind is Kind.BLOCKS else count
+        if kind.joins:
             dropout = Dropout.ABORT
             linkage = Linkage.OPRF if linkage is Linkage.NONE else linkage
         terms = Terms(

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sherd
+from sherd.methods.specialising.entropy_lines import lined_gain
 from sherd.methods.specialising.epsilon_shares import Budget
 from sherd.methods.specialising.hierarchy import Hierarchy
 from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
@@ -47,7 +48,7 @@ def cases(draw: st.DrawFn) -> Case:
     hosts = draw(st.integers(2, min(parties, 4)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     holder = rng.integers(0, parties, (n, len(hierarchies)))
-    utility = draw(st.sampled_from(["max", "gain", "spread"]))
+    utility = draw(st.sampled_from(["max", "gain", "info-gain", "spread"]))
     return Case(
         codes=[rng.integers(0, one.size, n) for one in hierarchies],
         classes=rng.integers(0, n_classes, n),
@@ -69,6 +70,19 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
+class LinedOracle(PlainOracle):
+    """The plain oracle, with logarithms as secure computation has them."""
+
+    records = 0
+
+    def utilities(self, group: Any) -> Any:
+        """Of information gain that of ``entropy_lines``."""
+        if self._utility != "info-gain":
+            return super().utilities(group)
+        children, first = self._histograms.children(group)
+        return lined_gain(children, first, self.records)
+
+
 def words_of(seeds: list[int]) -> Any:
     """What the parties' words add up to, drawn from the same seeds in the same order."""
     sources = [Randomness.seeded(seed) for seed in seeds]
@@ -85,7 +99,7 @@ def words_of(seeds: list[int]) -> Any:
 def replay(case: Case, seeds: list[int]) -> PlainOracle:
     """The plain oracle with the words of the joint run."""
     agreed = case.agreement
-    return PlainOracle(
+    oracle = LinedOracle(
         case.codes,
         [one.size for one in agreed.hierarchies],
         case.classes,
@@ -94,6 +108,8 @@ def replay(case: Case, seeds: list[int]) -> PlainOracle:
         budget=agreed.budget,
         noise=WordNoise(words_of(seeds[: case.hosts])),
     )
+    oracle.records = len(case.classes)
+    return oracle
 
 
 @settings(max_examples=100, deadline=None)

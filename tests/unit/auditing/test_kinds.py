@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ from sherd.auditing.case.centroid_drawing import CentroidRelease
 from sherd.auditing.case.fragment_drawing import FragmentedRelease
 from sherd.auditing.case.record_drawing import CountQuery, Range, Values
 from sherd.auditing.run import audit
+from sherd.auditing.utility.queries import _ask, _worth_of_association
 from sherd.errors import UsageError
 from sherd.methods.fragmenting.private_record import Kept
 from sherd.randomness import Randomness
@@ -93,6 +95,7 @@ def test_every_kind_of_release_is_audited(plan: dict[str, object]) -> None:
         # True values in permuted rows: single attributes survive, but for tuples left out.
         left_out = 1 - found.released_rows / found.rows
         assert found["marginals-1"].value <= left_out + 1e-12
+    assert ("association-utility" in found.by_code) == (plan["method"] == "fragment")
 
 
 def fragments() -> FragmentedRelease:
@@ -210,3 +213,27 @@ def test_centroids_are_drawn_and_counted() -> None:
     assert sorted(drawn["town"].to_pylist()) == ["a", "a", "b", "b"]
     query = CountQuery(where={"age": Range(high=20), "town": Values(of=frozenset({"a"}))})
     assert release.count(query) == pytest.approx(4 * 3 / 4 * 1 / 2)
+
+
+@pytest.mark.parametrize(
+    ("groups", "worth"), [([0, 1, 2, 3], 1.0), ([0, 0, 0, 0], 0.0), ([0, 0, 1, 1], 1 / 3)]
+)
+def test_an_association_is_worth_the_error_it_saves(groups: list[int], worth: float) -> None:
+    """Groups of one answer exactly, one group of all as fragments without it, others between."""
+    jobs, ills = ("p", "q", "r", "s"), ("flu", "leg", "arm", "eye")
+    release = FragmentedRelease.of(
+        {
+            "fragment-1": pa.table({"group_1": groups, "job": jobs}),
+            "fragment-2": pa.table({"group_2": groups, "ill": ills}),
+            "association": pa.table({"group_1": groups, "group_2": groups}),
+        }
+    )
+    scales = {"job": SimpleNamespace(labels=jobs), "ill": SimpleNamespace(labels=ills)}
+    case = SimpleNamespace(drawable=release, scales=scales, n=4, table_rows=4)
+    asked = [[("job", frozenset({i})), ("ill", frozenset({i}))] for i in range(4)]
+    asked.append([("job", frozenset({0}))])
+    truth = np.full(5, 0.25)
+    answers = np.array([_ask(case, query) for query in asked]) / 4  # type: ignore[arg-type]
+    (found,) = _worth_of_association(case, asked, truth, answers)  # type: ignore[arg-type]
+    assert found.value == pytest.approx(worth)
+    assert found.basis.startswith("4 random queries")

@@ -18,6 +18,7 @@ from sherd.auditing.verdict.measure import Label, Measure, Skipped
 from sherd.auditing.verdict.verdict import decide
 from sherd.auditing.verdict.verdict_points import NOISE
 from sherd.errors import FormatError, TableError, UsageError
+from sherd.release.private_files import row_map_of
 from sherd.verifying.check import Check
 
 if TYPE_CHECKING:
@@ -276,6 +277,9 @@ def test_row_maps_are_checked(tmp_path: Path) -> None:
     path.write_text("released_row,input_row\n0,x\n")
     with pytest.raises(FormatError, match="something else than rows"):
         read_row_map(path)
+    odd = tmp_path / "map of 2024"
+    odd.write_text("released_row,input_row\n0,1\n1,0\n")
+    assert read_row_map(odd).tolist() == [1, 0]
     path.write_text("released_row,input_row\n7,1\n")
     with pytest.raises(FormatError, match="do not run from 0"):
         read_row_map(path)
@@ -292,6 +296,19 @@ def test_row_maps_are_checked(tmp_path: Path) -> None:
     made = sherd.protect(small, schema, plan)
     with pytest.raises(UsageError, match="no rows that a row map"):
         run.audit(small, made, row_map=path)
+
+
+def test_a_row_map_of_classes_is_read_and_checked(tmp_path: Path) -> None:
+    """Attacks on classes need none; one of another table is refused all the same."""
+    schema = replace(SCHEMA, attributes={n: SCHEMA[n] for n in ("age", "pay", "job", "ill")})
+    small = table().select(["age", "pay", "job", "ill"])
+    made = sherd.protect(small, schema, sherd.Plan(method="mondrian", k=5))
+    path = tmp_path / "classes.map"
+    path.write_bytes(row_map_of(made))
+    assert run.audit(small, made, row_map=path, limits=QUICK, alternatives=False).rows == len(small)
+    path.write_text("released_row,input_row\n0,1\n1,1\n")
+    with pytest.raises(TableError, match="does not fit"):
+        run.audit(small, made, row_map=path, limits=QUICK, alternatives=False)
 
 
 def test_the_verb_loads_nothing_until_it_is_called() -> None:

@@ -214,3 +214,21 @@ def test_an_orphan_is_found(filled: Ledger) -> None:
     _tamper(filled.path, "UPDATE artefacts SET number = 77")
     with pytest.raises(VerificationError, match="row 77 of the table artefacts"):
         filled.verify()
+
+
+def test_a_reservation_walks_the_chain_once(
+    reserve: Reserve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole chain, since no sum beside it could be trusted; but not a second time."""
+    from sherd.budget import accounts
+
+    walk, walks = accounts.walk, 0
+
+    def counted(db: sqlite3.Connection, *, strict: bool = False) -> object:
+        nonlocal walks
+        walks += 1
+        return walk(db, strict=strict)
+
+    monkeypatch.setattr(accounts, "walk", counted)
+    reserve("0.1")
+    assert walks == 1

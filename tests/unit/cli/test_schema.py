@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import sherd
 from sherd.cli import cli, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROWS = 40
 
@@ -41,7 +38,8 @@ def test_hierarchies_and_labels_come_from_files(
     """What a file declares is not taken from the data: no question is left about it."""
     words = ["schema", "t.csv", "--hierarchy", "town=towns.csv", "--values", "label=labels.txt"]
     assert run([*words, "-o", "s.yaml"]) == 0
-    assert "2 comments" in capsys.readouterr().err
+    assert "5 comments" in capsys.readouterr().err  # two columns, and three of the whole table
+    assert Path("s.yaml").read_text().count("decide: ") == 5
     schema = sherd.Schema.load("s.yaml")
     assert schema["town"].taxonomy is not None
     assert schema["town"].taxonomy.leaves == ("Ulm", "Kiel", "Bremen")
@@ -72,8 +70,10 @@ def test_files_that_do_not_fit_are_refused(
 
 
 def test_answers_make_a_finished_schema(folder: Path) -> None:
-    """Roles, bounds and the question about labels, one after the other."""
-    answers = "\n".join(["", "", "y", "sensitive", "0", "120", "", "n"]) + "\n"
+    """Roles, bounds and labels, then the table; what cannot be is asked for again, at once."""
+    of_age = ["sensitive", "0", "many", "120", "0", "0", "120"]
+    of_all = ["y", "code", "0", "3", "refuse", "people"]
+    answers = "\n".join(["", "", "y", *of_age, "", "n", *of_all]) + "\n"
     done = CliRunner().invoke(cli, ["schema", "t.csv", "--ask", "-o", "s.yaml"], input=answers)
     assert done.exit_code == 0, done.output
     schema = sherd.Schema.load("s.yaml")
@@ -83,20 +83,35 @@ def test_answers_make_a_finished_schema(folder: Path) -> None:
     assert [str(bound) for bound in schema["age"].domain or ()] == ["0", "120"]
     assert not schema["town"].values_from_data
     assert schema["label"].values_from_data
+    assert (schema.unit, schema.rows_per_unit) == ("code", 3)
+    assert (schema.missing.value, schema.population) == ("refuse", "people")
     sherd.Plan(method="dp", epsilon=1.0).check(schema)
+
+
+def test_more_labels_than_are_listed_are_asked_for_as_a_file(folder: Path) -> None:
+    """And asked for again where the file is not there."""
+    lines = [f"{20 + i % 30},d{i % 250}" for i in range(1000)]
+    (folder / "many.csv").write_text("\n".join(["age,ill", *lines]) + "\n")
+    (folder / "icd.txt").write_text("\n".join(f"d{i}" for i in range(300)) + "\n")
+    answers = "\n".join(["", "0", "120", "", "nowhere.txt", "icd.txt", "", "people"]) + "\n"
+    done = CliRunner().invoke(cli, ["schema", "many.csv", "--ask", "-o", "m.yaml"], input=answers)
+    assert done.exit_code == 0, done.output
+    assert len(sherd.Schema.load("m.yaml")["ill"].values or ()) == 300
+    assert not sherd.Schema.load("m.yaml")["ill"].values_from_data
 
 
 def test_all_mistakes_of_a_schema_are_told_at_once(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three attributes are wrong: three notes, in one run."""
+    """Three attributes and two settings of the schema: a note for each mistake, in one run."""
     (folder / "s.yaml").write_text(
-        "attributes:\n  code: {role: identifyer}\n  town: {type: categry}\n"
+        "missing: kep\nunits: code\n"
+        "attributes:\n  code: {role: identifyer}\n  town: {type: categry, domian: [0, 1]}\n"
         "  age: {type: integer, domain: [0]}\n  label: {type: category, values: [a]}\n"
     )
     assert run(["protect", "t.csv", "--schema", "s.yaml", "-m", "dp", "-e", "1", "-o", "o"]) == 2
     said = capsys.readouterr().err
-    assert "3 attributes of the schema are not valid" in said
+    assert "6 settings of the schema are not valid" in said
     for text in ("did you mean 'identifier'", "did you mean 'category'", "[lowest, highest]"):
         assert text in said
 

@@ -308,7 +308,7 @@ def test_demonstration_does_not_overwrite(tmp_path: Path) -> None:
 @pytest.mark.parametrize("linkage", list(Linkage))
 def test_collusion_table_says_who_learns_what(kind: Kind, linkage: Linkage) -> None:
     """Every coalition has its line; the low-assurance linkage is named where it is used."""
-    if kind is Kind.VERTICAL and linkage is Linkage.NONE:
+    if kind.joins and linkage is Linkage.NONE:
         return
     terms = Terms(
         round="r",

@@ -421,3 +421,38 @@ def test_a_stream_that_comes_in_drops_is_read_whole() -> None:
     assert [stream.read(4), stream.read(3), stream.read(3), stream.read(3)] == [
         b"a,b\n", b"1,2", b"\n", b"",
     ]  # fmt: skip
+
+
+def test_codes_keep_their_zeros_wherever_they_stand(tmp_path: Path) -> None:
+    """One of many thousand is enough, and the columns beside it stay numbers."""
+    path = tmp_path / "codes.csv"
+    rows = [f"{i},{10_000 + i}" for i in range(60_000)]
+    path.write_text("\n".join(["age,zip", *rows, "7,00815"]) + "\n")
+    table = read(path)
+    assert [str(kind) for kind in table.schema.types] == ["int64", "string"]
+    assert table["zip"][-1].as_py() == "00815"
+    assert Schema.infer(table)["zip"].type.value != "integer"
+
+
+def test_a_late_cell_in_another_form_is_read_like_an_early_one(tmp_path: Path) -> None:
+    """Decimal commas and words for "no value" behind a million bytes of plain numbers."""
+    given = Schema.from_data(
+        {
+            "attributes": {
+                "n": {"type": "integer", "domain": [0, 9]},
+                "x": {"type": "number", "domain": [0, 9]},
+                "t": {"type": "datetime", "domain": ["2000-01-01", "2030-01-01"]},
+            }
+        }
+    )
+    path = tmp_path / "late.csv"
+    rows = ["3,1.5,2020-01-01T00:00:00Z"] * 60_000
+    late = ['NaN,"2,5",NaT', "4,inf,2020-01-02T00:00:00Z"]
+    path.write_text("\n".join(["n,x,t", *rows, *late]) + "\n")
+    table = read(path, schema=given)
+    assert table.num_rows == 60_002
+    assert table.slice(60_000)["n"].to_pylist() == [None, 4]
+    assert table.slice(60_000)["x"].to_pylist()[0] == 2.5
+    assert table.slice(60_000)["t"].to_pylist()[0] is None
+    path.write_text("\n".join(["n,x,t", *rows, *late, "old,1,2020-01-01T00:00:00Z"]) + "\n")
+    assert "in row 60003" in refused(path, TableError, "'n' has a cell that cannot be read", given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +58,13 @@ def test_a_release_passes(release: sherd.Release) -> None:
     assert failed(release) == set()
     checks = verify(release.tables, release.manifest, release.documents)
     assert [check.name for check in checks if check.passed is None] == ["counts behind the noise"]
+
+
+def test_a_release_that_was_not_saved_passes_whole(release: sherd.Release) -> None:
+    """Its documents are looked for in the release, not among files; without them it fails."""
+    assert sherd.verify(release).passed
+    (lost,) = sherd.verify(replace(release, documents={})).failed
+    assert lost.name in ("tables", "contents")
 
 
 def _set(*path: Any) -> Callable[[dict[str, Any]], None]:

@@ -286,7 +286,8 @@ def in_front(folder: Path) -> None:
 def _at(column: str, value: Any) -> Change:
     def changed(found: pa.Table) -> pa.Table:
         cells = found.column(column).to_pylist()
-        cells = [value if cell == cells[0] else cell for cell in cells]
+        other = next(cell for cell in cells if cell != value)
+        cells = [value if cell == other else cell for cell in cells]
         place = found.column_names.index(column)
         return found.set_column(place, column, pa.array(cells, found.schema.field(column).type))
 

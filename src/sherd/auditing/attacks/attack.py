@@ -19,7 +19,8 @@ class Attack:
     """An attack on a release.
 
     ``codes`` are the measures it yields, the first of them its success; ``source`` says
-    where it was described.
+    where it was described; ``whole`` that a sample of the release would flatter it, so that it is
+    always run on every record.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Attack:
     wins: str
     source: str
     run: Callable[[Case], list[Measure]]
+    whole: bool = False
 
     @property
     def specs(self) -> tuple[Spec, ...]:

@@ -22,13 +22,14 @@ import numpy as np
 from scipy import sparse
 
 from sherd.auditing.attacks.attack import Attack
+from sherd.auditing.case.case import take
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.epsilon.mechanism import scales
 from sherd.auditing.verdict.confidence_intervals import clopper_pearson
 from sherd.auditing.verdict.measure import Measure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -83,7 +84,8 @@ def structure_of(original: Floats, released: Floats, mechanism: Mechanism) -> St
     if count < 2:
         return None
     edges = np.append(np.arange(count) * k, len(present))
-    values, first, times = np.unique(present, return_index=True, return_counts=True)
+    first = np.flatnonzero(np.append(True, present[1:] != present[:-1]))
+    values, times = present[first], np.diff(np.append(first, len(present)))
     place = np.searchsorted(edges, first, side="right") - 1
     last = np.searchsorted(edges, first + times - 1, side="right") - 1
     straddles = np.flatnonzero(last > place)
@@ -102,23 +104,23 @@ def structure_of(original: Floats, released: Floats, mechanism: Mechanism) -> St
     members = sparse.csr_matrix(
         (np.concatenate(weights), (np.concatenate(rows), np.concatenate(columns))), shape=shape
     )
-    where = np.searchsorted(values, original)
-    unit = np.where(np.isnan(original), shape[0], unit_of[np.minimum(where, len(values) - 1)])
+    unit_of = np.append(unit_of, shape[0]).astype(np.min_scalar_type(shape[0]))
+    unit = unit_of[np.searchsorted(values, original)]  # a missing cell is beyond every value
     shown = np.unique(released[~np.isnan(released)])
     group = np.where(np.isnan(released), len(shown), np.searchsorted(shown, released))
     return Structure(
         unit=unit,
         members=members,
-        group=group,
+        group=group.astype(np.int32),
         values=shown,
         centres=np.add.reduceat(present, edges[:-1]) / np.diff(edges),
         noise=np.maximum(scales(present, mechanism) / np.diff(edges), 1e-9 * mechanism.width),
     )
 
 
-def _narrowed(one: Structure, rows: Rows) -> Structure:
-    """The structure with the groups of some rows only; all others become one group."""
-    needed = np.unique(one.group[rows])
+def _narrowed(one: Structure, cut: int) -> Structure:
+    """The structure with the groups of the rows from ``cut`` on only; all others become one."""
+    needed = np.unique(one.group[cut:])
     needed = needed[needed < len(one.values)]
     place = np.full(len(one.values) + 1, len(needed))
     place[needed] = np.arange(len(needed))
@@ -224,13 +226,12 @@ def hits(
     return found
 
 
-def _structures(case: Case, original: Columns, released: Columns) -> list[Structure]:
-    found = [
-        structure_of(original[name], released[name], mechanism)
-        for name, mechanism in case.mechanisms.items()
-        if mechanism.clusters and name in released
-    ]
-    return [one for one in found if one is not None]
+def _structures(case: Case, original: Columns, released: Columns) -> Iterator[Structure]:
+    for name, mechanism in case.mechanisms.items():
+        if mechanism.clusters and name in released:
+            one = structure_of(original[name], released[name], mechanism)
+            if one is not None:
+                yield one
 
 
 def with_known(case: Case) -> list[Measure]:
@@ -243,13 +244,14 @@ def with_known(case: Case) -> list[Measure]:
     cut = max(2, int(KNOWN * len(order)))
     known, rows = shuffled[:cut], shuffled[cut:]
     rows = rows[: _bounded(case, len(order))]
-    structures = [_narrowed(one, rows) for one in _structures(case, original, released)]
+    shown = take(released, np.concatenate([known, rows]))
+    structures = [_narrowed(one, cut) for one in _structures(case, original, shown)]
     if not structures or not rows.size:
         return []
     barred = np.zeros(len(order), np.bool_)
     barred[order[known]] = True
-    logs = learnt(structures, known, order[known])
-    found = hits(structures, logs, rows, order[rows], barred)
+    logs = learnt(structures, np.arange(cut), order[known])
+    found = hits(structures, logs, cut + np.arange(len(rows)), order[rows], barred)
     return [_measure(case, "cluster-linkage-known", found, len(order), cut)]
 
 
@@ -260,7 +262,7 @@ def alone(case: Case) -> list[Measure]:
         return []
     original, released, order = matched
     rng = case.rng("cluster-linkage")
-    structures = _structures(case, original, released)
+    structures = list(_structures(case, original, released))
     cells = [one.members.shape[0] * (len(one.values) + 1) for one in structures]
     structures = [one for one, size in zip(structures, cells, strict=True) if size <= TABLE]
     if not structures:
@@ -281,8 +283,9 @@ def _bounded(case: Case, n: int) -> int:
 def _measure(case: Case, code: str, found: Floats, n: int, known: int = 0) -> Measure:
     low, high = clopper_pearson(float(found.sum()), len(found))
     whose = ""
-    if case.order is None and case.control is not None:
-        whose = f"; without a row map, {case.control.words.partition(';')[0]}"
+    if case.control is not None and (case.order is None or case.whole is not None):
+        why = "without a row map" if case.order is None else "on so large a table"
+        whose = f"; {why}, {case.control.words.partition(';')[0]}"
     return Measure(
         spec=CATALOGUE[code],
         value=float(found.mean()),
@@ -308,6 +311,7 @@ CLUSTERS_KNOWN = Attack(
     wins="when the most likely original is the record's own (ties drawn by lot)",
     source="sherd",
     run=with_known,
+    whole=True,
 )
 CLUSTERS_ALONE = Attack(
     name="cluster-linkage",

@@ -177,6 +177,7 @@ RECONSTRUCTION = Attack(
     wins="when a number is recovered to within 1 % of the range, a label exactly",
     source="the adversary of differential privacy",
     run=reconstruction,
+    whole=True,
 )
 CO_CLUSTER = Attack(
     name="co-cluster",

@@ -168,4 +168,5 @@ GROUPS = Attack(
     wins="when they are all the same",
     source="Machanavajjhala et al. 2007; Li et al. 2007",
     run=disclosure,
+    whole=True,
 )

@@ -121,7 +121,7 @@ def _measure(case: Case, code: str, hits: NDArray[np.float64], chance: float) ->
         high=high,
         basis=f"{hits.sum():,.1f} of {len(hits):,} released records"
         + (" at random" if sampled else "")
-        + f" against all {case.n:,} originals",
+        + f" against {'all ' if case.whole is None else ''}{case.n:,} originals",
         baseline=chance,
         against="a random guess",
         sampled=sampled,

@@ -130,6 +130,7 @@ UNCHANGED = Attack(
     wins="when the cell is the original",
     source="–",
     run=unchanged,
+    whole=True,
 )
 INTERVAL = Attack(
     name="interval",

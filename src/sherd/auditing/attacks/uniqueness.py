@@ -107,4 +107,5 @@ UNIQUENESS = Attack(
     wins="by one over the size of the matching group",
     source="El Emam 2013",
     run=uniqueness,
+    whole=True,
 )

@@ -33,11 +33,13 @@ class Limits:
     ``pairs`` and ``triples`` are how many sets of attributes are looked at together, ``secrets``
     how many attributes are guessed from all others, ``runs`` how often a method is run on each
     of two small tables to measure epsilon, ``rounds`` how often the unseeded attack on row
-    structure improves its guess (0: not run).
+    structure improves its guess (0: not run). Above ``rows`` records a sample of so many is
+    looked at (see ``row_sample``).
     """
 
+    rows: int = 200_000
     attacked: int = 2_000
-    modelled: int = 30_000
+    modelled: int = 20_000
     compared: int = 20_000
     queries: int = 300
     pairs: int = 2_000
@@ -85,7 +87,8 @@ class Case:
     release's own rows, and ``drawn`` whether the method drew these anew, so that none stands for
     a record; where they were drawn out of slices, fragments or centroids, ``drawable`` is what
     they were drawn from. ``mechanisms`` is what the plan says was done
-    to each attribute that was masked by ranking and noise.
+    to each attribute that was masked by ranking and noise. ``whole`` is how many records table and
+    release have where this case holds a sample of them.
     """
 
     schema: Schema
@@ -102,6 +105,7 @@ class Case:
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
     mechanisms: Mapping[str, Mechanism] = field(default_factory=dict)
+    whole: tuple[int, int] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,8 +128,11 @@ class Case:
         return self.rows and any(one.clusters for one in self.mechanisms.values())
 
     def matched(self) -> tuple[Columns, Columns, NDArray[np.int64]] | None:
-        """Originals, released rows and which belong together: of the release, or of a shadow."""
-        if self.order is not None:
+        """Originals, released rows and which belong together: of the release, or of a shadow.
+
+        A sample of a release has no whole clusters: there it is the shadow's.
+        """
+        if self.order is not None and self.whole is None:
             return self.original, self.released, self.order
         shadow = self.control
         if shadow is None or shadow.order is None:
@@ -141,6 +148,16 @@ class Case:
     def n_released(self) -> int:
         """The number of released records."""
         return height(self.released)
+
+    @property
+    def table_rows(self) -> int:
+        """The number of original records, those outside a sample included."""
+        return self.n if self.whole is None else self.whole[0]
+
+    @property
+    def release_rows(self) -> int:
+        """The number of released records, those outside a sample included."""
+        return self.n_released if self.whole is None else self.whole[1]
 
     def rng(self, purpose: str) -> np.random.Generator:
         """Random numbers for one purpose: the audit's choices can be repeated."""

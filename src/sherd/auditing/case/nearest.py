@@ -25,25 +25,30 @@ TIE = 1e-9
 
 
 def _blocks(
-    points: NDArray[np.float64],
-    columns: Columns,
-    space: Space,
-    barred: NDArray[np.bool_] | None = None,
+    points: NDArray[np.float64], columns: Columns, space: Space
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Squared distances less the points' own squares, block by block of candidates.
-
-    |p − c|² − |p|² = |c|² − 2 p·c is one matrix product with a column more: no pass over the
-    block besides it.
-    """
+    """Squared distances less the points' own squares, block by block of candidates."""
     n = len(columns[space.names[0]])
-    left = np.hstack([-2 * points, np.ones((len(points), 1))])
+    left = _left(points)
     step = max(64, CELLS // max(1, len(points)))
     for start in range(0, n, step):
-        block = space.points(columns, slice(start, start + step))
-        squares = np.einsum("ij,ij->i", block, block)[:, None]
-        if barred is not None:
-            squares[barred[start : start + step]] = np.inf
-        yield start, left @ np.hstack([block, squares]).T
+        yield start, left @ _right(columns, space, slice(start, start + step)).T
+
+
+def _left(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """|p − c|² − |p|² = |c|² − 2 p·c is one product with a column more: the points' side of it."""
+    return np.hstack([-2 * points, np.ones((len(points), 1))])
+
+
+def _right(
+    columns: Columns, space: Space, rows: slice, barred: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64]:
+    """The candidates' side of the product; those that are barred are nowhere near."""
+    block = space.points(columns, rows)
+    squares = np.einsum("ij,ij->i", block, block)[:, None]
+    if barred is not None:
+        squares[barred[rows]] = np.inf
+    return np.hstack([block, squares])
 
 
 def nearest(
@@ -84,9 +89,17 @@ def linked(
     target = space.points(columns, truth)
     own = np.einsum("ij,ij->i", points - target, points - target)
     own = (own - np.einsum("ij,ij->i", points, points))[:, None]
-    nearer = np.zeros(len(points), np.int64)
     within = np.zeros(len(points), np.int64)
-    for _, squared in _blocks(points, columns, space, barred):
-        nearer += np.count_nonzero(squared < own - TIE, axis=1)
-        within += np.count_nonzero(squared <= own + TIE, axis=1)
-    return np.where(nearer == 0, 1 / np.maximum(within, 1), 0.0)
+    left, alive, start = _left(points), np.arange(len(points)), 0
+    n = len(columns[space.names[0]])
+    while start < n and alive.size:
+        # A point that somebody else is nearer to is lost: the rest of the candidates is spared it.
+        rows = slice(start, start + max(64, CELLS // len(alive)))
+        squared = left[alive] @ _right(columns, space, rows, barred).T
+        lost = squared.min(axis=1, keepdims=True) < own[alive] - TIE
+        within[alive] += np.count_nonzero(squared <= own[alive] + TIE, axis=1)
+        within[alive[lost[:, 0]]] = 0
+        alive, start = alive[~lost[:, 0]], rows.stop
+    chance = np.zeros(len(points))
+    chance[alive] = 1 / np.maximum(within[alive], 1)
+    return chance

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.auditing.case.case import height
+from sherd.auditing.case.freed_memory import give_back
 from sherd.auditing.case.record_drawing import (
     Drawable,
     DrawnRelease,
@@ -210,19 +211,23 @@ def scales_of(table: pa.Table, schema: Schema, by_frequency: bool) -> dict[str, 
 
 
 def columns_of(table: pa.Table, scales: Mapping[str, Scale], schema: Schema) -> Columns:
-    """A table's columns as numbers."""
-    return {
-        name: scales[name].numbers(table.column(name), schema)
+    """A table's columns as numbers; where nobody else holds the table, each goes as it is read."""
+    columns = {name: table.column(name) for name in table.column_names}
+    del table
+    found = {
+        name: scales[name].numbers(columns.pop(name), schema)
         for name in schema.attributes
-        if name in table.column_names
+        if name in columns
     }
+    give_back()
+    return found
 
 
 def read_row_map(path: str | Path) -> NDArray[np.int64]:
-    """The private permutation that ``sherd protect --row-map`` wrote."""
-    from sherd.tables.read import read
+    """The private permutation that ``sherd protect --row-map`` wrote, under any name."""
+    from sherd.tables.csvfile import read_csv
 
-    table = read(path)
+    table = read_csv(Path(path), None, None)
     if table.column_names != ["released_row", "input_row"]:
         raise FormatError(
             "this is not a row map",
@@ -256,6 +261,17 @@ def check_order(order: Any, kept: Any, rows: int) -> NDArray[np.int64]:
             do="use the row map that was written with this very release",
         )
     return found
+
+
+def check_mapped(order: NDArray[np.int64], kept: Any, rows: int) -> None:
+    """Refuse a map of classes that does not fit; attacks on classes go without one."""
+    known = np.arange(rows) if kept is None else np.asarray(kept)
+    if len(np.unique(order)) != len(order) or not np.isin(order, known).all():
+        raise TableError(
+            "the row map does not fit the release",
+            must="records of this table, each once at most",
+            do="use the row map that was written with this very release",
+        )
 
 
 def check_target(target: str | None, schema: Schema, names: tuple[str, ...]) -> str | None:

@@ -94,6 +94,16 @@ UTILITY: tuple[Spec, ...] = (
         meaning="typical error of an analyst's count, relative to the true count",
     ),
     Spec(
+        code="association-utility",
+        title="What the association is worth",
+        side=Side.UTILITY,
+        definition="1 − mean |with − true| / mean |without − true| over random counting queries "
+        "that ask about several fragments, answered with and without the association",
+        range="−∞ to 1",
+        meaning="1: the association answers them exactly; 0: no better than the fragments alone",
+        better=Better.HIGHER,
+    ),
+    Spec(
         code="pmse",
         title="Propensity score error (pMSE)",
         side=Side.UTILITY,

@@ -73,27 +73,27 @@ def _column(case: Case, name: str) -> NoisyColumn | None:
     released = mechanism.positions(case.released[name])
     if case.order is None:
         sorted_rows = np.sort(released[~np.isnan(released)])
-        assert column.places is not None
-        true = column.at_places(column.centres)
-        return replace(
-            column, observed=(float(np.mean(np.abs(sorted_rows[column.places] - true))),)
-        )
-    values, expected, pairs = _paired(present, column)
+        return replace(column, observed=(column.distance_at(sorted_rows[column.places]),))
+    values, expected, weights, pairs = _paired(present, column)
     before = original[case.order]
     both = ~(np.isnan(before) | np.isnan(released))
-    centre = expected[np.searchsorted(values, before[both])]
-    observed = float(np.mean(np.abs(released[both] - centre)))
+    place = np.searchsorted(values, before[both])
+    observed = float(np.average(np.abs(released[both] - expected[place]), weights=weights[place]))
     return replace(column, places=None, pairs=pairs, observed=(observed,))
 
 
-def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Any]:
-    """Every value's expected centroid, and how many of its rows lie in which cluster."""
+def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Floats, Any]:
+    """Every value's expected centroid and weight, and how many of its rows lie in which cluster."""
     count = len(column.sizes)
     cluster = np.repeat(np.arange(count), column.sizes)
     values, place = np.unique(present, return_inverse=True)
     times = np.bincount(place)
-    expected = np.bincount(place, weights=column.centres[cluster]) / times
+    expected, weights = (
+        np.bincount(place, weights=each[cluster]) / times
+        for each in (column.centres, column.weights)
+    )
     keys, rows = np.unique(place * count + cluster, return_counts=True)
+    rows = rows * weights[keys // count]
     # Values inside one cluster expect its centroid: they are looked at as one.
     inside = expected[keys // count] == column.centres[keys % count]
     whole = np.bincount(keys[inside] % count, weights=rows[inside], minlength=count)
@@ -101,9 +101,9 @@ def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Any]:
     pairs = (
         np.concatenate([kept, keys[~inside] % count]),
         np.concatenate([column.centres[kept], expected[keys[~inside] // count]]),
-        np.concatenate([whole[kept], rows[~inside].astype(np.float64)]),
+        np.concatenate([whole[kept], rows[~inside]]),
     )
-    return values, expected, pairs
+    return values, expected, weights, pairs
 
 
 def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> NoisyColumn | None:
@@ -114,8 +114,7 @@ def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> N
         if len(x) != len(y) or len(x) < 2:
             return None
         places = np.unique(np.linspace(0, len(x) - 1, min(len(x), SAMPLE)).astype(np.int64))
-        observed = float(np.mean(np.abs(y[places] - x[places])))
-        pairs = None
+        shown, pairs = y[places], None
     else:
         before = original[case.order]
         rows = np.flatnonzero(~(np.isnan(before) | np.isnan(released)))
@@ -123,21 +122,21 @@ def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> N
         x, places = before[rows], None
         if len(x) < 2:
             return None
-        observed = float(np.mean(np.abs(released[rows] - x)))
-        pairs = (np.arange(len(x)), x, np.ones(len(x)))
+        shown, pairs = released[rows], (np.arange(len(x)), x, np.ones(len(x)))
     reach = np.full(len(x), scaled.width)
     if scaled.reach == "local":
         reach = np.maximum(scaled.high - x, x - scaled.low)
-    return NoisyColumn(
+    column = NoisyColumn(
         name=name,
         sums=x,
         sizes=np.ones(len(x), np.int64),
         scales=reach / scaled.epsilon,
         high=scaled.high,
-        observed=(observed,),
         pairs=pairs,
         places=places,
     )
+    distance = column.distance if pairs is not None else column.distance_at
+    return replace(column, observed=(distance(shown),))
 
 
 def _ordered(
@@ -155,7 +154,7 @@ def _ordered(
         return None
     shown = (values - mechanism.low) / mechanism.step
     count = len(column.sums)
-    pairs = (np.arange(count), column.centres, column.sizes.astype(np.float64))
+    pairs = (np.arange(count), column.centres, column.sizes * column.weights)
     made = replace(column, places=None, pairs=pairs)
     return replace(made, observed=made.look(shown))
 

@@ -53,7 +53,7 @@ class NoisyColumn:
     """One attribute under test: true sums, their noise, and what is looked at.
 
     ``pairs`` are, where it is known what a released value stands for, (sum, centre expected of a
-    value, rows of that value); ``places`` are, where not, the sorted rows that are looked at.
+    value, weight of its rows); ``places`` are, where not, the sorted rows that are looked at.
     ``low`` and ``high`` are where released values are clamped, ``ascends`` whether they were made
     to ascend, ``observed`` what the release shows (see ``look``).
     """
@@ -74,6 +74,16 @@ class NoisyColumn:
         """The true centroids."""
         return self.sums / self.sizes
 
+    @property
+    def weights(self) -> Floats:
+        """What a row of each cluster counts: distances are in units of noise, at least half a step.
+
+        Otherwise the few clusters with the most noise would drown all others. Where there is none,
+        nothing varies, and it counts little.
+        """
+        noise = self.scales / self.sizes
+        return np.where(noise > 0, 1.0, 0.1) / np.maximum(noise, 0.5)
+
     def look(self, values: Floats) -> tuple[float, ...]:
         """The distance of released centroids from the true ones; of ascending ones, levels too."""
         distance = self.distance(values)
@@ -85,8 +95,16 @@ class NoisyColumn:
         """How far released values of the clusters lie from the true ones."""
         if self.pairs is not None:
             cluster, centre, weight = self.pairs
-            return float(weight @ np.abs(values[cluster] - centre) / weight.sum())
-        return float(np.mean(np.abs(self.at_places(values) - self.at_places(self.centres))))
+            # Not by BLAS: its threads wait for each other longer than the product takes.
+            return float(np.average(np.abs(values[cluster] - centre), weights=weight))
+        return self.distance_at(self.at_places(values))
+
+    def distance_at(self, shown: Floats) -> float:
+        """How far sorted values, at the places looked at, lie from the true ones."""
+        assert self.places is not None
+        cluster = np.searchsorted(np.cumsum(self.sizes), self.places, side="right")
+        distances = np.abs(shown - self.at_places(self.centres))
+        return float(np.average(distances, weights=self.weights[cluster]))
 
     def at_places(self, values: Floats) -> Floats:
         """The sorted values at the places looked at, every cluster as often as it has rows."""
@@ -137,11 +155,11 @@ def judged(columns: list[NoisyColumn], rng: np.random.Generator) -> Check:
         least = float(simulated[int(ALPHA * (many + 1) + 1e-9) - 1])
         p = (1 + int(np.count_nonzero(simulated >= seen))) / (many + 1)
     else:
-        from scipy import stats
+        from scipy.special import stdtr, stdtrit
 
         tests, widened = 2 * (len(drawn) + 1), np.sqrt(1 + 1 / many)
-        least = float(stats.t.isf(ALPHA / tests, many - 1)) * widened
-        p = float(min(1.0, tests * stats.t.sf(seen / widened, many - 1)))
+        least = -float(stdtrit(many - 1, ALPHA / tests)) * widened
+        p = float(min(1.0, tests * stdtr(many - 1, -seen / widened)))
     if p <= ALPHA + 1e-12:
         return _refuted(columns, yardstick.scores(observed)[:, 0])
     power = float(np.mean(yardstick.largest(_drawn(columns, rng, POWER, 0.5)) > least))

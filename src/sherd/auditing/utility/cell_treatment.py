@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def treatment(case: Case, treated: Sequence[Treated]) -> list[Measure]:
     """The shares of cells clamped and recoded, of records dropped and left out."""
-    rows = max((one.of for one in treated), default=case.n)
+    rows = max((one.of for one in treated), default=case.table_rows)
     found = []
     for how in ("clamped", "recoded"):
         parts = _parts(treated, how)
@@ -34,7 +34,7 @@ def treatment(case: Case, treated: Sequence[Treated]) -> list[Measure]:
                 parts=parts,
             )
         )
-    gone = rows - case.n
+    gone = rows - case.table_rows
     found.append(
         Measure(
             spec=CATALOGUE["dropped"],
@@ -43,12 +43,12 @@ def treatment(case: Case, treated: Sequence[Treated]) -> list[Measure]:
             parts=_parts(treated, "dropped"),
         )
     )
-    left = max(0, case.n - case.n_released)
+    left = max(0, case.table_rows - case.release_rows)
     found.append(
         Measure(
             spec=CATALOGUE["left-out"],
-            value=left / case.n,
-            basis=f"{left:,} of {case.n:,} records that the method was given, exact",
+            value=left / case.table_rows,
+            basis=f"{left:,} of {case.table_rows:,} records that the method was given, exact",
         )
     )
     return found

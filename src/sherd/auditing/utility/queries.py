@@ -8,11 +8,13 @@ fragments answer through their own ``count``; records are counted.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sherd.auditing.case.fragment_drawing import FragmentedRelease
 from sherd.auditing.case.record_drawing import CountQuery, Range, Values
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.verdict.confidence_intervals import median_interval
@@ -48,8 +50,9 @@ def queries(case: Case) -> list[Measure]:
         answers = np.array([_count(after, query) / m for query in asked])
         blind = _blind(before, asked, n)
     else:
-        answers = np.array([_ask(case, query) for query in asked]) / case.n
+        answers = np.array([_ask(case, query) for query in asked]) / case.table_rows
         blind = _blind(before, asked, n)
+    tied = _worth_of_association(case, asked, truth, answers)
     errors = np.abs(answers - truth) / np.maximum(truth, FLOOR)
     low, high = median_interval(errors)
     sampled = n < case.n
@@ -64,6 +67,36 @@ def queries(case: Case) -> list[Measure]:
             baseline=float(np.median(np.abs(blind - truth) / np.maximum(truth, FLOOR))),
             against="answers that treat attributes as independent",
             sampled=sampled,
+        ),
+        *tied,
+    ]
+
+
+def _worth_of_association(
+    case: Case,
+    asked: list[list[Condition]],
+    truth: NDArray[np.float64],
+    answers: NDArray[np.float64],
+) -> list[Measure]:
+    """What the association adds to its fragments: of queries over several, the error it saves."""
+    if not isinstance(case.drawable, FragmentedRelease):
+        return []
+    whole = [set(names) for names in case.drawable.layout.attributes]
+    named = [{condition[0] for condition in query} for query in asked]
+    across = np.array([not any(names <= one for one in whole) for names in named])
+    apart = replace(case.drawable, sides=(None,) * len(whole))
+    some = [query for query, several in zip(asked, across, strict=True) if several]
+    without = np.array([apart.count(_counted(case, query)) for query in some]) / case.table_rows
+    missed = np.abs(answers[across] - truth[across]), np.abs(without - truth[across])
+    if not some or not missed[1].sum():
+        return []
+    return [
+        Measure(
+            spec=CATALOGUE["association-utility"],
+            value=float(1 - missed[0].mean() / missed[1].mean()),
+            basis=f"{len(some)} random queries over several fragments",
+            baseline=0.0,
+            against="the fragments without the association",
         )
     ]
 
@@ -136,6 +169,11 @@ def _blind(columns: Columns, asked: list[list[Condition]], n: int) -> NDArray[np
 
 
 def _ask(case: Case, query: list[Condition]) -> float:
+    assert case.drawable is not None, "records are counted"
+    return case.drawable.count(_counted(case, query))
+
+
+def _counted(case: Case, query: list[Condition]) -> CountQuery:
     where: dict[str, Range | Values] = {}
     for condition in query:
         name = condition[0]
@@ -147,8 +185,7 @@ def _ask(case: Case, query: list[Condition]) -> float:
         else:
             labels = case.scales[name].labels or ()
             where[name] = Values(of=frozenset(labels[i] for i in condition[1]))
-    assert case.drawable is not None, "records are counted"
-    return case.drawable.count(CountQuery(where=where))
+    return CountQuery(where=where)
 
 
 def _value(case: Case, name: str, number: float) -> Any:

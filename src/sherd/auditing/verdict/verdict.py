@@ -137,7 +137,8 @@ def decide(
     own = own or OwnFindings()
     missing = gaps(skipped)
     untested = bool({one.spec.code for one in missing} & set(STRUCTURE))
-    risk, worse = _risk(measures, missing, untested, own)
+    refuted = any(check.passed is False for check in (*checks, *artefact))
+    risk, worse = _risk(measures, missing, untested or refuted, own)
     untried = tuple(
         (reason, tuple(dict.fromkeys(_ATTACKS[g.spec.code] for g in missing if g.lacks == lacks)))
         for lacks, reason in _LACKED.items()
@@ -162,7 +163,7 @@ def decide(
             usefulness,
             max(surely_ahead(measures), own.risk if worse else 0.0),
             but=not_tried(untried) if untried else "",
-            unknown="What the structure of the rows gives away was not tried" if untested else "",
+            unknown=_REFUTED if refuted else _UNTESTED if untested else "",
         ),
         risk=risk,
         usefulness=usefulness,
@@ -173,6 +174,10 @@ def decide(
 
 
 _SUCCEED = ("noticeable", "serious")
+_UNTESTED = "What the structure of the rows gives away was not tried"
+_REFUTED = (
+    "The release is not what plan and manifest say, and copies by the plan tell nothing of it"
+)
 
 
 def _risk(
@@ -186,7 +191,8 @@ def _risk(
     if risk == "low" and any(one.spec.code in OUTSIDERS for one in missing):
         risk = "low in part"
     if risk.startswith("low") and untested:
-        # What no noise hides was not tried: nothing else makes up for that.
+        # What no noise hides was not tried, or the release is not what the plan says, so that a
+        # shadow release by the plan does not stand for it: nothing else makes up for that.
         risk = "unknown"
     if own.risk >= SERIOUS and risk != "serious":
         return "serious", True

@@ -10,6 +10,7 @@ with a reason (``Aggregator.notice``).
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,9 +58,7 @@ def restore_aggregator(
     read_backup(source, folder, kind=KIND)
     home = AggregatorHome(folder)
     known = read_settings(folder / SETTINGS, AggregatorSettings, "an aggregator", "aggregator")
-    write_settings(
-        folder / SETTINGS, AggregatorSettings(name=known.name, url=known.url, database=database)
-    )
+    write_settings(folder / SETTINGS, replace(known, database=database))
     if database is None:
         home.store(upgrade=True).close()
         return home

@@ -11,6 +11,7 @@ from sherd.federation.aggregator.storage import Store
 from sherd.federation.protocol.joint_plan import check_name
 from sherd.federation.wire import certificates
 from sherd.federation.wire.enrolment import EnrolmentRequest, make_answer
+from sherd.federation.wire.openid_provider import Provider
 from sherd.federation.wire.settings_file import make_folder, read_settings, write_settings
 from sherd.signing_keys import SigningKey, write_secret
 from sherd.tables.files import write_whole
@@ -26,11 +27,16 @@ SETTINGS = "aggregator.json"
 
 @dataclass(frozen=True, kw_only=True)
 class AggregatorSettings:
-    """What an aggregator was set up with; ``database`` is an address, None for its own file."""
+    """What an aggregator was set up with; ``database`` is an address, None for its own file.
+
+    People log in at ``issuer``, to which the aggregator is ``client_id``.
+    """
 
     name: str
     url: str
     database: str | None = None
+    issuer: str | None = None
+    client_id: str | None = None
 
 
 class AggregatorHome:
@@ -104,7 +110,16 @@ class AggregatorHome:
             store=self.store(),
             releases=self.releases,
             certify=self.certify,
+            provider=self.provider,
         )
+
+    @property
+    def provider(self) -> Provider | None:
+        """Where people log in, if they do."""
+        known = self.settings
+        if known.issuer is None or known.client_id is None:
+            return None
+        return Provider(known.issuer, known.client_id)
 
     def enrol(self, request: EnrolmentRequest, *, now: int) -> bytes:
         """Enrol an owner; the file to send back."""

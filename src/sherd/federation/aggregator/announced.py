@@ -24,7 +24,7 @@ def take_announcement(aggregator: Aggregator, member: Member, raw: bytes) -> Non
         raw, owner=member.name, key=member.key or "", aggregator=aggregator.name
     )
     if not aggregator.store.announce(member.name, policy.version, raw, now=aggregator.now()):
-        raise PeerError(Reason.STALE.words, reason=Reason.STALE)
+        raise Reason.STALE.error()
 
 
 def announced_policies(aggregator: Aggregator, owners: Iterable[str]) -> dict[str, AnnouncedPolicy]:

@@ -24,6 +24,7 @@ from sherd import __version__
 from sherd.errors import OutsideError, PeerError, RefusedError, SherdError
 from sherd.federation.aggregator.announced import take_announcement
 from sherd.federation.aggregator.certificate_routes import renewals
+from sherd.federation.aggregator.login_routes import logins
 from sherd.federation.aggregator.release_routes import releases
 from sherd.federation.aggregator.round_work import KEPT_SECONDS, Aggregator
 from sherd.federation.aggregator.service import (
@@ -152,7 +153,7 @@ async def session(answered: Answered, request: Request, service: Served) -> dict
     text = session_text(aggregator.name, answered.name, answered.nonce)
     known = fresh and member is not None and member.key is not None
     if member is None or not known or not verify(member.key or "", text, answered.signature):
-        raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+        raise Reason.SIGNATURE.error()
     service.check_channel(request, member.name)
     token, expires = secrets.token_urlsafe(32), now + SESSION_SECONDS
     await run_in_threadpool(store.add_session, token, member.name, expires=expires)
@@ -239,7 +240,7 @@ async def get_chunk(round_id: Name, sha256: Hash, member: AnOwner, service: Serv
     store = service.aggregator.store
     data = await run_in_threadpool(store.granted_chunk, round_id, member.name, sha256)
     if data is None:
-        raise PeerError(Reason.UNKNOWN_CHUNK.words, reason=Reason.UNKNOWN_CHUNK)
+        raise Reason.UNKNOWN_CHUNK.error()
     return Response(data, media_type="application/octet-stream")
 
 
@@ -259,17 +260,17 @@ async def rounds(member: Anybody, service: Served) -> dict[str, list[dict[str, A
 
 
 @router.post("/rounds", status_code=201)
-async def open_round(request: Request, _member: AnOperator, service: Served) -> dict[str, str]:
+async def open_round(request: Request, member: AnOperator, service: Served) -> dict[str, str]:
     """Open a round by its terms."""
     terms = from_data(Terms, parse(await limited(request, MOST_JSON)))
-    await run_in_threadpool(service.aggregator.open_round, terms)
+    await run_in_threadpool(service.aggregator.open_round, terms, actor=member.name)
     return {"round": terms.round}
 
 
 @router.post("/rounds/{round_id}/abort")
-async def abort(round_id: Name, _member: AnOperator, service: Served) -> dict[str, str]:
+async def abort(round_id: Name, member: AnOperator, service: Served) -> dict[str, str]:
     """End a round without a release."""
-    await run_in_threadpool(service.aggregator.abort, round_id)
+    await run_in_threadpool(service.aggregator.abort, round_id, actor=member.name)
     return {"status": "aborted"}
 
 
@@ -356,4 +357,5 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
     app.include_router(router)
     app.include_router(releases)
     app.include_router(renewals)
+    app.include_router(logins)
     return app

@@ -2,8 +2,9 @@
 
 Horizontal: the rows of all owners. Vertical: the columns of all owners; every owner
 delivered its rows in the order of the common pseudonyms, so that row r is the same person
-everywhere and no table ever holds a pseudonym. Rows are then shuffled, which takes the
-owner (or the pseudonyms' order) away.
+everywhere and no table ever holds a pseudonym. Blocks: the rows of the owners of the same
+attributes are put into the order of all pseudonyms first, then as vertical. Rows are then
+shuffled, which takes the owner (or the pseudonyms' order) away.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from sherd.federation.protocol.joint_release import (
     pooled_plan,
     pooled_schema,
 )
+from sherd.federation.protocol.linkage import POINT, points
+from sherd.federation.protocol.people_groups import column_groups
 from sherd.release.manifest import FORMAT
 from sherd.signing_keys import fingerprint, verify_plan
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sherd.federation.protocol.joint_plan import JointPlan
     from sherd.federation.protocol.knowledge import RoundData
     from sherd.federation.protocol.messages import Delivery, Masked
     from sherd.release.bundle import Release
@@ -51,16 +55,21 @@ def check(data: RoundData, owner: str, tables: Tables) -> None:
     if not verify_plan(share.key, plan.hash, data.signatures.get(owner, "")):
         raise VerificationError(f"the plan is not signed by {owner}")
     check_part(data, owner, data.deliveries[owner])
-    rows = data.common_count if plan.terms.kind is Kind.VERTICAL else share.rows
-    assert rows is not None
+    rows = share.rows
+    if plan.terms.kind.joins:
+        mine = (data.commons or {}).get(owner, data.common)
+        assert mine is not None
+        rows = mine.size // POINT
     schema = plan.schema(owner)
     check_delivery(owner, tables, schema, plan.local(owner), rows)
-    if plan.terms.kind is Kind.VERTICAL and not holds_records(tables, schema):
-        raise VerificationError("a vertical release needs records from every owner")
+    if plan.terms.kind.joins and not holds_records(tables, schema):
+        raise VerificationError("a release of joined columns needs records from every owner")
 
 
-def assemble(data: RoundData, deliveries: Mapping[str, Tables]) -> Release:
-    """The joint release of deliveries that were checked."""
+def assemble(
+    data: RoundData, deliveries: Mapping[str, Tables], people: Mapping[str, bytes] | None = None
+) -> Release:
+    """The joint release of deliveries that were checked; of blocks, ``people`` says whose rows."""
     from sherd.release.bundle import Release
 
     plan = data.plan
@@ -68,8 +77,9 @@ def assemble(data: RoundData, deliveries: Mapping[str, Tables]) -> Release:
     if all(holds_records(found, plan.schema(owner)) for owner, found in deliveries.items()):
         tables = {owner: found[RECORDS] for owner, found in deliveries.items()}
         order = pooled_schema(plan).released
-        vertical = plan.terms.kind is Kind.VERTICAL
-        joined = _join(tables, order) if vertical else _union(tables, order)
+        if plan.terms.kind is Kind.BLOCKS:
+            tables = _columns(plan, tables, people or {})
+        joined = _join(tables, order) if plan.terms.kind.joins else _union(tables, order)
         made = {RECORDS: _shuffled(joined)}
     else:
         made = {
@@ -91,6 +101,28 @@ def assemble_sums(data: RoundData, outcome: Outcome) -> Release:
         manifest={**found, "facts": dict(outcome.facts)},
         documents=outcome.documents,
     )
+
+
+def _columns(
+    plan: JointPlan, tables: Mapping[str, pa.Table], people: Mapping[str, bytes]
+) -> dict[str, pa.Table]:
+    """The rows of each group of owners as one table, in the order of everybody's pseudonyms."""
+    import numpy as np
+
+    from sherd.tables.coding import arrow_array
+
+    found, everybody = {}, None
+    for members in column_groups({owner: plan.schema(owner) for owner in plan.owners}):
+        names = [name for owner in members for name in points(people[owner])]
+        order = sorted(range(len(names)), key=names.__getitem__)
+        here = [names[place] for place in order]
+        if here != (here if everybody is None else everybody) or len(set(here)) != len(here):
+            raise VerificationError("the owners' people do not make up the same list")
+        everybody = here
+        parts = {owner: tables[owner] for owner in members}
+        whole = _union(parts, tuple(plan.schema(members[0]).released))
+        found[members[0]] = whole.take(arrow_array(np.array(order, np.int64)))
+    return found
 
 
 def _union(tables: Mapping[str, pa.Table], order: tuple[str, ...]) -> pa.Table:

@@ -84,12 +84,12 @@ def take_countersignature(
         data = work.data
         part = owner in data.deliveries or owner in (data.masked or {})
         if data.state is not RoundState.RELEASED or not part:
-            raise PeerError(Reason.UNEXPECTED.words, reason=Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         assert data.plan is not None
         assert data.manifest is not None
         text = countersigned_text(plan_hash=data.plan.hash, owner=owner, manifest=data.manifest)
         if not verify(data.plan.share(owner).key, text, signature):
-            raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+            raise Reason.SIGNATURE.error()
         add_countersignature(aggregator.folder(round_id), owner, signature)
         work.log("release countersigned", data.manifest, now=aggregator.now(), actor=owner)
 

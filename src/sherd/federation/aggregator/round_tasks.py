@@ -15,8 +15,9 @@ from sherd.federation.aggregator.assembly import assemble, assemble_sums, check
 from sherd.federation.aggregator.delivery_check import wrong_delivery
 from sherd.federation.aggregator.sum_rounds import add_up, outcome
 from sherd.federation.protocol.joint_plan import Kind
-from sherd.federation.protocol.linkage import check_pseudonyms, intersection, overlap
+from sherd.federation.protocol.linkage import check_pseudonyms, intersection, overlap, points
 from sherd.federation.protocol.messages import CHUNK
+from sherd.federation.protocol.people_groups import at_two_owners, column_groups, common_people
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import RoundTask
 from sherd.federation.protocol.states import RoundState
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sherd.federation.aggregator.round_work import Aggregator
+    from sherd.federation.protocol.joint_plan import JointPlan
     from sherd.federation.protocol.knowledge import RoundData
     from sherd.federation.protocol.messages import Attachment
 
@@ -46,7 +48,7 @@ def _bulk(aggregator: Aggregator, round_id: str, attachment: Attachment) -> byte
 
 def link(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
     """Compare the owners' pseudonyms, and tell everybody what came of it."""
-    lists = []
+    lists = {}
     assert data.plan is not None
     for owner, attachment in data.pseudonyms.items():
         found = _bulk(aggregator, round_id, attachment)
@@ -56,11 +58,14 @@ def link(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
             what = f"the pseudonyms of {owner} are not valid"
             aggregator.abort(round_id, Reason.VERIFICATION, what)
             return
-        lists.append(found)
-    vertical = data.terms.kind is Kind.VERTICAL
-    common = intersection(lists) if vertical else b""
-    attachment = describe(common)
-    pieces = [common[start : start + CHUNK] for start in range(0, len(common), CHUNK)]
+        lists[owner] = found
+    twice, people = _compared(data.plan, lists)
+    told = {owner: describe(own) for owner, own in people.items()}
+    bulk = {
+        sha256: people[owner][start : start + CHUNK]
+        for owner, attachment in told.items()
+        for sha256, start in zip(attachment.chunks, range(0, attachment.size, CHUNK), strict=True)
+    }
     with aggregator.store.working(round_id) as work:
         assert work is not None
         machine = aggregator.machine(work.data)
@@ -68,16 +73,23 @@ def link(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
             return
         machine.data.heads = work.heads(machine.data.keys)
         machine.data.tries = None
-        messages = machine.linked(
-            overlap=0 if vertical else overlap(lists),
-            count=len(common) // 32,
-            common=attachment if vertical else None,
-        )
-        work.add_bulk(dict(zip(attachment.chunks, pieces, strict=True)))
-        told = aggregator.keep(work, machine, messages)
+        released = len(set().union(*map(points, people.values())))
+        messages = machine.linked(overlap=twice, count=released, common=told)
+        work.add_bulk(bulk)
+        heard = aggregator.keep(work, machine, messages)
         reach("aggregator.linking")
     reach("aggregator.linked")
-    aggregator.listener(told)
+    aggregator.listener(heard)
+
+
+def _compared(plan: JointPlan, lists: dict[str, bytes]) -> tuple[int, dict[str, bytes]]:
+    """How many people a cell of whom has two owners, and whom each owner is told to release."""
+    if plan.terms.kind is Kind.HORIZONTAL:
+        return overlap(list(lists.values())), {}
+    if plan.terms.kind is Kind.VERTICAL:
+        return 0, dict.fromkeys(lists, intersection(list(lists.values())))
+    groups = column_groups({owner: plan.schema(owner) for owner in plan.owners})
+    return at_two_owners(groups, lists), common_people(groups, lists)
 
 
 def check_deliveries(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
@@ -158,10 +170,14 @@ def _publish(aggregator: Aggregator, round_id: str, folder: Path, data: RoundDat
             bulk = functools.partial(_bulk, aggregator, round_id)
             release = assemble_sums(data, outcome(data, bulk))
         else:
-            release = assemble(
-                data,
-                {owner: _tables(aggregator, round_id, data, owner) for owner in data.deliveries},
-            )
+            tables = {
+                owner: _tables(aggregator, round_id, data, owner) for owner in data.deliveries
+            }
+            people = {}
+            if data.terms.kind is Kind.BLOCKS:
+                lists = (data.commons or {}).items()
+                people = {owner: _bulk(aggregator, round_id, one) for owner, one in lists}
+            release = assemble(data, tables, people)
     except (VerificationError, PeerError):
         raise
     except SherdError as error:

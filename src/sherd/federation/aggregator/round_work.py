@@ -18,6 +18,7 @@ from sherd.federation.aggregator.batching import Together
 from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish, sum_answers
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
 from sherd.federation.aggregator.storage.sequence_numbers import forgotten_rounds
+from sherd.federation.aggregator.storage.store import OPERATOR
 from sherd.federation.aggregator.storage.upkeep import shrink
 from sherd.federation.protocol.joint_plan import OVERLAP_TOLD, Kind, Linkage
 from sherd.federation.protocol.knowledge import RoundData
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sherd.federation.protocol.joint_plan import Terms
+    from sherd.federation.wire.openid_provider import Provider
 
 KEPT_SECONDS = 7 * 24 * 3600
 """How long after its deadline a round's messages can still be fetched."""
@@ -69,6 +71,7 @@ class Aggregator:
         clock: Callable[[], float] = time.time,
         listener: Listener = lambda _recipients: None,
         certify: Callable[[str, str, str], bytes] | None = None,
+        provider: Provider | None = None,
     ) -> None:
         self.name = name
         self.key = key
@@ -77,6 +80,8 @@ class Aggregator:
         self._clock = clock
         self.certify = certify
         """Issues a certificate to an owner's name and key for its request; None: not here."""
+        self.provider = provider
+        """Where people log in; None: nowhere, they have tokens."""
         self._together = Together(self._take)
         self._purged = False
         self.listener = listener
@@ -86,7 +91,7 @@ class Aggregator:
         """The time in whole seconds."""
         return int(self._clock())
 
-    def open_round(self, terms: Terms) -> None:
+    def open_round(self, terms: Terms, *, actor: str = OPERATOR) -> None:
         """Begin a round: invite every owner."""
         if terms.aggregator != self.name:
             raise UsageError("the terms are another aggregator's", got=repr(terms.aggregator))
@@ -95,7 +100,7 @@ class Aggregator:
         terms = replace(
             terms, opened=self.now(), delivery_bytes=terms.most_bytes, signed_release=True
         )
-        tested = terms.kind is Kind.HORIZONTAL and terms.linkage is not Linkage.NONE
+        tested = terms.kind is not Kind.VERTICAL and terms.linkage is not Linkage.NONE
         if tested and terms.repeats is None and terms.overlap_told is None:
             terms = replace(terms, overlap_told=OVERLAP_TOLD)
         keys = {}
@@ -111,7 +116,7 @@ class Aggregator:
         check_announced(self, terms)
         machine = self.machine(RoundData(terms=terms, aggregator_key=self.key.public, keys=keys))
         sent = self._seal(machine, machine.open())
-        self.store.add_round(machine.data, now=self.now(), sent=sent)
+        self.store.add_round(machine.data, now=self.now(), sent=sent, actor=actor)
         self.listener(frozenset(terms.owners))
 
     def repeat(self, round_id: str, *, name: str, deadline: int) -> Terms:
@@ -170,7 +175,7 @@ class Aggregator:
             now=self.now(),
         )
         if message.sender != owner or message.round != round_id:
-            raise PeerError(Reason.WRONG_ROUND.words, reason=Reason.WRONG_ROUND)
+            raise Reason.WRONG_ROUND.error()
         given = {hashlib.sha256(chunk).hexdigest(): chunk for chunk in chunks}
         job = _Incoming(message=message, key=known.key if known else None, given=given)
         self._together.do(round_id, job)
@@ -211,10 +216,10 @@ class Aggregator:
             raise _no_round()
         # The key a round began with counts, while the owner is still enrolled with it.
         if job.key != work.data.keys[owner]:
-            raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+            raise Reason.SIGNATURE.error()
         known = work.known_message(owner, job.message.sequence)
         if known is not None and known != hashlib.sha256(job.message.raw.encode()).hexdigest():
-            raise PeerError(Reason.SEQUENCE_REUSED.words, reason=Reason.SEQUENCE_REUSED)
+            raise Reason.SEQUENCE_REUSED.error()
         return known is None
 
     def _wanted(self, work: RoundWork, message: Message) -> list[str]:
@@ -250,7 +255,7 @@ class Aggregator:
                 raise _no_round()
             completed = work.put_chunk(owner, sha256, data)
             if completed is None:
-                raise PeerError(Reason.UNKNOWN_CHUNK.words, reason=Reason.UNKNOWN_CHUNK)
+                raise Reason.UNKNOWN_CHUNK.error()
             machine = self.machine(work.data)
             messages, told = [], frozenset[str]()
             for sender, sequence in completed:
@@ -278,13 +283,21 @@ class Aggregator:
                 told = self.keep(work, machine, messages)
         self.listener(told)
 
-    def abort(self, round_id: str, reason: Reason = Reason.STOPPED, *details: str) -> None:
+    def abort(
+        self,
+        round_id: str,
+        reason: Reason = Reason.STOPPED,
+        *details: str,
+        actor: str | None = None,
+    ) -> None:
         """End a round without a release."""
         with self.store.working(round_id) as work:
             if work is None:
                 raise _no_round()
             machine = self.machine(work.data)
             told = self.keep(work, machine, machine.fail(reason, details))
+            if actor is not None:
+                work.log("round stopped", reason.value, now=self.now(), actor=actor)
         self.listener(told)
 
     def revoke(self, name: str) -> list[str]:

@@ -20,7 +20,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from sherd.errors import PeerError, SherdError
+from sherd.errors import SherdError
 from sherd.federation.aggregator.metrics import Metrics
 from sherd.federation.aggregator.storage import Member
 from sherd.federation.protocol.reasons import Reason
@@ -249,14 +249,14 @@ async def limited(request: Request, most: int) -> bytes:
     async for part in request.stream():
         data += part
         if len(data) > most:
-            raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+            raise Reason.TOO_LARGE.error()
     return bytes(data)
 
 
 MOST_LOGIN = 4 << 10
 """The most bytes of a body from somebody who is not logged in."""
 
-BEFORE_LOGIN = frozenset({"/v1/challenge", "/v1/session"})
+BEFORE_LOGIN = {"/v1/challenge": MOST_LOGIN, "/v1/session": MOST_LOGIN, "/v1/login": 20 << 10}
 
 
 class Bounded:
@@ -270,7 +270,7 @@ class Bounded:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        most = MOST_LOGIN if scope["path"] in BEFORE_LOGIN else MOST_REQUEST
+        most = BEFORE_LOGIN.get(scope["path"], MOST_REQUEST)
         given = dict(scope["headers"]).get(b"content-length", b"0")
         if not given.isdigit() or int(given) > most:
             body = {"code": "peer", "what": Reason.TOO_LARGE.words, "reason": "too-large"}
@@ -283,7 +283,7 @@ class Bounded:
             message = await receive()
             left -= len(message.get("body", b""))
             if left < 0:
-                raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+                raise Reason.TOO_LARGE.error()
             return message
 
         await self.app(scope, bounded, send)

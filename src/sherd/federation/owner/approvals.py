@@ -25,6 +25,8 @@ APPROVE, REFUSE = "approve", "refuse"
 _KINDS = {
     Kind.HORIZONTAL: "by rows: every owner has the same attributes of different people",
     Kind.VERTICAL: "by columns: every owner has other attributes of the same people",
+    Kind.BLOCKS: "by rows and columns: owners of the same attributes have different people, others "
+    "have more attributes of the same people",
 }
 _LINKAGES = {
     Linkage.NONE: "People are not matched between owners.",

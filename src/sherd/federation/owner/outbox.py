@@ -17,7 +17,6 @@ from sherd.budget.amount import Amount
 from sherd.errors import BudgetError, StorageError, VerificationError
 from sherd.federation.owner import owner_linking as linking
 from sherd.federation.owner.owner_table import table_hash
-from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.messages import CHUNK, Attachment, Delivery
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.signed_parts import part_text
@@ -137,11 +136,11 @@ def _protect(home: OwnerHome, ledger: Ledger, machine: Owner, client: Client) ->
     data = machine.data
     plan = data.plan
     assert plan is not None
-    vertical = plan.terms.kind is Kind.VERTICAL
+    joins = plan.terms.kind.joins
 
     def read() -> Prepared:
         loaded = linking.load(home, machine)
-        if not vertical:
+        if not joins:
             return Prepared(table=loaded.table, kept=None)
         assert data.common is not None
         common = linking.fetch(client, data.round, data.common)
@@ -157,10 +156,10 @@ def _protect(home: OwnerHome, ledger: Ledger, machine: Owner, client: Client) ->
         plan.local(data.owner),
         ledger=ledger,
         population=home.settings.population,
-        # In a vertical round the rows are in the order of the pseudonyms; the aggregator
+        # Columns that are joined have rows in the order of the pseudonyms; the aggregator
         # shuffles them after the join.
         settings=Settings(
-            keep_order=vertical,
+            keep_order=joins,
             randomness=lambda table: Randomness.keyed(noise_key(home, machine, table)),
         ),
         format=SUFFIX.removeprefix("."),

@@ -233,10 +233,12 @@ def _protect(agent: Agent, book: RoundBook) -> bool:
     plan = machine.data.plan
     assert plan is not None
     assert machine.state is OwnerState.APPROVED
-    if plan.terms.kind is Kind.VERTICAL:
+    if plan.terms.kind.joins:
         assert machine.data.common is not None
         people = machine.data.common.size // 32
         most = min(share.rows for share in plan.shares)
+        if plan.terms.kind is Kind.BLOCKS:
+            most = min(most, plan.share(machine.data.owner).rows)
         if people < FEW_MATCH * most:
             what = f"{people} of at most {most}: compare how each owner writes its keys"
             book.notes.append(("few people matched", what))

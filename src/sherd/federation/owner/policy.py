@@ -3,7 +3,7 @@
 A policy is a YAML file. Every key left out allows nothing:
 
     aggregators: {registry: 6668-7aad-…}     names and fingerprints
-    kinds: [horizontal, vertical]
+    kinds: [horizontal, vertical, blocks]
     methods: [idp-ls, dp-um]
     attributes: [age, education]             or: all
     linkage: [oprf]
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 TEMPLATE = """\
 # What this owner agrees to. Whatever is not listed here is refused.
 aggregators: {}            # NAME: FINGERPRINT of its key, compared over another channel
-kinds: []                  # horizontal, vertical
+kinds: []                  # horizontal, vertical, blocks
 methods: []                # as in `sherd methods`
 attributes: []             # names of attributes that may be shared, masked; or: all
 linkage: []                # oprf, hmac (low assurance); none needed if people are not linked

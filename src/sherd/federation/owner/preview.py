@@ -25,7 +25,7 @@ LABEL = "internal: not for publication"
 def preview(home: OwnerHome, data: OwnerData) -> dict[str, Any]:
     """Each attribute's distance from the truth, and what the method found about the table.
 
-    In a vertical round the common people are not known yet, so all of the owner's rows are
+    Where columns are joined the common people are not known yet, so all of the owner's rows are
     used.
     """
     from sherd.release.protect import protect

@@ -5,6 +5,10 @@ attributes. Attributes are compared with their types, domains, values and order,
 of different domains or orders cannot be put into one column. (The paper writes the vertical
 condition as an empty intersection of all m sets, which two owners of three could still
 violate; what is meant, and checked here, is that no attribute is at two owners.)
+
+Blocks do both at once: owners of the same attributes are a group, which has different people; two
+groups have no attribute in common. Whether two owners of a group have a person in common, so that
+a cell would have two owners, only linking can tell.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sherd.federation.protocol.joint_plan import Kind, Linkage, Offer, Terms
+from sherd.federation.protocol.people_groups import column_groups
 from sherd.federation.protocol.reasons import Reason
 
 if TYPE_CHECKING:
@@ -30,6 +35,10 @@ def disagreements(terms: Terms, offers: Mapping[str, Offer]) -> tuple[Reason, li
         found = horizontal(schemas)
         if found:
             return Reason.DIFFERENT_ATTRIBUTES, found
+    elif terms.kind is Kind.BLOCKS:
+        differences = in_blocks(schemas)
+        if differences is not None:
+            return differences
     else:
         found = vertical(schemas)
         if found:
@@ -117,3 +126,19 @@ def vertical(schemas: Mapping[str, Schema]) -> list[str]:
         for name, owners in where.items()
         if len(owners) > 1
     ]
+
+
+def in_blocks(schemas: Mapping[str, Schema]) -> tuple[Reason, list[str]] | None:
+    """Every difference inside a group of owners, and every attribute that two groups offer."""
+    groups = column_groups(schemas)
+    between = vertical({members[0]: schemas[members[0]] for members in groups})
+    if between:
+        return Reason.OVERLAPPING_ATTRIBUTES, between
+    if len(groups) < 2:
+        return Reason.PLAN_UNSOUND, ["all owners offer the same attributes: that is horizontal"]
+    inside = [
+        difference
+        for members in groups
+        for difference in horizontal({owner: schemas[owner] for owner in members})
+    ]
+    return (Reason.DIFFERENT_ATTRIBUTES, inside) if inside else None

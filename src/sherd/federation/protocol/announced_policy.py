@@ -111,7 +111,7 @@ def _share(terms: Terms, owner: str) -> Fraction | None:
         return Fraction(terms.epsilon)
     if terms.sharing is Sharing.GIVEN:
         return Fraction(terms.given[owner])
-    if terms.sharing is Sharing.EQUAL:
+    if terms.sharing is Sharing.EQUAL and terms.kind is Kind.VERTICAL:
         return Fraction(terms.epsilon) / len(terms.owners)
     return None
 
@@ -122,7 +122,7 @@ def announced_objections(
     """Why a round is refused before anybody is asked, by owner; empty where nothing is known.
 
     Attributes are compared between the owners that announce theirs: by rows they must be the
-    same, by columns no two may have one in common.
+    same, by columns no two may have one in common, in blocks either of the two.
     """
     asked = {name: announced[name] for name in terms.owners if name in announced}
     found = {name: policy.objections(terms) for name, policy in asked.items()}
@@ -137,6 +137,8 @@ def announced_objections(
                             for each in sorted(there - here)]  # fmt: skip
         else:
             for other, theirs in told.items():
+                if terms.kind is Kind.BLOCKS and set(theirs) == set(attributes):
+                    continue  # of the same attributes, they have other people
                 if other < name:
                     found[name] += [f"offers the attribute '{each}', as {other} does"
                                     for each in sorted(set(attributes) & set(theirs))]  # fmt: skip

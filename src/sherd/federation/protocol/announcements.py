@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PeerError
 from sherd.federation.protocol.joint_plan import Linkage
 from sherd.federation.protocol.linkage import POINT, chain
 from sherd.federation.protocol.messages import Batch, Delivery, Masked, Pseudonyms
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
     from sherd.federation.protocol.knowledge import RoundData
 
 
-def _refuse(reason: Reason) -> PeerError:
-    return PeerError(reason.words, reason=reason)
-
-
 def check_announcement(data: RoundData, sender: str, body: Any) -> None:
     """Refuse an announcement that does not fit the state of the round, its turn or its size."""
     if isinstance(body, Masked):
@@ -31,7 +26,7 @@ def check_announcement(data: RoundData, sender: str, body: Any) -> None:
         return
     wanted = RoundState.COLLECTING if isinstance(body, Delivery) else RoundState.LINKING
     if data.state is not wanted or (isinstance(body, Delivery) and sums_rows(data.terms)):
-        raise _refuse(Reason.UNEXPECTED)
+        raise Reason.UNEXPECTED.error()
     if isinstance(body, Delivery):
         _check_delivery(data, sender, body)
     elif isinstance(body, Pseudonyms):
@@ -43,40 +38,40 @@ def check_announcement(data: RoundData, sender: str, body: Any) -> None:
 
 def _check_delivery(data: RoundData, sender: str, body: Delivery) -> None:
     if sender in data.deliveries or _is_waiting(data, sender, Delivery):
-        raise _refuse(Reason.UNEXPECTED)
+        raise Reason.UNEXPECTED.error()
     if body.size > data.terms.most_bytes:
-        raise _refuse(Reason.TOO_LARGE)
+        raise Reason.TOO_LARGE.error()
 
 
 def _check_pseudonyms(data: RoundData, sender: str, body: Pseudonyms) -> None:
     assert data.plan is not None
     by_hops = data.terms.linkage is Linkage.OPRF
     if by_hops and data.hops.get(sender) != len(data.plan.owners):
-        raise _refuse(Reason.UNEXPECTED)
+        raise Reason.UNEXPECTED.error()
     if sender in data.pseudonyms or _is_waiting(data, sender, Pseudonyms):
-        raise _refuse(Reason.UNEXPECTED)
+        raise Reason.UNEXPECTED.error()
     _check_points(body, data.plan.share(sender).rows)
 
 
 def _check_batch(data: RoundData, sender: str, body: Batch) -> None:
     assert data.plan is not None
     if body.origin not in data.plan.owners or data.terms.linkage is not Linkage.OPRF:
-        raise _refuse(Reason.UNEXPECTED)
+        raise Reason.UNEXPECTED.error()
     order = chain(data.plan.owners, body.origin)
     if body.hop != data.hops.get(body.origin, 0) or body.hop >= len(order):
-        raise _refuse(Reason.UNEXPECTED)
+        raise Reason.UNEXPECTED.error()
     if order[body.hop] != sender or _is_waiting(data, sender, Batch, body.origin):
-        raise _refuse(Reason.UNEXPECTED)
+        raise Reason.UNEXPECTED.error()
     if body.count != data.counts.get(body.origin, body.count):
-        raise _refuse(Reason.TOO_LARGE)
+        raise Reason.TOO_LARGE.error()
     _check_points(body, data.plan.share(body.origin).rows)
 
 
 def _check_points(body: Batch | Pseudonyms, most: int) -> None:
     if not 0 < body.count <= most:
-        raise _refuse(Reason.TOO_LARGE)
+        raise Reason.TOO_LARGE.error()
     if body.attachment.size != POINT * body.count:
-        raise _refuse(Reason.MALFORMED)
+        raise Reason.MALFORMED.error()
 
 
 def _is_waiting(data: RoundData, sender: str, kind: type, origin: str | None = None) -> bool:

@@ -18,7 +18,7 @@ def collusion_table(terms: Terms) -> dict[str, list[str]]:
     """Who learns what beyond the release, for a round of these terms."""
     if sums_rows(terms):
         return _of_sums(terms)
-    vertical, linked = terms.kind is Kind.VERTICAL, terms.linkage is not Linkage.NONE
+    vertical, linked = terms.kind.joins, terms.linkage is not Linkage.NONE
     shared_key = terms.linkage is Linkage.HMAC
     analyst = ["nothing: the release and its manifest are all an analyst sees"]
     owner = ["the other owners' attribute metadata and numbers of rows, which the plan names"]
@@ -41,6 +41,8 @@ def collusion_table(terms: Terms) -> dict[str, list[str]]:
             "owner's people"
         )
         two.append("which people both of them have")
+        if terms.kind is Kind.BLOCKS:
+            _of_blocks(owner, aggregator)
     else:
         owner.append("its own masked rows in the release in spite of the shuffle")
         both.append("which released rows are that owner's, and so which are the others'")
@@ -70,6 +72,16 @@ def collusion_table(terms: Terms) -> dict[str, list[str]]:
         "one owner with the aggregator": both,
         "two owners": two,
     }
+
+
+def _of_blocks(owner: list[str], aggregator: list[str]) -> None:
+    """What is different where owners of the same attributes have different people."""
+    owner[1] = (
+        "which of its own people are at an owner of every other attribute, too (not covered by "
+        "epsilon), not at which one"
+    )
+    owner.append("whether many people are at two owners of the same attributes, not who")
+    aggregator.append("which released row is of which owners")
 
 
 def _of_sums(terms: Terms) -> dict[str, list[str]]:

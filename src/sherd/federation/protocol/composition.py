@@ -3,7 +3,9 @@
 Horizontal (paper, section 4.2.1): people are disjoint, every owner masks with the same ε,
 and by parallel composition (Theorem 2) the union has ε. Vertical (4.2.2): attributes are
 disjoint, people the same, and by sequential composition (Theorem 1) the joined release has
-the sum Σ ε_j. The paper gives every owner ε/m, which gives an owner with few attributes more
+the sum Σ ε_j. Blocks: the owners of the same attributes have different people, and a person's
+cells are at one owner of every group, so the release has the sum over groups of the largest ε
+in each. The paper gives every owner ε/m, which gives an owner with few attributes more
 per attribute than one with many; the default here is proportional to the number of protected
 attributes (to their weights where given), so that every attribute is masked as in the pooled
 table. Shares are whole micro-epsilon and add up to ε exactly.
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from sherd.budget.amount import MICRO, Amount
 from sherd.errors import PlanError, SchemaError, SherdError
-from sherd.federation.protocol.agreement import disagreements
+from sherd.federation.protocol.agreement import disagreements, in_blocks
 from sherd.federation.protocol.joint_plan import (
     JointPlan,
     Kind,
@@ -30,6 +32,7 @@ from sherd.federation.protocol.joint_plan import (
     local_plan,
 )
 from sherd.federation.protocol.messages import MOST_TEXT
+from sherd.federation.protocol.people_groups import column_groups
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.summing import sums_rows, unsound_sums
 from sherd.values import canonical_text
@@ -37,10 +40,12 @@ from sherd.values import canonical_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sherd.federation.protocol.people_groups import Groups
     from sherd.tables.schema import Schema
 
 PARALLEL = "parallel"
 SEQUENTIAL = "sequential"
+BLOCKWISE = "sequential over attributes, parallel over people"
 
 
 def shares(terms: Terms, schemas: Mapping[str, Schema]) -> dict[str, str | None]:
@@ -50,20 +55,31 @@ def shares(terms: Terms, schemas: Mapping[str, Schema]) -> dict[str, str | None]
     total = exact(terms.epsilon)
     if terms.kind is Kind.HORIZONTAL:
         return dict.fromkeys(schemas, terms.epsilon)
+    groups = _groups(terms.kind, schemas)
     if terms.sharing is Sharing.GIVEN:
         given = {owner: exact(terms.given[owner]) for owner in schemas}
-        if sum(given.values()) > total:
+        spent = sum((max(given[owner] for owner in members) for members in groups), Fraction(0))
+        if spent > total:
             raise PlanError(
                 "the owners' shares exceed epsilon",
                 must=f"at most {terms.epsilon} in all",
-                got=_text(sum(given.values(), Fraction(0))),
+                got=_text(spent),
             )
         return {owner: _text(part) for owner, part in given.items()}
-    if terms.sharing is Sharing.EQUAL:
-        weights = {owner: Fraction(1) for owner in schemas}
-    else:
-        weights = {owner: _weight(terms, schema) for owner, schema in schemas.items()}
-    return _apportioned(total, weights)
+    equal = terms.sharing is Sharing.EQUAL
+    weights = {
+        members[0]: Fraction(1) if equal else _weight(terms, schemas[members[0]])
+        for members in groups
+    }
+    parts = _apportioned(total, weights)
+    return {owner: parts[members[0]] for members in groups for owner in members}
+
+
+def _groups(kind: Kind, schemas: Mapping[str, Schema]) -> Groups:
+    """The owners whose people are different ones: of the same attributes, in a round of blocks."""
+    if kind is Kind.BLOCKS:
+        return column_groups(schemas)
+    return tuple((owner,) for owner in schemas)
 
 
 def _apportioned(total: Fraction, weights: Mapping[str, Fraction]) -> dict[str, str | None]:
@@ -95,20 +111,29 @@ def _text(value: Fraction) -> str:
     return str(Amount(value))
 
 
-def composed(kind: Kind, epsilons: list[str | None]) -> tuple[str, str | None, str | None]:
+def composed(
+    kind: Kind, epsilons: Mapping[str, str | None], groups: Groups = ()
+) -> tuple[str, str | None, str | None]:
     """The rule, the epsilon of the release, and that of a person whom every owner has.
 
-    >>> composed(Kind.VERTICAL, ["0.3", "0.7"])
+    >>> composed(Kind.VERTICAL, {"a": "0.3", "b": "0.7"})
     ('sequential', '1', '1')
-    >>> composed(Kind.HORIZONTAL, ["0.5", "0.5"])
+    >>> composed(Kind.HORIZONTAL, {"a": "0.5", "b": "0.5"})
     ('parallel', '0.5', '1')
+    >>> composed(Kind.BLOCKS, {"a": "0.3", "b": "0.3", "c": "0.7"}, (("a", "b"), ("c",)))
+    ('sequential over attributes, parallel over people', '1', '1.3')
     """
-    rule = PARALLEL if kind is Kind.HORIZONTAL else SEQUENTIAL
-    known = [exact(text) for text in epsilons if text is not None]
+    rule = {Kind.HORIZONTAL: PARALLEL, Kind.VERTICAL: SEQUENTIAL, Kind.BLOCKS: BLOCKWISE}[kind]
+    known = {owner: exact(text) for owner, text in epsilons.items() if text is not None}
     if not known:
         return rule, None, None
-    total = _text(sum(known, Fraction(0)))
-    return rule, (_text(max(known)) if kind is Kind.HORIZONTAL else total), total
+    total = _text(sum(known.values(), Fraction(0)))
+    if kind is Kind.HORIZONTAL:
+        return rule, _text(max(known.values())), total
+    if kind is Kind.BLOCKS:
+        most = [max(known[owner] for owner in members) for members in groups]
+        return rule, _text(sum(most, Fraction(0))), total
+    return rule, total, total
 
 
 def make_plan(
@@ -120,7 +145,7 @@ def make_plan(
     distinct = {(schema.hash, parts[owner]): schema for owner, schema in parsed.items()}
     for (_, epsilon), schema in distinct.items():
         local_plan(terms, epsilon, schema).check(schema)
-    rule, total, bound = composed(terms.kind, list(parts.values()))
+    rule, total, bound = composed(terms.kind, parts, _groups(terms.kind, parsed))
     plan = JointPlan(
         terms=terms,
         aggregator_key=aggregator_key,
@@ -172,6 +197,8 @@ def unsound(plan: JointPlan) -> tuple[Reason, str] | None:
     try:
         schemas = {owner: plan.schema(owner) for owner in plan.owners}
         expected = shares(terms, schemas)
+        if terms.kind is Kind.BLOCKS and (wrong_blocks := in_blocks(schemas)) is not None:
+            return Reason.PLAN_UNSOUND, wrong_blocks[1][0]
         distinct = {(share.schema_hash, share.epsilon): share.owner for share in plan.shares}
         for (schema_hash, _), owner in distinct.items():
             if schemas[owner].hash != schema_hash:
@@ -187,7 +214,7 @@ def unsound(plan: JointPlan) -> tuple[Reason, str] | None:
     given = {share.owner: share.epsilon for share in plan.shares}
     if given != expected:
         return Reason.PLAN_UNSOUND, "the shares of epsilon are not those of the sharing rule"
-    rule, total, bound = composed(terms.kind, list(given.values()))
+    rule, total, bound = composed(terms.kind, given, _groups(terms.kind, schemas))
     bound = None if sums_rows(terms) else bound
     if (plan.composition, plan.composed, plan.bound) != (rule, total, bound):
         return Reason.PLAN_UNSOUND, "the composed epsilon is not that of the shares"

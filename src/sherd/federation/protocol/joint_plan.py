@@ -41,10 +41,16 @@ class Kind(StrEnum):
 
     HORIZONTAL = "horizontal"
     VERTICAL = "vertical"
+    BLOCKS = "blocks"
+
+    @property
+    def joins(self) -> bool:
+        """Whether columns of several owners are joined person by person."""
+        return self is not Kind.HORIZONTAL
 
 
 class Sharing(StrEnum):
-    """How a vertical round shares out epsilon."""
+    """How a round that joins columns shares out epsilon."""
 
     ATTRIBUTES = "attributes"
     EQUAL = "equal"
@@ -136,16 +142,12 @@ class Terms:
         self._check_k()
 
     def _check_kind(self) -> None:
-        vertical = self.kind is Kind.VERTICAL
-        if vertical and self.linkage is Linkage.NONE:
-            raise PlanError(
-                "a vertical round links people", must="the linkage oprf or hmac", got="none"
-            )
-        if vertical and self.dropout is not Dropout.ABORT:
-            raise PlanError(
-                "a vertical round cannot go on without an owner", must="the dropout rule abort"
-            )
-        if not vertical and self.sharing is Sharing.GIVEN:
+        what = "a round of blocks" if self.kind is Kind.BLOCKS else "a vertical round"
+        if self.kind.joins and self.linkage is Linkage.NONE:
+            raise PlanError(f"{what} links people", must="the linkage oprf or hmac", got="none")
+        if self.kind.joins and self.dropout is not Dropout.ABORT:
+            raise PlanError(f"{what} cannot go on without an owner", must="the dropout rule abort")
+        if not self.kind.joins and self.sharing is Sharing.GIVEN:
             raise PlanError(
                 "a horizontal round gives every owner the same epsilon",
                 do="leave out the owners' shares",
@@ -162,8 +164,7 @@ class Terms:
         from sherd.release.summed_rows import SumsRows
 
         method = find(self.method)
-        sums = isinstance(method, SumsRows)
-        if sums and self.kind is Kind.VERTICAL:
+        if (sums := isinstance(method, SumsRows)) and self.kind.joins:
             raise PlanError(
                 f"the method '{self.method}' draws new records, which cannot be joined",
                 must="a horizontal round",

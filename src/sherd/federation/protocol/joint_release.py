@@ -67,8 +67,13 @@ def joint_guarantee(plan: JointPlan, overlap_tested: bool) -> Guarantee:
                 "a person at several owners, which is assumed not to happen and was not tested: "
                 + several
             )
-    else:
+    elif plan.terms.kind is Kind.VERTICAL:
         found.append("which people are known to every owner: who is in the release")
+    else:
+        found.append("which people are known to an owner of every attribute: who is in the release")
+        found.append("how many of the released people each owner has")
+        if untold := _untold(plan):
+            found.append(f"{untold}, and who are left out of the release")
     if plan.terms.linkage is Linkage.HMAC:
         found.append("the linkage is of low assurance: every owner holds the key of the pseudonyms")
     return replace(base, not_covered=tuple(found))
@@ -79,7 +84,10 @@ def _untold(plan: JointPlan) -> str | None:
     told = plan.terms.overlap_told or 1
     if told == 1 or plan.terms.linkage is Linkage.NONE or len(plan.shares) < 2:
         return None
-    return f"up to {told - 1} people at several owners, whom the test for that lets pass"
+    where = "several owners"
+    if plan.terms.kind is Kind.BLOCKS:
+        where += " of the same attributes"
+    return f"up to {told - 1} people at {where}, whom the test for that lets pass"
 
 
 def followed(plan: JointPlan) -> dict[str, Any]:
@@ -117,6 +125,11 @@ def _disjointness(plan: JointPlan) -> str:
     if plan.terms.linkage is Linkage.NONE:
         return "assumed: nobody is at two owners"
     told = plan.terms.overlap_told or 1
+    if plan.terms.kind is Kind.BLOCKS:
+        return (
+            "attributes are the same or disjoint, as the plan shows; tested by pseudonyms: every "
+            "cell has one owner, and whoever is at two of the same attributes is left out"
+        )
     who = "nobody is" if told == 1 else f"fewer than {told} people are"
     return f"tested by pseudonyms: {who} at two owners"
 
@@ -131,5 +144,6 @@ def linkage(plan: JointPlan, common: int | None) -> dict[str, Any]:
     found: dict[str, Any] = {"mode": plan.terms.linkage.value, "assurance": assurance}
     if common is not None:
         found["common_people"] = common
-        found["note"] = "that these people are known to every owner is not covered by epsilon"
+        by = "every owner" if plan.terms.kind is Kind.VERTICAL else "an owner of every attribute"
+        found["note"] = f"that these people are known to {by} is not covered by epsilon"
     return found

@@ -43,6 +43,9 @@ class RoundData:
     ``checked`` are the owners whose deliveries were read and found to fit the plan; ``tries``
     counts how often linking or assembling was begun and did not come to an end.
 
+    ``commons`` are the lists of the released people that the owners were told: of a round of
+    blocks each owner's own, else everybody's (``common``, in rounds of earlier versions).
+
     In a round of sums, ``asked`` are the questions so far and ``sums`` what was answered to them in
     all; ``numbers`` is how many numbers answer the last one, and ``masked`` who answered it.
     """
@@ -74,6 +77,7 @@ class RoundData:
     sums: tuple[Attachment, ...] | None = field(default=None, metadata=LATER)
     numbers: int | None = field(default=None, metadata=LATER)
     masked: dict[str, Masked] | None = field(default=None, metadata=LATER)
+    commons: dict[str, Attachment] | None = field(default=None, metadata=LATER)
 
 
 @dataclass(kw_only=True)

@@ -19,21 +19,27 @@ from __future__ import annotations
 import hashlib
 import hmac
 import itertools
+import os
 import unicodedata
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from sherd.errors import MissingPartError, PeerError
 from sherd.federation.protocol.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
+
+    from numpy.typing import NDArray
 
 POINT = 32
 """Bytes of a group element, and of a pseudonym."""
 
-Progress = Callable[[int, int], None]
+PIECE = 4096
+"""Points that a core works on at once."""
 
 
 def _group() -> ModuleType:
@@ -97,29 +103,52 @@ class Secret:
 
     def blind(self, identifiers: Sequence[bytes]) -> bytes:
         """The blinded group elements of the identifiers, one after the other."""
-        group, parts = self._group, []
-        for place, identifier in enumerate(identifiers):
-            tagged = b"sherd-linkage-id-1" + self._plan + identifier
-            point = group.crypto_core_ristretto255_from_hash(hashlib.sha512(tagged).digest())
-            parts.append(group.crypto_scalarmult_ristretto255(self._blind(place), point))
-        return b"".join(parts)
+        group, tag = self._group, b"sherd-linkage-id-1" + self._plan
+
+        def piece(start: int, end: int) -> bytes:
+            parts = []
+            for place in range(start, end):
+                hashed = hashlib.sha512(tag + identifiers[place]).digest()
+                point = group.crypto_core_ristretto255_from_hash(hashed)
+                parts.append(group.crypto_scalarmult_ristretto255(self._blind(place), point))
+            return b"".join(parts)
+
+        return _spread(piece, len(identifiers))
 
     def raise_batch(self, batch: bytes) -> bytes:
         """Every element of somebody's batch raised by our key."""
-        return b"".join(self._power(self._key, point) for point in _points(batch))
+
+        def piece(start: int, end: int) -> bytes:
+            raised = (self._power(self._key, point) for point in _cut(batch, start, end))
+            return b"".join(raised)
+
+        return _spread(piece, _count(batch))
 
     def finish(self, batch: bytes) -> list[bytes]:
         """The pseudonyms of our own batch once everybody raised it, in its order."""
-        group, found = self._group, []
-        for place, point in enumerate(_points(batch)):
-            inverse = group.crypto_core_ristretto255_scalar_invert(self._blind(place))
-            exponent = group.crypto_core_ristretto255_scalar_mul(self._key, inverse)
-            found.append(
-                hashlib.sha256(
-                    b"sherd-pseudonym-1" + self._plan + self._power(exponent, point)
-                ).digest()
+        tag = b"sherd-pseudonym-1" + self._plan
+
+        def piece(start: int, end: int) -> bytes:
+            exponents = self._unblinding(range(start, end))
+            return b"".join(
+                hashlib.sha256(tag + self._power(exponent, point)).digest()
+                for exponent, point in zip(exponents, _cut(batch, start, end), strict=True)
             )
-        return found
+
+        return points(_spread(piece, _count(batch)))
+
+    def _unblinding(self, places: range) -> list[bytes]:
+        """Our key over the blind of each place: one inversion for all of them (Montgomery)."""
+        multiply = self._group.crypto_core_ristretto255_scalar_mul
+        blinds = [self._blind(place) for place in places]
+        products = list(itertools.accumulate(blinds, multiply))
+        inverse = self._group.crypto_core_ristretto255_scalar_invert(products[-1])
+        rest: bytes = multiply(self._key, inverse)
+        found = []
+        for place in range(len(blinds) - 1, 0, -1):
+            found.append(multiply(rest, products[place - 1]))
+            rest = multiply(rest, blinds[place])
+        return [rest, *reversed(found)]
 
     def _power(self, exponent: bytes, point: bytes) -> bytes:
         try:
@@ -131,12 +160,40 @@ class Secret:
         return result
 
 
-def _points(batch: bytes) -> list[bytes]:
+def _spread(work: Callable[[int, int], bytes], count: int) -> bytes:
+    """The work on all places, a piece at a time on every core.
+
+    The library lets other threads run while it computes.
+    """
+    bounds = [(start, min(start + PIECE, count)) for start in range(0, count, PIECE)]
+    if len(bounds) <= 1:
+        return b"".join(work(*each) for each in bounds)
+    with ThreadPoolExecutor(max_workers=_cores()) as pool:
+        return b"".join(pool.map(lambda each: work(*each), bounds))
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+def _count(batch: bytes) -> int:
+    """How many points a batch holds."""
     if len(batch) % POINT:
         raise PeerError(
             "a batch is cut off", must=f"a multiple of {POINT} bytes", reason=Reason.MALFORMED
         )
-    return [batch[start : start + POINT] for start in range(0, len(batch), POINT)]
+    return len(batch) // POINT
+
+
+def _cut(batch: bytes, start: int, end: int) -> list[bytes]:
+    """The points of a batch from one place to another."""
+    return [batch[at : at + POINT] for at in range(start * POINT, end * POINT, POINT)]
+
+
+def points(batch: bytes) -> list[bytes]:
+    """The group elements or pseudonyms in a batch."""
+    return _cut(batch, 0, _count(batch))
 
 
 def keyed_pseudonyms(
@@ -154,27 +211,39 @@ def intersection(batches: Sequence[bytes]) -> bytes:
     >>> intersection([a + b, b]) == b
     True
     """
-    common = set(_points(batches[0]))
-    for batch in batches[1:]:
-        common &= set(_points(batch))
-    return b"".join(sorted(common))
+    first, *others = sorted((_listed(batch) for batch in batches), key=len)
+    for other in others:
+        first = first[_are_in(first, other)]
+    return first.tobytes()
 
 
 def overlap(batches: Sequence[bytes]) -> int:
     """How many pseudonyms are in more than one list."""
-    seen: set[bytes] = set()
-    twice: set[bytes] = set()
-    for batch in batches:
-        points = set(_points(batch))
-        twice |= points & seen
-        seen |= points
-    return len(twice)
+    merged = np.sort(np.concatenate([_listed(batch) for batch in batches]))
+    again = merged[1:] == merged[:-1]
+    return int(np.count_nonzero(again)) - int(np.count_nonzero(again[1:] & again[:-1]))
+
+
+def _listed(batch: bytes) -> NDArray[np.bytes_]:
+    """A batch as an array, which takes no more than its bytes and is ordered as they are."""
+    return np.frombuffer(batch, f"S{POINT}", _count(batch))
+
+
+def _are_in(some: NDArray[np.bytes_], others: NDArray[np.bytes_]) -> NDArray[np.bool_]:
+    """Which elements of a list are in a sorted one, looked up a piece at a time."""
+    found = np.zeros(len(some), np.bool_)
+    for start in range(0, len(some) if len(others) else 0, 1 << 16):
+        piece = some[start : start + (1 << 16)]
+        places = np.searchsorted(others, piece)
+        np.minimum(places, len(others) - 1, out=places)
+        found[start : start + len(piece)] = others[places] == piece
+    return found
 
 
 def check_pseudonyms(batch: bytes, count: int) -> None:
     """Refuse a list of pseudonyms that is not sorted, distinct and of the size announced."""
-    points = _points(batch)
-    if len(points) != count or any(a >= b for a, b in itertools.pairwise(points)):
+    listed = _listed(batch)
+    if len(listed) != count or not bool(np.all(listed[:-1] < listed[1:])):
         raise PeerError(
             "a list of pseudonyms is not valid",
             must="sorted and distinct, as many as announced",

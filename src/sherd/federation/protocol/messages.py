@@ -119,7 +119,7 @@ class Pseudonyms:
 
 @dataclass(frozen=True, kw_only=True)
 class Common:
-    """Aggregator to owner: linking is done; the common people's pseudonyms if vertical."""
+    """Aggregator to owner: linking is done; of its people who are released, the pseudonyms."""
 
     count: int | None
     attachment: Attachment | None

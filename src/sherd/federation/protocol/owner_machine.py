@@ -12,9 +12,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PeerError
 from sherd.federation.protocol.composition import unsound
-from sherd.federation.protocol.joint_plan import Kind, Linkage, Offer
+from sherd.federation.protocol.joint_plan import Linkage, Offer
 from sherd.federation.protocol.linkage import POINT, chain
 from sherd.federation.protocol.messages import (
     FROM_OWNERS,
@@ -58,10 +57,6 @@ class OwnerTask(StrEnum):
     FINISH = "finish"
     PROTECT = "protect"
     COUNT = "count"
-
-
-def _refuse(reason: Reason, what: str | None = None) -> PeerError:
-    return PeerError(what or reason.words, reason=reason)
 
 
 class Owner:
@@ -117,15 +112,15 @@ class Owner:
         """Take a message of the aggregator; False where it was seen before."""
         data = self.data
         if message.round != data.round:
-            raise _refuse(Reason.WRONG_ROUND)
+            raise Reason.WRONG_ROUND.error()
         if message.recipient != data.owner:
-            raise _refuse(Reason.WRONG_RECIPIENT)
+            raise Reason.WRONG_RECIPIENT.error()
         if message.sender != data.aggregator or message.type in FROM_OWNERS:
-            raise _refuse(Reason.UNKNOWN_SENDER)
+            raise Reason.UNKNOWN_SENDER.error()
         if message.sequence <= data.received:
             return False
         if message.sequence != data.received + 1:
-            raise _refuse(Reason.SEQUENCE_GAP)
+            raise Reason.SEQUENCE_GAP.error()
         if not self.ended:
             if isinstance(message.body, Abort):
                 self._abort(message.body)
@@ -139,18 +134,18 @@ class Owner:
         known = "" if data.plan is None else data.plan.hash
         if isinstance(body, Invite):
             if data.terms is not None:
-                raise _refuse(Reason.UNEXPECTED)
+                raise Reason.UNEXPECTED.error()
             self._invited(body)
             return
         if isinstance(body, Proposal):
             if data.plan is not None or data.offer is None:
-                raise _refuse(Reason.PLAN_CHANGED if data.plan else Reason.UNEXPECTED)
+                raise (Reason.PLAN_CHANGED if data.plan else Reason.UNEXPECTED).error()
             if message.plan != body.plan.hash:
-                raise _refuse(Reason.PLAN_CHANGED)
+                raise Reason.PLAN_CHANGED.error()
             data.plan, data.head = body.plan, body.head
             return
         if not known or message.plan != known:
-            raise _refuse(Reason.PLAN_CHANGED)
+            raise Reason.PLAN_CHANGED.error()
         handlers: dict[type, Callable[[Any], None]] = {
             Signed: self._all_signed,
             Hop: self._hop,
@@ -164,63 +159,63 @@ class Owner:
     def _invited(self, body: Invite) -> None:
         data, terms = self.data, body.terms
         if terms.round != data.round or terms.aggregator != data.aggregator:
-            raise _refuse(Reason.WRONG_ROUND)
+            raise Reason.WRONG_ROUND.error()
         if data.owner not in terms.owners or body.aggregator_key != data.aggregator_key:
-            raise _refuse(Reason.UNKNOWN_AGGREGATOR)
+            raise Reason.UNKNOWN_AGGREGATOR.error()
         data.terms = terms
 
     def _all_signed(self, body: Signed) -> None:
         data = self.data
         assert data.plan is not None
         if self.state is not OwnerState.APPROVED or data.signed:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         for share in data.plan.shares:
             given = body.signatures.get(share.owner, "")
             if not self._verify(share.key, data.plan.hash, given):
-                raise _refuse(Reason.PLAN_UNSIGNED)
+                raise Reason.PLAN_UNSIGNED.error()
         data.signed, data.head = True, body.head
 
     def _hop(self, body: Hop) -> None:
         data = self.data
         assert data.plan is not None
         if self.state is not OwnerState.APPROVED or not data.signed or data.cleared:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         if body.origin not in data.plan.owners or body.hop < 1:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         order = chain(data.plan.owners, body.origin)
         if not 0 < body.count <= data.plan.share(body.origin).rows:
-            raise _refuse(Reason.TOO_LARGE)
+            raise Reason.TOO_LARGE.error()
         if body.attachment.size != POINT * body.count:
-            raise _refuse(Reason.MALFORMED, "a batch is not of the size announced")
+            raise Reason.MALFORMED.error("a batch is not of the size announced")
         if body.origin == data.owner:
             if body.hop != len(order) or data.returned is not None:
-                raise _refuse(Reason.UNEXPECTED)
+                raise Reason.UNEXPECTED.error()
             data.returned = body
             return
         # One batch of each other owner and no more: raising is the oracle that could be misused.
         before = any(hop.origin == body.origin for hop in data.to_raise)
         done = body.origin in data.raised
         if body.hop >= len(order) or order[body.hop] != data.owner or before or done:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         data.to_raise = (*data.to_raise, body)
 
     def _cleared(self, body: Common) -> None:
         """Linking is done; in a vertical round, a list of people whom we have and can protect."""
         data = self.data
         if self.state is not OwnerState.APPROVED or not data.named or data.cleared:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         assert data.plan is not None
-        if data.plan.terms.kind is Kind.VERTICAL:
+        if data.plan.terms.kind.joins:
             if body.attachment is None or body.count is None:
-                raise _refuse(Reason.MALFORMED, "the list of common people is missing")
+                raise Reason.MALFORMED.error("the list of common people is missing")
             if body.attachment.size != POINT * body.count:
-                raise _refuse(Reason.MALFORMED, "the list of common people is not of its size")
+                raise Reason.MALFORMED.error("the list of common people is not of its size")
             if body.count > data.plan.share(data.owner).rows:
-                raise _refuse(Reason.TOO_LARGE, "more people are said to be common than we have")
+                raise Reason.TOO_LARGE.error("more people are said to be common than we have")
             if body.count < data.plan.terms.least_people:
-                raise _refuse(Reason.TOO_FEW_COMMON)
+                raise Reason.TOO_FEW_COMMON.error()
         elif body.attachment is not None or body.count is not None:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         data.cleared, data.common, data.head = True, body.attachment, body.head
 
     def _asked(self, body: Ask) -> None:
@@ -230,14 +225,14 @@ class Owner:
 
     def _receipt(self, body: Receipt) -> None:
         if self.task is OwnerTask.COUNT:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         if self.state is not OwnerState.PROTECTED or body.artefact != self.data.artefact:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         self._move(OwnerEvent.RECEIPT)
 
     def _released(self, body: Released) -> None:
         if self.state is not OwnerState.DELIVERED:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         self.data.manifest = body.manifest
         self._move(OwnerEvent.ENDED)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from sherd.errors import PeerError
+
 
 class Reason(StrEnum):
     """A code that may be told to a peer, with the sentence printed for it."""
@@ -20,6 +22,10 @@ class Reason(StrEnum):
         member._value_ = value
         member.words = words
         return member
+
+    def error(self, what: str | None = None) -> PeerError:
+        """The error to raise for it; ``what`` says more than its sentence."""
+        return PeerError(what or self.words, reason=self)
 
     # about a plan or an invitation
     DIFFERENT_ATTRIBUTES = "different-attributes", "the owners' attributes are not the same"

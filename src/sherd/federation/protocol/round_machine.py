@@ -13,12 +13,11 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-from sherd.errors import PeerError
 from sherd.federation.protocol.announcements import check_announcement
 from sherd.federation.protocol.composition import plan_or_reason
-from sherd.federation.protocol.joint_plan import Dropout, JointPlan, Kind, Linkage, Offer
+from sherd.federation.protocol.joint_plan import Dropout, JointPlan, Linkage, Offer
 from sherd.federation.protocol.knowledge import RoundData, Waiting
-from sherd.federation.protocol.linkage import chain
+from sherd.federation.protocol.linkage import POINT, chain
 from sherd.federation.protocol.messages import (
     FROM_OWNERS,
     Abort,
@@ -53,10 +52,6 @@ class RoundTask(StrEnum):
     CHECK = "check a delivery"
     SUM = "sum answers"
     ASSEMBLE = "assemble"
-
-
-def _refuse(reason: Reason, what: str | None = None) -> PeerError:
-    return PeerError(what or reason.words, reason=reason)
 
 
 class Round:
@@ -169,22 +164,23 @@ class Round:
             self.data.masked = {**(self.data.masked or {}), sender: found.masked}
         return self._flush()
 
-    def linked(self, *, overlap: int, count: int, common: Attachment | None) -> list[Message]:
-        """The pseudonyms were compared: how many are at two owners, how many at all."""
+    def linked(self, *, overlap: int, count: int, common: dict[str, Attachment]) -> list[Message]:
+        """The pseudonyms were compared.
+
+        How many are at two owners who may have none in common, how many people are released, and
+        the lists that owners are told; in a horizontal round none.
+        """
         data = self.data
         assert self.task is RoundTask.LINK
-        if data.terms.kind is Kind.HORIZONTAL:
-            if overlap >= (data.terms.overlap_told or 1):
-                self._fail(Reason.OVERLAPPING_PEOPLE)
-                return self._flush()
-            self._collect(None, None)
+        if overlap >= (data.terms.overlap_told or 1):
+            self._fail(Reason.OVERLAPPING_PEOPLE)
             return self._flush()
-        data.common_count = count
-        if count < data.terms.least_people:
-            self._fail(Reason.TOO_FEW_COMMON)
-        else:
-            data.common = common
-            self._collect(count, common)
+        if data.terms.kind.joins:
+            data.common_count, data.commons = count, common
+            if min(one.size // POINT for one in common.values()) < data.terms.least_people:
+                self._fail(Reason.TOO_FEW_COMMON)
+                return self._flush()
+        self._collect(common)
         return self._flush()
 
     def ask(self, question: Attachment, numbers: int) -> list[Message]:
@@ -245,34 +241,34 @@ class Round:
     def _check(self, message: Message, now: int) -> None:
         data = self.data
         if message.round != data.terms.round:
-            raise _refuse(Reason.WRONG_ROUND)
+            raise Reason.WRONG_ROUND.error()
         if message.recipient != data.terms.aggregator:
-            raise _refuse(Reason.WRONG_RECIPIENT)
+            raise Reason.WRONG_RECIPIENT.error()
         if message.sender not in self.active or message.type not in FROM_OWNERS:
-            raise _refuse(Reason.UNKNOWN_SENDER)
+            raise Reason.UNKNOWN_SENDER.error()
         if self.ended or now > data.terms.deadline:
             late = self.state is RoundState.EXPIRED or not self.ended
-            raise _refuse(Reason.LATE if late else Reason.ENDED)
+            raise (Reason.LATE if late else Reason.ENDED).error()
         expected = data.received.get(message.sender, 0) + 1
         if message.sequence != expected:
             reused = message.sequence < expected
-            raise _refuse(Reason.SEQUENCE_REUSED if reused else Reason.SEQUENCE_GAP)
+            raise (Reason.SEQUENCE_REUSED if reused else Reason.SEQUENCE_GAP).error()
         # A refusal may cross the proposal on its way.
         known = "" if data.plan is None else data.plan.hash
         if message.plan != known and not (message.plan == "" and isinstance(message.body, Refusal)):
-            raise _refuse(Reason.PLAN_CHANGED)
+            raise Reason.PLAN_CHANGED.error()
 
     def _accept(self, message: Message) -> None:
         self.data.received[message.sender] = message.sequence
 
     def _expect(self, *states: RoundState) -> None:
         if self.state not in states:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
 
     def _offer(self, sender: str, offer: Offer) -> None:
         self._expect(RoundState.ATTRIBUTES)
         if sender in self.data.offers:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         self.data.offers[sender] = offer
         self._propose_if_complete()
 
@@ -296,9 +292,9 @@ class Round:
         self._expect(RoundState.PLAN_PROPOSED)
         assert data.plan is not None
         if sender in data.signatures:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         if not self._verify(data.plan.share(sender).key, data.plan.hash, body.signature):
-            raise _refuse(Reason.SIGNATURE)
+            raise Reason.SIGNATURE.error()
         data.signatures[sender] = body.signature
         if set(data.signatures) != set(data.plan.owners):
             return
@@ -311,7 +307,7 @@ class Round:
     def _refusal(self, sender: str, body: Refusal) -> None:
         data = self.data
         if sender in data.deliveries:
-            raise _refuse(Reason.UNEXPECTED)
+            raise Reason.UNEXPECTED.error()
         goes_on = (
             data.terms.dropout is Dropout.CONTINUE
             and self.state in (RoundState.ATTRIBUTES, RoundState.COLLECTING)
@@ -353,11 +349,12 @@ class Round:
         if set(self.data.deliveries) == set(self.active):
             self._move(RoundEvent.DELIVERIES_COMPLETE)
 
-    def _collect(self, count: int | None, common: Attachment | None) -> None:
+    def _collect(self, common: dict[str, Attachment]) -> None:
         self._move(RoundEvent.LINKED)
         for owner in self.active:
-            head = self.data.heads.get(owner)
-            self._send(owner, Common(count=count, attachment=common, head=head))
+            head, mine = self.data.heads.get(owner), common.get(owner)
+            count = None if mine is None else mine.size // POINT
+            self._send(owner, Common(count=count, attachment=mine, head=head))
 
     # moving and sending
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PeerError, PlanError
+from sherd.errors import PlanError
 from sherd.federation.protocol.joint_plan import HASH, Kind
 from sherd.federation.protocol.messages import Masked
 from sherd.federation.protocol.pairwise_masks import WORD
@@ -95,9 +95,9 @@ def check_ask(data: OwnerData, body: Ask) -> None:
     first = first and (data.cleared or not data.plan.terms.linked)
     later = data.state is OwnerState.PROTECTED and before > 0
     if not sums_rows(data.plan.terms) or not (first or later) or body.exchange != before + 1:
-        raise PeerError(Reason.UNEXPECTED.words, reason=Reason.UNEXPECTED)
+        raise Reason.UNEXPECTED.error()
     if not 0 < body.attachment.size <= MOST_QUESTION:
-        raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+        raise Reason.TOO_LARGE.error()
 
 
 def check_masked(data: RoundData, sender: str, body: Masked) -> None:
@@ -109,6 +109,6 @@ def check_masked(data: RoundData, sender: str, body: Masked) -> None:
     asked = len(data.asked or ())
     fits = data.state is RoundState.COLLECTING and body.exchange == asked > 0
     if not fits or waiting or sender in (data.masked or {}):
-        raise PeerError(Reason.UNEXPECTED.words, reason=Reason.UNEXPECTED)
+        raise Reason.UNEXPECTED.error()
     if body.attachment.size != WORD * (data.numbers or 0):
-        raise PeerError(Reason.MALFORMED.words, reason=Reason.MALFORMED)
+        raise Reason.MALFORMED.error()

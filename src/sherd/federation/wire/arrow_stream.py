@@ -56,7 +56,7 @@ def read_table(data: bytes, most: int) -> pa.Table:
     if len(set(names)) != len(names):
         raise _wrong("two columns have one name")
     if sum(_bytes_of(column) for column in table.columns) > most:
-        raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+        raise Reason.TOO_LARGE.error()
     return table.replace_schema_metadata(None)
 
 

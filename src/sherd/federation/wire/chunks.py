@@ -48,7 +48,7 @@ def pieces(path: Path) -> Iterator[bytes]:
 def check_chunk(sha256: str, data: bytes) -> None:
     """Refuse a chunk that is too large or not what its name says."""
     if len(data) > CHUNK:
-        raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+        raise Reason.TOO_LARGE.error()
     if hashlib.sha256(data).hexdigest() != sha256:
         raise PeerError("a chunk is not what its hash says", reason=Reason.MALFORMED)
 

@@ -186,6 +186,27 @@ class Client:
         )
         return read_response(answer.content, len(call.parcels))
 
+    def login_terms(self) -> dict[str, Any]:
+        """Where people log in, and a number for it."""
+        return _json(_checked(self._raw("GET", "/v1/login")))
+
+    def log_in_person(self, *, id_token: str, nonce: str) -> dict[str, Any]:
+        """A session for somebody whom the provider knows."""
+        body = {"id_token": id_token, "nonce": nonce}
+        return _json(_checked(self._raw("POST", "/v1/login", json=body)))
+
+    def about(self) -> dict[str, Any]:
+        """Who the aggregator says it is."""
+        return _json(_checked(self._raw("GET", "/v1/about")))
+
+    def open_round(self, terms: bytes) -> None:
+        """Open a round, as an operator."""
+        self._call("POST", "/v1/rounds", content=terms)
+
+    def abort_round(self, round_id: str) -> None:
+        """End a round, as an operator."""
+        self._call("POST", f"/v1/rounds/{round_id}/abort")
+
     def announce(self, raw: bytes) -> None:
         """Tell the aggregator what this owner's policy allows, signed."""
         self._call("PUT", "/v1/policy", content=raw)
@@ -198,7 +219,7 @@ class Client:
         """Fetch a chunk; the caller checks its hash."""
         answer = self._call("GET", f"/v1/rounds/{round_id}/chunks/{sha256}")
         if len(answer.content) > CHUNK:
-            raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+            raise Reason.TOO_LARGE.error()
         return answer.content
 
     def commitments(self) -> tuple[str | None, list[bytes]]:

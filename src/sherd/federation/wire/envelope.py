@@ -107,23 +107,23 @@ def open_envelope(
     signature = data["signature"]
     key = key_of(header.sender)
     if key is None:
-        raise PeerError(Reason.UNKNOWN_SENDER.words, reason=Reason.UNKNOWN_SENDER)
+        raise Reason.UNKNOWN_SENDER.error()
     if not isinstance(signature, str):
-        raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+        raise Reason.SIGNATURE.error()
     # The bytes are canonical, so that the body's are those between the two other parts.
     signed = canonical(data["header"])
     tail = len(signed) + len(canonical(signature)) + len(b',"header":,"signature":}')
     body = raw[len(b'{"body":') : len(raw) - tail]
     if not verify(key, _TAG + signed, signature):
-        raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+        raise Reason.SIGNATURE.error()
     if header.version != VERSION:
         raise PeerError("the envelope is of another version", reason=Reason.MALFORMED)
     if hashlib.sha256(body).hexdigest() != header.body_sha256:
         raise PeerError("the body is not the one that was signed", reason=Reason.SIGNATURE)
     if header.recipient != recipient:
-        raise PeerError(Reason.WRONG_RECIPIENT.words, reason=Reason.WRONG_RECIPIENT)
+        raise Reason.WRONG_RECIPIENT.error()
     if now > header.expires + GRACE:
-        raise PeerError(Reason.STALE.words, reason=Reason.STALE)
+        raise Reason.STALE.error()
     return Message(
         round=header.round,
         plan=header.plan,

@@ -151,7 +151,7 @@ def read_request(raw: bytes) -> Call:
     if not 0 <= header.milliseconds <= MOST_WAIT * 1000:
         raise _wrong("it would wait too long")
     if any(size > CHUNK for each in listed for size in each.chunks):
-        raise PeerError(Reason.TOO_LARGE.words, reason=Reason.TOO_LARGE)
+        raise Reason.TOO_LARGE.error()
     parts = iter(_cut(rest, [size for each in listed for size in (each.size, *each.chunks)]))
     parcels = tuple(
         Parcel(round=each.round, raw=next(parts), chunks=tuple(next(parts) for _ in each.chunks))

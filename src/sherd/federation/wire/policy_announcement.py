@@ -36,9 +36,9 @@ def read_announcement(raw: bytes, *, owner: str, key: str, aggregator: str) -> A
     if not isinstance(signature, str) or not verify(
         key, _TAG + canonical(data["policy"]), signature
     ):
-        raise PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+        raise Reason.SIGNATURE.error()
     if policy.owner != owner:
-        raise PeerError(Reason.UNKNOWN_SENDER.words, reason=Reason.UNKNOWN_SENDER)
+        raise Reason.UNKNOWN_SENDER.error()
     if policy.aggregator != aggregator:
-        raise PeerError(Reason.WRONG_RECIPIENT.words, reason=Reason.WRONG_RECIPIENT)
+        raise Reason.WRONG_RECIPIENT.error()
     return policy

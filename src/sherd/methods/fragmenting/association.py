@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from sherd.randomness import Randomness
     from sherd.tables.schema import Schema
 
+    Progress = Callable[[str, int, int], None]
+    Aspect = tuple[int, tuple[str, ...]]
+
 Strategy = Literal["cells", "nearest"]
 STRATEGIES: tuple[Strategy, ...] = ("cells", "nearest")
 _EVERY = 1 << 40
@@ -99,7 +102,7 @@ def associate(
     block: int | None = None,
     allowed: float = 1.0,
     randomness: Randomness,
-    progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
+    progress: Progress = lambda _step, _done, _total: None,
 ) -> Association:
     """Group the tuples of every fragment so that the association is loose.
 
@@ -109,50 +112,54 @@ def associate(
     that size, each for itself.
     """
     search = search or Search()
-    if block is not None and block < table.num_rows:
-        blocks = table.num_rows // block
-        cut = np.array_split(randomness.permutation(table.num_rows), blocks)
-        parts = []
-        for at, rows in enumerate(cut):
-            progress("placing tuples", at, blocks)
-            parts.append(
-                associate(
-                    table.take(rows),
-                    schema,
-                    constraints,
-                    fragments,
-                    sizes,
-                    similar=similar,
-                    search=search,
-                    allowed=allowed,
-                    randomness=randomness,
-                )
-            )
-        return _joined(cut, parts, table.num_rows)
     turn = list(range(len(fragments)))
     if search.strategy == "cells":
         # what matters least for utility is chosen last, when least can be chosen
         turn.sort(key=lambda f: -sum(w.weight for w in constraints.wishes(similar, fragments[f])))
     fragments, sizes = [fragments[f] for f in turn], [sizes[f] for f in turn]
-    shape = problem_shape(table, constraints, fragments, sizes)
-    homes: Homes = (
-        PreferredCells(table, schema, shape, fragments, constraints, similar)
-        if search.strategy == "cells"
-        else Ordered(table, schema, shape, fragments, constraints.asked_about(similar))
-    )
-    tries = next(tries for rows, tries in _TRIES if table.num_rows <= rows)
+
+    def homes_of(part: pa.Table) -> tuple[Any, Homes]:
+        shape = problem_shape(part, constraints, fragments, sizes)
+        if search.strategy == "cells":
+            return shape, PreferredCells(part, schema, shape, fragments, constraints, similar)
+        return shape, Ordered(part, schema, shape, fragments, constraints.asked_about(similar))
+
+    if block is None or block >= table.num_rows:
+        made = _best(*homes_of(table), search, randomness, allowed, progress)
+    else:
+        blocks = table.num_rows // block
+        cut = np.array_split(randomness.permutation(table.num_rows), blocks)
+        parts = []
+        for at, rows in enumerate(cut):
+            progress("placing tuples", at, blocks)
+            parts.append(_best(*homes_of(table.take(rows)), search, randomness, allowed))
+        made = _joined(cut, parts, table.num_rows)
+    back = np.argsort(turn)
+    return replace(made, place=made.place[back], groups=tuple(made.groups[f] for f in back))
+
+
+def _best(
+    shape: Any,
+    homes: Homes,
+    search: Search,
+    randomness: Randomness,
+    allowed: float,
+    progress: Progress = lambda _step, _done, _total: None,
+) -> Association:
+    """The best of several attempts: the fewer tuples there are, the more are made."""
+    rows = shape.codes.shape[0]
+    tries = next(tries for most, tries in _TRIES if rows <= most)
     best: Association | None = None
     for attempt in range(tries):
         progress("placing tuples", attempt, tries)
-        found = _place(shape, *homes.draw(randomness), search, randomness, allowed)
-        if best is None or found.suppressed < best.suppressed:
-            best = found
+        made = _place(shape, *homes.draw(randomness), search, randomness, allowed)
+        if best is None or made.suppressed < best.suppressed:
+            best = made
         if best.suppressed == 0:
             break
     progress("placing tuples", tries, tries)
     assert best is not None, "at least one attempt is made"
-    back = np.argsort(turn)
-    return replace(best, place=best.place[back], groups=tuple(best.groups[f] for f in back))
+    return best
 
 
 def _joined(
@@ -181,31 +188,8 @@ def problem_shape(
     """Aspects, reaches, wide constraints and pairs, as the kernels want them."""
     from sherd.methods.fragmenting.heterogeneity_kernels import Problem
 
-    aspects: list[tuple[int, tuple[str, ...]]] = []
-    spans: list[list[tuple[int, tuple[str, ...]]]] = []
-    for constraint in relevant(constraints, fragments):
-        span = [
-            (f, tuple(name for name in names if name in constraint))
-            for f, names in enumerate(fragments)
-            if constraint.intersection(names)
-        ]
-        spans.append(span)
-        aspects += [aspect for aspect in span if aspect not in aspects]
-    aspects.sort(key=lambda aspect: aspect[0])
-    reaches: list[tuple[int, int]] = []
-    wide: list[int] = []
-    wide_from = [0]
-    covered: set[tuple[int, int]] = set()
-    for span in spans:
-        ids = [aspects.index(aspect) for aspect in span]
-        if len(span) > 2:
-            wide += ids
-            wide_from.append(len(wide))
-            continue
-        covered.add((span[0][0], span[1][0]))
-        reaches += [
-            reach for reach in ((span[0][0], ids[1]), (span[1][0], ids[0])) if reach not in reaches
-        ]
+    aspects, spans = _aspects(constraints, fragments)
+    reaches, wide, covered = _reaches(aspects, spans)
     count = len(fragments)
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count) if (i, j) not in covered]
     rows = table.num_rows
@@ -224,8 +208,8 @@ def problem_shape(
         aspects_from=np.searchsorted(owner, np.arange(count + 1)).astype(np.int32),
         reach_source=source,
         reach_aspect=np.asarray([a for _, a in reaches], np.int32),
-        wide_from=np.asarray(wide_from, np.int32),
-        wide_aspects=np.asarray(wide, np.int32),
+        wide_from=np.cumsum([0, *map(len, wide)], dtype=np.int32),
+        wide_aspects=np.asarray([a for ids in wide for a in ids], np.int32),
         pair_left=np.asarray([i for i, _ in pairs], np.int32),
         pair_right=np.asarray([j for _, j in pairs], np.int32),
         sizes=k,
@@ -236,6 +220,44 @@ def problem_shape(
         aspect_filter_from=_starts(number[owner]),
         reach_filter_from=_starts(number[source]),
     )
+
+
+def _aspects(
+    constraints: Constraints, fragments: Sequence[Sequence[str]]
+) -> tuple[list[Aspect], list[list[Aspect]]]:
+    """What constraints have in each fragment, all of it and by constraint."""
+    aspects: list[Aspect] = []
+    spans: list[list[Aspect]] = []
+    for constraint in relevant(constraints, fragments):
+        span = [
+            (f, tuple(name for name in names if name in constraint))
+            for f, names in enumerate(fragments)
+            if constraint.intersection(names)
+        ]
+        spans.append(span)
+        aspects += [aspect for aspect in span if aspect not in aspects]
+    return sorted(aspects, key=lambda aspect: aspect[0]), spans
+
+
+def _reaches(
+    aspects: Sequence[Aspect], spans: Sequence[Sequence[Aspect]]
+) -> tuple[list[tuple[int, int]], list[list[int]], set[tuple[int, int]]]:
+    """What groups of one fragment may not reach in another, and constraints over more than two.
+
+    The third are the pairs of fragments that constraints over two of them cover.
+    """
+    reaches: list[tuple[int, int]] = []
+    wide: list[list[int]] = []
+    covered: set[tuple[int, int]] = set()
+    for span in spans:
+        ids = [aspects.index(aspect) for aspect in span]
+        if len(span) > 2:
+            wide.append(ids)
+            continue
+        covered.add((span[0][0], span[1][0]))
+        both = (span[0][0], ids[1]), (span[1][0], ids[0])
+        reaches += [reach for reach in both if reach not in reaches]
+    return reaches, wide, covered
 
 
 def _starts(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sherd.methods.fragmenting.private_record import Kept
-    from sherd.release.method import PrivateRecord, Run
+    from sherd.release.method import Lineage, PrivateRecord, Run
     from sherd.release.plan import Plan
-    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 NOT_COVERED = (
@@ -178,19 +177,12 @@ class Fragment:
         return run_fragmenting(table, schema, plan, run)[0]
 
     def run_keeping_record(
-        self,
-        table: pa.Table,
-        schema: Schema,
-        plan: Plan,
-        run: Run,
-        *,
-        keys: Keys,
-        past: PrivateRecord | None,
+        self, table: pa.Table, schema: Schema, plan: Plan, run: Run, lineage: Lineage
     ) -> tuple[Outcome, PrivateRecord]:
         """Fragment a prepared table, also after an earlier release, and say who is where."""
         from sherd.methods.fragmenting.fragment_run import run_fragmenting
 
-        outcome, record = run_fragmenting(table, schema, plan, run, keys, past)
+        outcome, record = run_fragmenting(table, schema, plan, run, lineage)
         assert record is not None, "kept where there are keys"
         return outcome, record
 

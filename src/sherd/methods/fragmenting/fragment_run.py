@@ -21,16 +21,15 @@ from sherd.methods.fragmenting.released_tables import first_groups, released_tab
 from sherd.release.method import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
     from sherd.methods.fragmenting.association import Association
-    from sherd.methods.fragmenting.constraints import Constraints
     from sherd.methods.fragmenting.feasibility import Excess
     from sherd.methods.fragmenting.fragmentation import Fragmentation
     from sherd.methods.fragmenting.private_record import Kept
-    from sherd.release.method import PrivateRecord, Run
+    from sherd.release.method import Lineage, Run
     from sherd.release.plan import Plan
     from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
@@ -42,53 +41,35 @@ _TRIED, _SMALL = 8, 2000
 
 
 def run_fragmenting(
-    table: pa.Table,
-    schema: Schema,
-    plan: Plan,
-    run: Run,
-    keys: Keys | None = None,
-    past: PrivateRecord | None = None,
+    table: pa.Table, schema: Schema, plan: Plan, run: Run, lineage: Lineage | None = None
 ) -> tuple[Outcome, Kept | None]:
     """The release, and where keys name the tuples the record of who is where."""
     found = layout(plan, schema)
-    sizes = planned_sizes(plan, len(found.fragments))
-    search = Search(
-        strategy=plan["strategy"],
-        window=plan["window"],
-        probes=plan["probes"],
-        budget=plan["budget"],
-    )
-    old = check_past(plan, schema, run, keys, past)
+    old = check_past(plan, schema, run, lineage)
+    keys = None if lineage is None else lineage.keys
     if old is None or keys is None:
-        return _first(table, schema, plan, run, found, sizes, search, keys)
-    change = next_groups(
-        old,
-        table,
-        schema,
-        plan,
-        run,
-        keys=keys,
-        constraints=planned_constraints(plan),
-        fragments=found.fragments,
-        sizes=sizes,
-        search=search,
-    )
+        return _first(table, schema, plan, run, found, keys)
+
+    def place(fresh: pa.Table) -> Association:
+        return _associated(fresh, schema, plan, run, found.fragments)
+
+    change = next_groups(old, table, plan, run, keys=keys, fragments=found.fragments, place=place)
     outcome = Outcome(
         tables=released_tables(
             change.kept.groups, table, found.fragments, run.randomness, shuffle=run.shuffle
         ),
-        facts={**_facts(plan, found, sizes), "after": plan["after"]["release"]},
+        facts={**_facts(plan, found), "after": plan["after"]["release"]},
         findings=findings(change),
     )
     return outcome, signed(change.kept, schema, run, keys)
 
 
-def _facts(plan: Plan, found: Fragmentation, sizes: tuple[int, ...]) -> dict[str, object]:
+def _facts(plan: Plan, found: Fragmentation) -> dict[str, object]:
     """What a manifest states of the fragments."""
     covered = relevant(planned_constraints(plan), found.fragments)
     return {
         "fragments": [list(f) for f in found.fragments],
-        "sizes": list(sizes),
+        "sizes": list(planned_sizes(plan, len(found.fragments))),
         "withheld": list(found.withheld),
         "constraints": [sorted(c) for c in covered],
         "fragmentation_proved_best": found.proved,
@@ -102,12 +83,10 @@ def _first(
     plan: Plan,
     run: Run,
     found: Fragmentation,
-    sizes: tuple[int, ...],
-    search: Search,
     keys: Keys | None,
 ) -> tuple[Outcome, Kept | None]:
     """A release that follows none."""
-    chosen, forced, made = _grouped(table, schema, plan, run, found, sizes, search)
+    chosen, forced, made = _grouped(table, schema, plan, run, found)
     groups = first_groups(made, run.randomness)
     record = None
     if keys is not None:
@@ -123,7 +102,7 @@ def _first(
             projections=plan["projections"],
         ),
         facts={
-            **_facts(plan, found, sizes),
+            **_facts(plan, found),
             "fragments": [list(f) for f in chosen.fragments],
             "withheld": list(chosen.withheld),
             "suppressed": made.suppressed,
@@ -134,14 +113,10 @@ def _first(
 
 
 def _choices(
-    table: pa.Table,
-    schema: Schema,
-    plan: Plan,
-    constraints: Constraints,
-    found: Fragmentation,
-    sizes: tuple[int, ...],
+    table: pa.Table, schema: Schema, plan: Plan, found: Fragmentation
 ) -> Iterator[tuple[Fragmentation, tuple[Excess, ...]]]:
     """A given fragmentation, or those that frequencies do not rule out, the best first."""
+    constraints, sizes = planned_constraints(plan), planned_sizes(plan, len(found.fragments))
     if plan["fragments"] is None:
         return loose_ones(
             table,
@@ -158,39 +133,43 @@ def _choices(
     return iter([(found, forced)])
 
 
-def _grouped(
-    table: pa.Table,
-    schema: Schema,
-    plan: Plan,
-    run: Run,
-    found: Fragmentation,
-    sizes: tuple[int, ...],
-    search: Search,
-) -> Chosen:
+def _associated(
+    table: pa.Table, schema: Schema, plan: Plan, run: Run, fragments: Sequence[Sequence[str]]
+) -> Association:
+    """The groups of a table's tuples, looked for as the plan says."""
+    search = Search(
+        strategy=plan["strategy"],
+        window=plan["window"],
+        probes=plan["probes"],
+        budget=plan["budget"],
+    )
+    return associate(
+        table,
+        schema,
+        planned_constraints(plan),
+        fragments,
+        planned_sizes(plan, len(fragments)),
+        similar=plan["similar"] or (),
+        search=search,
+        block=plan["block"],
+        allowed=plan["suppress"] if plan["after"] is None else 1.0,
+        randomness=run.randomness,
+        progress=run.progress,
+    )
+
+
+def _grouped(table: pa.Table, schema: Schema, plan: Plan, run: Run, found: Fragmentation) -> Chosen:
     """The fragmentation as it is or, where it cannot be made loose, one that can, and its groups.
 
     A given fragmentation is kept. Else a few that frequencies do not rule out are tried, the best
     by the objective first, and of equally good ones that which leaves out fewest tuples is taken.
     """
-    constraints = planned_constraints(plan)
-    choices = _choices(table, schema, plan, constraints, found, sizes)
+    choices = _choices(table, schema, plan, found)
     best: Chosen | None = None
     for chosen, forced in islice(choices, _TRIED if table.num_rows > _SMALL else 2):
         if best is not None and chosen.value < best[0].value:
             break
-        made = associate(
-            table,
-            schema,
-            constraints,
-            chosen.fragments,
-            sizes,
-            similar=plan["similar"] or (),
-            search=search,
-            block=plan["block"],
-            allowed=plan["suppress"],
-            randomness=run.randomness,
-            progress=run.progress,
-        )
+        made = _associated(table, schema, plan, run, chosen.fragments)
         few = made.suppressed <= plan["suppress"] * table.num_rows and made.suppressed < len(table)
         if few and (best is None or made.suppressed < best[2].suppressed):
             best = chosen, forced, made

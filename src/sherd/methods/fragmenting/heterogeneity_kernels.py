@@ -92,14 +92,14 @@ def _collides(p, s, r, h, t, g):  # type: ignore[no-untyped-def]
     return False
 
 
+# One function on purpose: handing the state on to smaller ones takes four times as long as the
+# checks themselves.
 @kernel
 def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  # noqa: C901
     """Whether tuple t may join group g of fragment f beside the groups chosen so far.
 
-    ``chosen[e]`` is its group in fragment e, or -1. With ``ahead`` a group is refused as
-    soon as it reaches the tuple's value in a fragment that is still to be chosen. Wide
-    constraints are not checked here. One function on purpose: handing the state on to
-    smaller ones takes four times as long as the checks themselves.
+    ``chosen[e]`` is its group in fragment e, or -1. With ``ahead`` a group is refused as soon as it
+    reaches the tuple's value in a fragment still to be chosen. Wide constraints are not checked.
     """
     members = s.size[p.group_from[f] + g]
     if members >= most:

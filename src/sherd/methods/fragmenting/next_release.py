@@ -38,22 +38,21 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from sherd.errors import InfeasibleError, TableError, UsageError
-from sherd.methods.fragmenting.association import Search, associate
 from sherd.methods.fragmenting.private_record import Kept, marks_of
 from sherd.methods.fragmenting.released_tables import number_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
     import pyarrow as pa
 
-    from sherd.methods.fragmenting.constraints import Constraints
+    from sherd.methods.fragmenting.association import Association
     from sherd.methods.fragmenting.private_record import Marks
     from sherd.randomness import Randomness
-    from sherd.tables.schema import Schema
 
     Parts = npt.NDArray[np.bool_]
+    Placing = Callable[[pa.Table], Association]
 
 Withdrawal = Literal["closed", "groups"]
 WITHDRAWALS: tuple[Withdrawal, ...] = ("closed", "groups")
@@ -84,30 +83,19 @@ def rerelease(
     old: Kept,
     table: pa.Table,
     keys: Sequence[str],
-    schema: Schema,
-    constraints: Constraints,
     fragments: Sequence[Sequence[str]],
-    sizes: Sequence[int],
     *,
-    similar: Sequence[str] = (),
-    search: Search | None = None,
-    block: int | None = None,
+    place: Placing,
     withdraw: Withdrawal = "closed",
     most_withdrawn: float = MOST_WITHDRAWN,
     randomness: Randomness,
 ) -> Change:
     """Groups for a changed table (one key a row) that are safe beside the old release.
 
-    At most ``most_withdrawn`` of all released parts are withdrawn beside those deleted.
+    ``place`` groups the tuples that are new. At most ``most_withdrawn`` of all released parts are
+    withdrawn beside those deleted.
     """
-    if withdraw not in WITHDRAWALS:
-        raise UsageError(
-            "the 'withdraw' argument is not valid",
-            must="one of " + ", ".join(WITHDRAWALS),
-            got=repr(withdraw),
-        )
-    if len(keys) != table.num_rows or len(set(keys)) != len(keys):
-        raise TableError("the keys do not fit the table", must="one distinct key for each row")
+    _check(table, keys, withdraw)
     where = {key: at for at, key in enumerate(old.keys)}
     released = old.released
     row_of = {key: row for row, key in enumerate(keys)}
@@ -119,19 +107,7 @@ def rerelease(
     shown = old.groups >= 0
     parts = int((gone & shown & ~deleted).sum())
     if parts > most_withdrawn * int(shown.sum()):
-        raise InfeasibleError(
-            "the deletions would show which parts of the deleted tuples belong together",
-            must="hidden by withdrawing whole groups"
-            + (" that are associated with each other only" if withdraw == "closed" else ""),
-            got="more further parts of tuples to withdraw than 'most_withdrawn' allows",
-            do="raise 'most_withdrawn'"
-            + (
-                ", make the first release in blocks ('block'), or, if nobody who sees both "
-                "releases knows who was deleted, pass withdraw='groups' (--withdraw groups)"
-                if withdraw == "closed"
-                else ""
-            ),
-        )
+        raise _too_many_parts(withdraw)
     left = np.where(gone, -1, old.groups)
     stays = np.asarray((left >= 0).any(axis=0))
     out = old.withdrawn | {
@@ -147,29 +123,12 @@ def rerelease(
         elif key not in out:
             fresh.append(row)
     if fresh:
-        made = associate(
-            table.take(fresh),
-            schema,
-            constraints,
-            fragments,
-            sizes,
-            similar=similar,
-            search=search,
-            block=block,
-            randomness=randomness,
-        )
+        made = place(table.take(fresh))
         used = number_groups(groups, np.asarray(fresh), made, used, randomness)
     placed = int((groups[0, fresh] >= 0).sum()) if fresh else 0
+    kept = replace(old, keys=tuple(keys), groups=groups, used=used, marks=marks, release="")
     return Change(
-        kept=replace(
-            old,
-            keys=tuple(keys),
-            groups=groups,
-            withdrawn=frozenset(out),
-            used=used,
-            marks=marks,
-            release="",
-        ),
+        kept=replace(kept, withdrawn=frozenset(out)),
         stay=int(stays.sum()),
         appended=placed,
         held_back=len(fresh) - placed,
@@ -177,6 +136,35 @@ def rerelease(
         changed=int(changed.sum()),
         withdrawn=int(((gone & shown).any(axis=0) & ~deleted).sum()),
         parts=parts,
+    )
+
+
+def _check(table: pa.Table, keys: Sequence[str], withdraw: str) -> None:
+    if withdraw not in WITHDRAWALS:
+        raise UsageError(
+            "the 'withdraw' argument is not valid",
+            must="one of " + ", ".join(WITHDRAWALS),
+            got=repr(withdraw),
+        )
+    if len(keys) != table.num_rows or len(set(keys)) != len(keys):
+        raise TableError("the keys do not fit the table", must="one distinct key for each row")
+
+
+def _too_many_parts(withdraw: Withdrawal) -> InfeasibleError:
+    """The refusal of deletions that cost more than the owner allows."""
+    must = "hidden by withdrawing whole groups"
+    do = "raise 'most_withdrawn'"
+    if withdraw == "closed":
+        must += " that are associated with each other only"
+        do += (
+            ", make the first release in blocks ('block'), or, if nobody who sees both "
+            "releases knows who was deleted, pass withdraw='groups' (--withdraw groups)"
+        )
+    return InfeasibleError(
+        "the deletions would show which parts of the deleted tuples belong together",
+        must=must,
+        got="more further parts of tuples to withdraw than 'most_withdrawn' allows",
+        do=do,
     )
 
 

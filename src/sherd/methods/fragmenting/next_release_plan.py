@@ -16,21 +16,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import FormatError, InfeasibleError, PlanError, SchemaError, UsageError
+from sherd.errors import FormatError, InfeasibleError, PlanError, UsageError
 from sherd.guarantees import Assumption
 from sherd.methods.fragmenting.next_release import MOST_WITHDRAWN, WITHDRAWALS, Change, rerelease
 from sherd.methods.fragmenting.private_record import Kept
 from sherd.release.method import Finding
 from sherd.release.plan import Plan
+from sherd.release.preceding import manifest_to_follow, other_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
-    from sherd.methods.fragmenting.association import Search
-    from sherd.methods.fragmenting.constraints import Constraints
-    from sherd.release.method import PrivateRecord, Run
+    from sherd.methods.fragmenting.next_release import Placing
+    from sherd.release.method import Lineage, PrivateRecord, Run
     from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
@@ -52,24 +52,10 @@ def follow(
     ``chosen`` are parameters of your own: ``withdraw``, ``most_withdrawn`` and how new tuples
     are placed. What the releases must share may be among them if it is the same.
     """
-    from sherd.release.bundle import MANIFEST, ORDER_KEPT, digest, read_manifest
-
-    manifest = read_manifest(Path(old))
+    manifest = manifest_to_follow(Path(old), record, schema)
     plan, facts = manifest.get("plan"), manifest.get("facts")
     if not isinstance(plan, dict) or plan.get("method") != "fragment" or not facts:
         raise UsageError("the old release is not made of fragments", got=str(old))
-    name = digest(Path(old) / MANIFEST)
-    if record.release != name:
-        raise UsageError(
-            "the record is not that of the old release",
-            must="the file that --record wrote when the old release was made",
-            got="the record of another release" if record.release else "a record of no bundle",
-            do="name the release and the record that belong together",
-        )
-    if ORDER_KEPT in manifest.get("stamps", ()):
-        raise UsageError("the old release is not for publication", got=ORDER_KEPT)
-    if schema.published().hash != manifest.get("schema_hash"):
-        raise _other_schema()
     first = {key: value for key, value in plan.items() if key not in OF_NEXT}
     shared = {**first, "fragments": facts.get("fragments"), "sizes": facts.get("sizes")}
     own = dict(chosen or {})
@@ -87,7 +73,7 @@ def follow(
             **shared,
             "withdraw": WITHDRAWALS[0],
             **{key: value for key, value in own.items() if value is not None},
-            "after": {"release": name, "withdrew": sorted(set(before))},
+            "after": {"release": record.release, "withdrew": sorted(set(before))},
         }
     )
 
@@ -96,14 +82,6 @@ def _before(plan: Mapping[str, Any] | Plan) -> list[str]:
     """How the releases before the last one withdrew."""
     after = plan["after"] if isinstance(plan, Plan) else plan.get("after")
     return [] if after is None else list(after["withdrew"])
-
-
-def _other_schema() -> SchemaError:
-    return SchemaError(
-        "the schema is not that of the old release",
-        must="the same, or groups could not be kept",
-        do="use the old schema, or start over with a first release of other people",
-    )
 
 
 def check_following(plan: Plan) -> None:
@@ -143,34 +121,32 @@ def assumptions(plan: Plan) -> tuple[Assumption, ...]:
     return (Assumption.ONLY_EARLIER_RELEASES,)
 
 
-def check_past(
-    plan: Plan, schema: Schema, run: Run, keys: Keys | None, past: PrivateRecord | None
-) -> Kept | None:
+def check_past(plan: Plan, schema: Schema, run: Run, lineage: Lineage | None) -> Kept | None:
     """The record of the release that a run follows, checked; None for a first release."""
-    if keys is not None and plan["projections"]:
+    past = None if lineage is None else lineage.past
+    if lineage is not None and plan["projections"]:
         raise PlanError(
             "no record is kept of a release with projections of its association",
             do="leave out 'projections', or the key and the record",
         )
-    if (past is None) != (plan["after"] is None) or (past is not None and keys is None):
+    if (past is None) != (plan["after"] is None):
         raise PlanError(
             "a release that follows another needs three things",
             must="a plan made from the old release, the owner's record of it, and the key",
             do="use --after with --old-record (in Python: sherd.fragment(..., after=...))",
         )
-    if past is None:
+    if lineage is None or past is None:
         return None
     if not isinstance(past, Kept) or past.release != plan["after"]["release"]:
         raise UsageError("the record is not that of the release which the plan follows")
     # Earlier records hold the hash of the whole schema; a release publishes part of it.
     if past.schema not in (schema.published().hash, schema.hash):
-        raise _other_schema()
-    assert keys is not None, "checked above"
-    if past.key != keys.attribute:
+        raise other_schema()
+    if past.key != lineage.keys.attribute:
         raise PlanError(
             "the key is not the one that the old release's record is kept by",
             must=repr(past.key),
-            got=repr(keys.attribute),
+            got=repr(lineage.keys.attribute),
         )
     if past.seeded and not run.randomness.is_seeded:
         raise PlanError(
@@ -190,15 +166,12 @@ def signed(kept: Kept, schema: Schema, run: Run, keys: Keys) -> Kept:
 def next_groups(
     past: Kept,
     table: pa.Table,
-    schema: Schema,
     plan: Plan,
     run: Run,
     *,
     keys: Keys,
-    constraints: Constraints,
     fragments: Sequence[Sequence[str]],
-    sizes: Sequence[int],
-    search: Search,
+    place: Placing,
 ) -> Change:
     """The record of the release that follows ``past``; refused where nothing would be left."""
     if len(past.groups) != len(fragments):
@@ -212,13 +185,8 @@ def next_groups(
         past,
         table,
         keys.values,
-        schema,
-        constraints,
         fragments,
-        sizes,
-        similar=plan["similar"] or (),
-        search=search,
-        block=plan["block"],
+        place=place,
         withdraw=plan["withdraw"],
         most_withdrawn=MOST_WITHDRAWN if share is None else share,
         randomness=run.randomness,

@@ -35,7 +35,7 @@ from sherd.methods.graphical.public_rules import cuts, read_rules
 from sherd.methods.graphical.row_questions import HistogramQuestion
 from sherd.methods.graphical.spending import Spending
 from sherd.methods.specialising.diffgen import assumptions
-from sherd.release.method import Described, Outcome, Parameter, Run
+from sherd.release.method import Described, Outcome, Parameter, Run, epsilon_parameter
 from sherd.release.traits import Traits
 from sherd.tables.canonical_form import cell_type
 from sherd.tables.schema import Missing, Schema, Type
@@ -55,14 +55,7 @@ Kinds = dict[str, pa.DataType]
 CHOICES = ("tree", "all", "workload")
 
 PARAMETERS: tuple[Parameter, ...] = (
-    Parameter(
-        name="epsilon",
-        kind=float,
-        above=0,
-        required=True,
-        short="-e",
-        help="the privacy budget of the whole release",
-    ),
+    epsilon_parameter("the privacy budget of the whole release"),
     Parameter(
         name="delta",
         kind=float,

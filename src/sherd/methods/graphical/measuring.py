@@ -97,8 +97,24 @@ class Noise:
         return discrete_gaussian(randomness, self.scale, n)
 
 
+class Binned:
+    """What has bins for some attributes: a combination of bins is a cell."""
+
+    bins: tuple[tuple[int, ...], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many bins each attribute has."""
+        return tuple(max(one) + 1 for one in self.bins)
+
+    @property
+    def cells(self) -> int:
+        """How many counts the histogram has."""
+        return math.prod(self.shape)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Marginal:
+class Marginal(Binned):
     """A histogram over the bins of a few attributes.
 
     ``attributes`` are places in the coded table, ascending; ``bins`` gives for each of them the
@@ -113,16 +129,6 @@ class Marginal:
             raise PlanError("a marginal's attributes are not valid", must="distinct and ascending")
         if len(self.bins) != len(self.attributes) or not all(self.bins):
             raise PlanError("a marginal's bins are not valid", must="a bin for every fine code")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """How many bins each attribute has."""
-        return tuple(max(one) + 1 for one in self.bins)
-
-    @property
-    def cells(self) -> int:
-        """How many counts the histogram has."""
-        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, kw_only=True)

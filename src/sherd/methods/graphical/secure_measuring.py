@@ -25,14 +25,13 @@ Neighbours: one substituted record, as for one owner.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.methods.graphical.measuring import Measurement, Noise
+from sherd.methods.graphical.measuring import Binned, Measurement, Noise
 from sherd.methods.graphical.shared_noise import SharedNoise
 from sherd.secure.engine.noise_bits import distance, shared_geometric
 
@@ -270,21 +269,13 @@ class SecureMeasurer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Side:
+class _Side(Binned):
     """One party's attributes of a marginal: their places in it, and their bins."""
 
     party: int | None
     places: tuple[int, ...]
     attributes: tuple[int, ...]
     bins: tuple[tuple[int, ...], ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(max(one) + 1 for one in self.bins)
-
-    @property
-    def cells(self) -> int:
-        return math.prod(self.shape)
 
 
 def _index(
@@ -349,7 +340,7 @@ class Insiders:
     def of(cls, requests: Sequence[Request], parties: int) -> Insiders:
         """The costs of requests: ε for Laplace noise, ρ for Gaussian.
 
-        >>> from sherd.methods.graphical.measuring import Marginal, Request
+        >>> from sherd.methods.graphical.measuring import Binned, Marginal, Request
         >>> one = Request(marginal=Marginal(attributes=(0,), bins=((0, 1),)),
         ...               noise=Noise(kind="gaussian", scale=Fraction(10)))
         >>> costs = Insiders.of([one], 2)

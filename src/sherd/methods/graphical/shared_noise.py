@@ -45,7 +45,8 @@ def sum_distance(variance: float, parts: int) -> float:
     >>> sum_distance(50.0, 2) < 1e-200, sum_distance(0.1, 1)
     (True, 0.0)
     """
-    return 10 * sum(math.exp(-2 * math.pi**2 * variance * k / (k + 1)) for k in range(1, parts))
+    terms = (math.exp(-2 * math.pi**2 * variance * k / (k + 1)) for k in range(1, parts))
+    return 10.0 * sum(terms)
 
 
 @dataclass(frozen=True, kw_only=True)

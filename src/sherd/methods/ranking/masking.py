@@ -24,7 +24,16 @@ from sherd.methods.ranking.column_masking import ColumnJob, mask_column
 from sherd.methods.ranking.noise_scales import Scales
 from sherd.methods.ranking.ranking_promise import Promise, promise
 from sherd.randomness.order import inverse
-from sherd.release.method import REAL_SPEND, Committed, Described, Finding, Outcome, Parameter, Run
+from sherd.release.method import (
+    REAL_SPEND,
+    Committed,
+    Described,
+    Finding,
+    Outcome,
+    Parameter,
+    Run,
+    epsilon_parameter,
+)
 from sherd.release.traits import Traits
 from sherd.tables.axis import Axis
 from sherd.tables.coding import arrow_array
@@ -46,14 +55,7 @@ CENTROIDS_FLOOR = 0.001
 """Least scale under the promise ``centroids``: enlarging a scale of 0 would leave it 0."""
 
 _SHARED = (
-    Parameter(
-        name="epsilon",
-        kind=float,
-        above=0,
-        required=True,
-        short="-e",
-        help="the privacy budget of the whole release, shared out over its attributes",
-    ),
+    epsilon_parameter("the privacy budget of the whole release, shared out over its attributes"),
     Parameter(
         name="weights",
         kind=dict,

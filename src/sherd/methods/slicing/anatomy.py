@@ -47,9 +47,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sherd.methods.slicing.signature_record import SignatureRecord
-    from sherd.release.method import PrivateRecord, Run
+    from sherd.release.method import Lineage, PrivateRecord, Run
     from sherd.release.plan import Plan
-    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 QUASI = "quasi-identifiers"
@@ -146,17 +145,10 @@ class Anatomy(KeepsSignatures):
         return _run(table, schema, plan, run)
 
     def run_keeping_record(
-        self,
-        table: pa.Table,
-        schema: Schema,
-        plan: Plan,
-        run: Run,
-        *,
-        keys: Keys,
-        past: PrivateRecord | None,
+        self, table: pa.Table, schema: Schema, plan: Plan, run: Run, lineage: Lineage
     ) -> tuple[Outcome, PrivateRecord]:
         """Bucketise a prepared table so that every record keeps its signature."""
-        return _run_keeping_record(table, schema, plan, run, keys, past)
+        return _run_keeping_record(table, schema, plan, run, lineage)
 
 
 METHOD = Anatomy()
@@ -200,12 +192,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
 
 
 def _run_keeping_record(
-    table: pa.Table,
-    schema: Schema,
-    plan: Plan,
-    run: Run,
-    keys: Keys,
-    past: PrivateRecord | None,
+    table: pa.Table, schema: Schema, plan: Plan, run: Run, lineage: Lineage
 ) -> tuple[Outcome, SignatureRecord]:
     import numpy as np
     import pyarrow as pa
@@ -215,7 +202,7 @@ def _run_keeping_record(
 
     table = within(table, schema)
     shuffled = run.randomness.permutation(table.num_rows)
-    made = kept_buckets(table, schema, plan, run, keys=keys, past=past, order=shuffled)
+    made = kept_buckets(table, schema, plan, run, lineage, order=shuffled)
     name = made.record.sensitive
     order = run.randomness.permutation(len(made.rows)) + 1
     bucket = np.repeat(order, [len(rows) for rows in made.rows])

@@ -1,4 +1,4 @@
-# ruff: noqa: C901, E741 - a compiled loop is one piece; l is the field's own name
+# ruff: noqa: E741 - a compiled loop is one piece; l is the field's own name
 """Mondrian's cells: boxes of codes that hold at least k rows and, if asked, diverse ones.
 
 Equal values always stay together, so that a cell is a box of the attributes' values that
@@ -26,6 +26,7 @@ from sherd.methods.slicing.tuple_partitioning import (
     extents,
     halves_diverse,
     move,
+    workspace,
 )
 
 
@@ -67,6 +68,56 @@ def balanced_cut(
 
 
 @compiled
+def shallowest(depth: Ints, first: int, last: int) -> int:
+    """The least depth of a boundary between the codes of a box."""
+    top = depth[first + 1]
+    for code in range(first + 2, last + 1):
+        top = min(top, depth[code])
+    return int(top)
+
+
+@compiled
+def find_cut(
+    rows: Ints, ids: Longs, lo: int, hi: int, n_dims: int, scales: Floats, dims: Ints, low: Ints,
+    high: Ints, first: Ints, last: Ints, depths: Ints, offsets: Longs, k: int, l: int,
+    counts: Longs, of_q: Ints, of_pair: Ints, left_q: Ints, left_pair: Ints, values: Ints,
+    heads: Longs, overall: Floats, limits: Floats,
+) -> tuple[int, int]:  # fmt: skip
+    """The first dimension that can be cut, and where; −1 for none.
+
+    ``low`` and ``high`` are filled with the codes that occur; boundaries are looked for between
+    ``first`` and ``last``.
+    """
+    extents(rows, lo, hi, n_dims, low, high)
+    beyond = limits.max() >= 0
+    for attempt in range(by_span(low, high, scales, n_dims, dims)):
+        d = dims[attempt]
+        depth = depths[offsets[d] : offsets[d + 1]]
+        top = shallowest(depth, first[d], last[d])
+        cut = balanced_cut(rows, lo, hi, d, low[d], high[d], depth, top, k, counts)
+        if cut < 0:
+            continue
+        if l > 1 and not halves_diverse(
+            rows, lo, hi, n_dims, d, cut, 0, l, of_q, of_pair, left_q, left_pair
+        ):
+            continue
+        if beyond and not halves_meet(
+            rows, ids, lo, hi, n_dims, d, cut, 0, values, heads, overall, limits
+        ):
+            continue
+        return d, cut
+    return -1, -1
+
+
+@compiled
+def doubled(boxes: Ints) -> Ints:
+    """Room for twice as many boxes."""
+    larger = np.zeros((2 * boxes.shape[0], boxes.shape[1]), dtype=np.int32)
+    larger[: boxes.shape[0]] = boxes
+    return larger
+
+
+@compiled
 def cells(
     rows: Ints, ids: Longs, n_dims: int, sizes: Ints, scales: Floats, depths: Ints,
     offsets: Longs, n_pairs: int, k: int, l: int, tight: bool, values: Ints, heads: Longs,
@@ -78,100 +129,55 @@ def cells(
     the dimensions are not looked at. ``values`` to ``limits`` say what cells must meet beyond
     k and l (see ``condition_kernels``).
     """
-    beyond = limits.max() >= 0
-    n = rows.shape[0]
     of_q = np.zeros(1, dtype=np.int32)
     of_pair = np.zeros(n_pairs, dtype=np.int32)
     left_q = np.zeros(1, dtype=np.int32)
     left_pair = np.zeros(n_pairs, dtype=np.int32)
-    low = np.empty(n_dims, dtype=np.int32)
-    high = np.empty(n_dims, dtype=np.int32)
-    dims = np.empty(n_dims, dtype=np.int32)
-    widest = 1
-    for d in range(n_dims):
-        widest = max(widest, sizes[d])
+    low, high, dims, spare, spare_ids, widest = workspace(rows, n_dims, sizes)
     counts = np.zeros(widest, dtype=np.int64)
-    spare = np.empty((n, rows.shape[1]), dtype=np.int32)
-    spare_ids = np.empty(n, dtype=np.int64)
-    capacity = 1024
-    box_low = np.zeros((capacity, n_dims), dtype=np.int32)
-    box_high = np.zeros((capacity, n_dims), dtype=np.int32)
-    starts = np.zeros(capacity, dtype=np.int64)
-    n_cells = 0
+    box_low = np.zeros((1024, n_dims), dtype=np.int32)
+    box_high = np.zeros((1024, n_dims), dtype=np.int32)
+    starts = [0]
+    starts.pop()
     # A stack of boxes still to be split, the leftmost on top.
-    ends = [n]
+    ends = [rows.shape[0]]
     stack_low = np.zeros((128, n_dims), dtype=np.int32)
     stack_high = np.zeros((128, n_dims), dtype=np.int32)
-    for d in range(n_dims):
-        stack_high[0, d] = sizes[d] - 1
+    stack_high[0] = sizes[:n_dims] - 1
     lo = 0
     while len(ends) > 0:
         top_of_stack = len(ends) - 1
         hi = ends[top_of_stack]
-        best = -1
-        cut = -1
+        best, cut = -1, -1
         if hi - lo >= 2 * k:
-            extents(rows, lo, hi, n_dims, low, high)
-            found = by_span(low, high, scales, n_dims, dims)
             if l > 1:
                 count_all(rows, lo, hi, n_dims, of_q, of_pair)
-            for attempt in range(found):
-                d = dims[attempt]
-                depth = depths[offsets[d] : offsets[d + 1]]
-                first = low[d] if tight else stack_low[top_of_stack, d]
-                last = high[d] if tight else stack_high[top_of_stack, d]
-                top = depth[first + 1]
-                for code in range(first + 2, last + 1):
-                    top = min(top, depth[code])
-                cut = balanced_cut(rows, lo, hi, d, low[d], high[d], depth, top, k, counts)
-                if cut < 0:
-                    continue
-                if l > 1 and not halves_diverse(
-                    rows, lo, hi, n_dims, d, cut, 0, l, of_q, of_pair, left_q, left_pair
-                ):
-                    continue
-                if beyond and not halves_meet(
-                    rows, ids, lo, hi, n_dims, d, cut, 0, values, heads, overall, limits
-                ):
-                    continue
-                best = d
-                break
+            first = low if tight else stack_low[top_of_stack]
+            last = high if tight else stack_high[top_of_stack]
+            best, cut = find_cut(
+                rows, ids, lo, hi, n_dims, scales, dims, low, high, first, last, depths, offsets,
+                k, l, counts, of_q, of_pair, left_q, left_pair, values, heads, overall, limits,
+            )  # fmt: skip
             if l > 1:
                 clear(rows, lo, hi, n_dims, of_q, of_pair)
         if best >= 0:
-            mid = move(rows, ids, lo, hi, best, cut, 0, spare, spare_ids)
-            ends.append(mid)
+            ends.append(move(rows, ids, lo, hi, best, cut, 0, spare, spare_ids))
             if len(ends) > stack_low.shape[0]:
-                more = stack_low.shape[0] * 2
-                taller_low = np.zeros((more, n_dims), dtype=np.int32)
-                taller_high = np.zeros((more, n_dims), dtype=np.int32)
-                taller_low[: stack_low.shape[0]] = stack_low
-                taller_high[: stack_high.shape[0]] = stack_high
-                stack_low = taller_low
-                stack_high = taller_high
+                stack_low = doubled(stack_low)
+                stack_high = doubled(stack_high)
             stack_low[top_of_stack + 1] = stack_low[top_of_stack]
             stack_high[top_of_stack + 1] = stack_high[top_of_stack]
             stack_high[top_of_stack + 1, best] = cut - 1
             stack_low[top_of_stack, best] = cut
             continue
-        if n_cells == capacity:
-            larger_low = np.zeros((2 * capacity, n_dims), dtype=np.int32)
-            larger_high = np.zeros((2 * capacity, n_dims), dtype=np.int32)
-            larger_starts = np.zeros(2 * capacity, dtype=np.int64)
-            larger_low[:capacity] = box_low
-            larger_high[:capacity] = box_high
-            larger_starts[:capacity] = starts
-            box_low = larger_low
-            box_high = larger_high
-            starts = larger_starts
-            capacity *= 2
-        box_low[n_cells] = stack_low[top_of_stack]
-        box_high[n_cells] = stack_high[top_of_stack]
-        starts[n_cells] = lo
-        n_cells += 1
-        lo = hi
-        ends.pop()
-    return starts[:n_cells], box_low[:n_cells], box_high[:n_cells]
+        if len(starts) == box_low.shape[0]:
+            box_low = doubled(box_low)
+            box_high = doubled(box_high)
+        box_low[len(starts)] = stack_low[top_of_stack]
+        box_high[len(starts)] = stack_high[top_of_stack]
+        starts.append(lo)
+        lo = ends.pop()
+    return np.array(starts, dtype=np.int64), box_low[: len(starts)], box_high[: len(starts)]
 
 
 @compiled

@@ -31,6 +31,7 @@ from sherd.methods.slicing.tuple_partitioning import (
     extents,
     median,
     move,
+    workspace,
 )
 
 SLACK = 1e-9
@@ -222,6 +223,25 @@ def settle(
 
 
 @compiled
+def count_left(
+    rows: Ints, lo: int, hi: int, n_dims: int, d: int, cut: int, ties: int, parts: Ints,
+    left_counts: Ints, left_pair: Ints,
+) -> None:  # fmt: skip
+    """Count what the left half of a split holds."""
+    waiting = ties
+    for i in range(lo, hi):
+        code = rows[i, d]
+        if code < cut or (code == cut and waiting > 0):
+            if code == cut:
+                waiting -= 1
+            t = rows[i, n_dims]
+            for c in range(parts.shape[1]):
+                left_counts[parts[t, c]] += 1
+            for c in range(n_dims + 1, rows.shape[1]):
+                left_pair[rows[i, c]] += 1
+
+
+@compiled
 def partition_records(
     rows: Ints, ids: Longs, n_dims: int, sizes: Ints, scales: Floats, parts: Ints, n_plus: int,
     n_values: int, heads: Longs, members: Ints, pair_of: Longs, n_pairs: int, blocks: Longs,
@@ -241,25 +261,16 @@ def partition_records(
     seen = np.empty((n_plus, parts.shape[0] + 1), dtype=np.int32)
     n_seen = np.zeros(n_plus, dtype=np.int64)
     found = np.empty(parts.shape[0], dtype=np.int32)
-    low = np.empty(n_dims, dtype=np.int32)
-    high = np.empty(n_dims, dtype=np.int32)
-    dims = np.empty(n_dims, dtype=np.int32)
-    widest = 1
-    for d in range(n_dims):
-        widest = max(widest, sizes[d])
+    low, high, dims, spare, spare_ids, widest = workspace(rows, n_dims, sizes)
     by_code = np.zeros(widest, dtype=np.int32)
-    spare = np.empty((n, rows.shape[1]), dtype=np.int32)
-    spare_ids = np.empty(n, dtype=np.int64)
     fresh = np.empty((min(parts.shape[0], 100_000) + 1, n_s), dtype=np.float64)
     base = n_values - pair_of.shape[0]
-    queue_lo = [0]
-    queue_hi = [n]
+    queue = [(0, n)]
     final = [0]
     final.pop()
     first = 0
-    while first < len(queue_lo):
-        lo = queue_lo[first]
-        hi = queue_hi[first]
+    while first < len(queue):
+        lo, hi = queue[first]
         first += 1
         extents(rows, lo, hi, n_dims, low, high)
         varying = by_span(low, high, scales, n_dims, dims)
@@ -273,17 +284,7 @@ def partition_records(
                 d = dims[attempt]
                 cut, ties = median(rows, lo, hi, d, low[d], high[d], by_code)
                 half = (hi - lo) // 2
-                waiting = ties
-                for i in range(lo, hi):
-                    code = rows[i, d]
-                    if code < cut or (code == cut and waiting > 0):
-                        if code == cut:
-                            waiting -= 1
-                        t = rows[i, n_dims]
-                        for c in range(parts.shape[1]):
-                            left_counts[parts[t, c]] += 1
-                        for c in range(n_dims + 1, rows.shape[1]):
-                            left_pair[rows[i, c]] += 1
+                count_left(rows, lo, hi, n_dims, d, cut, ties, parts, left_counts, left_pair)
                 good = settle(
                     found[:total], parts, n_plus, counts, left_counts, of_pair, left_pair,
                     float(hi - lo) ** power, float(half) ** power if half > 0 else 0.0,
@@ -296,10 +297,8 @@ def partition_records(
             uncount(rows, lo, hi, n_dims, parts, counts, of_pair)
         if best >= 0:
             mid = move(rows, ids, lo, hi, best, cut, ties, spare, spare_ids)
-            queue_lo.append(lo)
-            queue_hi.append(mid)
-            queue_lo.append(mid)
-            queue_hi.append(hi)
+            queue.append((lo, mid))
+            queue.append((mid, hi))
         else:
             final.append(lo)
     return np.sort(np.array(final, dtype=np.int64))

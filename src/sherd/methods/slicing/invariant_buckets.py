@@ -43,9 +43,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.methods.slicing.signature_record import SignatureRecord
-    from sherd.release.method import PrivateRecord, Run
+    from sherd.release.method import Lineage, Run
     from sherd.release.plan import Plan
-    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 
@@ -131,9 +130,8 @@ def kept_buckets(
     schema: Schema,
     plan: Plan,
     run: Run,
+    lineage: Lineage,
     *,
-    keys: Keys,
-    past: PrivateRecord | None,
     order: NDArray[np.int64],
     local: bool = False,
     least: int = 1,
@@ -149,13 +147,13 @@ def kept_buckets(
     from sherd.methods.slicing.signature_record import earlier
     from sherd.tables.coding import texts
 
-    old = earlier(past, plan, schema, keys, run)
+    old = earlier(lineage, plan, schema, run)
     column = table[old.sensitive].combine_chunks()
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     values = [MISSING if cell is None else PRESENT + cell for cell in texts(column)]
-    made = bucketed_again(old, keys.values, values, order, local=local, least=least)
-    if past is None and made.held_back > plan["most_suppressed"] * table.num_rows:
+    made = bucketed_again(old, lineage.keys.values, values, order, local=local, least=least)
+    if lineage.past is None and made.held_back > plan["most_suppressed"] * table.num_rows:
         feasible_rows(table, schema, plan, run.randomness)  # says what would help
     return made
 

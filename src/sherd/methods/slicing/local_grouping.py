@@ -61,12 +61,16 @@ def listed(values: Ints, n_values: int) -> tuple[Longs, Longs]:
 
 
 @compiled
+def waiting(values: Ints, n_values: int) -> tuple[Longs, Longs, Longs, Longs]:
+    """What ``listed`` gives, the length of each list, and the group of every row: −1, none yet."""
+    heads, rows = listed(values, n_values)
+    return heads, rows, heads[1:] - heads[:-1], np.full(len(values), -1, dtype=np.int64)
+
+
+@compiled
 def grouped(values: Ints, n_values: int, l: int) -> Longs:
     """The group of every row; all 0 where there are not l values."""
-    n = len(values)
-    group = np.full(n, -1, dtype=np.int64)
-    heads, rows = listed(values, n_values)
-    left = heads[1:] - heads[:-1]
+    heads, rows, left, group = waiting(values, n_values)
     heap = np.empty(n_values, dtype=np.int64)
     size = 0
     for v in range(n_values):
@@ -97,7 +101,7 @@ def grouped(values: Ints, n_values: int, l: int) -> Longs:
                     place = up
         n_groups += 1
     if n_groups == 0:
-        return np.zeros(n, dtype=np.int64)
+        return np.zeros_like(group)
     place_rest(values, group, n_groups)
     return group
 
@@ -105,16 +109,13 @@ def grouped(values: Ints, n_values: int, l: int) -> Longs:
 @compiled
 def local_groups(values: Ints, n_values: int, l: int) -> Longs:
     """The group of every row, rows in Mondrian's order; all 0 where there are not l values."""
-    n = len(values)
-    group = np.full(n, -1, dtype=np.int64)
-    heads, rows = listed(values, n_values)
-    left = heads[1:] - heads[:-1]
+    heads, rows, left, group = waiting(values, n_values)
     chosen = np.zeros(n_values, dtype=np.bool_)
     alive = 0
     for v in range(n_values):
         if left[v] > 0:
             alive += 1
-    remaining = n
+    remaining = len(values)
     n_groups = 0
     while alive >= l:
         chosen[:] = False
@@ -147,7 +148,7 @@ def local_groups(values: Ints, n_values: int, l: int) -> Longs:
         remaining -= l
         n_groups += 1
     if n_groups == 0:
-        return np.zeros(n, dtype=np.int64)
+        return np.zeros_like(group)
     place_rest(values, group, n_groups)
     return group
 

@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from sherd.methods.slicing.attribute_codes import Coded
     from sherd.methods.slicing.generalise import BoxPartition
     from sherd.methods.slicing.signature_record import SignatureRecord
-    from sherd.release.method import PrivateRecord, Run
+    from sherd.release.method import Lineage, PrivateRecord, Run
     from sherd.release.plan import Plan
-    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 
 TRAITS = Traits(
     family="slicing",
+    rows_are_classes=True,
     verifier="sherd.verifying.sliced_tables:verify_classes",
     facts="sherd.verifying.stated_facts:classes",
     drawing="sherd.auditing.case.record_drawing:classes",
@@ -154,17 +154,10 @@ class Mondrian(KeepsSignatures):
         return _run(table, schema, plan, run)
 
     def run_keeping_record(
-        self,
-        table: pa.Table,
-        schema: Schema,
-        plan: Plan,
-        run: Run,
-        *,
-        keys: Keys,
-        past: PrivateRecord | None,
+        self, table: pa.Table, schema: Schema, plan: Plan, run: Run, lineage: Lineage
     ) -> tuple[Outcome, PrivateRecord]:
         """Generalise a prepared table so that every record keeps its signature."""
-        return _run_keeping_record(table, schema, plan, run, keys, past)
+        return _run_keeping_record(table, schema, plan, run, lineage)
 
 
 METHOD = Mondrian()
@@ -221,12 +214,7 @@ def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
 
 
 def _run_keeping_record(
-    table: pa.Table,
-    schema: Schema,
-    plan: Plan,
-    run: Run,
-    keys: Keys,
-    past: PrivateRecord | None,
+    table: pa.Table, schema: Schema, plan: Plan, run: Run, lineage: Lineage
 ) -> tuple[Outcome, SignatureRecord]:
     """Make a class of every bucket of kept signatures, each with at least k places."""
     import numpy as np
@@ -240,9 +228,7 @@ def _run_keeping_record(
     table = within(table, schema)
     coded = _coded(table, schema, plan)
     order = neighbour_order(coded, run.randomness)
-    made = kept_buckets(
-        table, schema, plan, run, keys=keys, past=past, order=order, local=True, least=plan["k"]
-    )
+    made = kept_buckets(table, schema, plan, run, lineage, order=order, local=True, least=plan["k"])
     large, group = made.expanded(table)
     cells = _around(coded, made.rows, group, tight=plan["boxes"] == "tight")
     n = large.num_rows

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.release.method import PrivateRecord, Run
+    from sherd.release.method import Lineage, PrivateRecord, Run
     from sherd.release.plan import Plan
-    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 _FORMAT = 1
@@ -134,17 +133,15 @@ def check_kept(plan: Plan, schema: Schema) -> str:
     return names[0]
 
 
-def earlier(
-    past: PrivateRecord | None, plan: Plan, schema: Schema, keys: Keys, run: Run
-) -> SignatureRecord:
+def earlier(lineage: Lineage, plan: Plan, schema: Schema, run: Run) -> SignatureRecord:
     """The record that a run goes on from: that of the release it follows, or an empty one."""
     name = check_kept(plan, schema)
     seeded = run.randomness.is_seeded
-    if past is not None or plan["after"] is not None:
-        return _checked(past, plan, schema, keys, seeded=seeded)
+    if lineage.past is not None or plan["after"] is not None:
+        return _checked(lineage, plan, schema, seeded=seeded)
     return SignatureRecord(
         signatures=(), members={}, l=plan["l"], sensitive=name, method=plan.method,
-        key=keys.attribute, schema=schema.hash, seeded=seeded,
+        key=lineage.keys.attribute, schema=schema.hash, seeded=seeded,
     )  # fmt: skip
 
 
@@ -157,8 +154,9 @@ def needs_record(plan: Plan) -> None:
         )
 
 
-def _checked(past: Any, plan: Plan, schema: Schema, keys: Keys, *, seeded: bool) -> SignatureRecord:
+def _checked(lineage: Lineage, plan: Plan, schema: Schema, *, seeded: bool) -> SignatureRecord:
     """The record of the release that a run follows; raises where it is of another kind."""
+    past = lineage.past
     if not isinstance(past, SignatureRecord) or plan["after"] is None:
         raise PlanError(
             "a release that follows another needs three things",
@@ -168,7 +166,7 @@ def _checked(past: Any, plan: Plan, schema: Schema, keys: Keys, *, seeded: bool)
     told = (
         ("release", past.release, plan["after"]["release"]),
         ("schema", past.schema, schema.hash),
-        ("key", past.key, keys.attribute),
+        ("key", past.key, lineage.keys.attribute),
         ("method", past.method, plan.method),
         ("l", past.l, plan["l"]),
     )
@@ -195,16 +193,10 @@ def follow(
 
     All parameters are the old release's; ``chosen`` may name them if they are the same.
     """
-    from sherd.release.bundle import MANIFEST, ORDER_KEPT, digest, read_manifest
     from sherd.release.plan import Plan
+    from sherd.release.preceding import manifest_to_follow
 
-    manifest = read_manifest(Path(old))
-    if record.release != digest(Path(old) / MANIFEST):
-        raise UsageError("the record is not that of the old release", got=str(old))
-    if ORDER_KEPT in manifest.get("stamps", ()):
-        raise UsageError("the old release is not for publication", got=ORDER_KEPT)
-    if schema.published().hash != manifest.get("schema_hash"):
-        raise UsageError("the schema is not that of the old release", do="use the old schema")
+    manifest = manifest_to_follow(Path(old), record, schema)
     shared = manifest["plan"]
     for name, value in (chosen or {}).items():
         if value is not None and value != shared.get(name):

@@ -52,9 +52,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.release.method import PrivateRecord, Run
+    from sherd.release.method import Lineage, PrivateRecord, Run
     from sherd.release.plan import Plan
-    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 
@@ -248,19 +247,12 @@ class Slice(KeepsSignatures):
         return run_slicing(table, schema, plan, run)
 
     def run_keeping_record(
-        self,
-        table: pa.Table,
-        schema: Schema,
-        plan: Plan,
-        run: Run,
-        *,
-        keys: Keys,
-        past: PrivateRecord | None,
+        self, table: pa.Table, schema: Schema, plan: Plan, run: Run, lineage: Lineage
     ) -> tuple[Outcome, PrivateRecord]:
         """Slice a prepared table so that every record keeps its signature."""
         from sherd.methods.slicing.slice_run import run_keeping_record
 
-        return run_keeping_record(table, schema, plan, run, keys, past)
+        return run_keeping_record(table, schema, plan, run, lineage)
 
 
 METHOD = Slice()

@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.methods.slicing.signature_record import SignatureRecord
-    from sherd.release.method import PrivateRecord, Run
+    from sherd.release.method import Lineage, Run
     from sherd.release.plan import Plan
-    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 COLUMNS = 5
@@ -115,12 +114,7 @@ def run_slicing(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcom
 
 
 def run_keeping_record(
-    table: pa.Table,
-    schema: Schema,
-    plan: Plan,
-    run: Run,
-    keys: Keys,
-    past: PrivateRecord | None,
+    table: pa.Table, schema: Schema, plan: Plan, run: Run, lineage: Lineage
 ) -> tuple[Outcome, SignatureRecord]:
     """Slice a prepared table into buckets in which every record keeps its signature."""
     from sherd.methods.slicing.invariant_buckets import kept_buckets
@@ -138,7 +132,7 @@ def run_keeping_record(
             do="leave out alpha and min_frequency",
         )
     order = neighbour_order(list(coded.values()), run.randomness)
-    made = kept_buckets(table, schema, plan, run, keys=keys, past=past, order=order, local=True)
+    made = kept_buckets(table, schema, plan, run, lineage, order=order, local=True)
     large, buckets = made.expanded(table)
     n = large.num_rows
     parts = coarse(coded, layout, n, None, run.randomness, need_columns=False)

@@ -142,6 +142,20 @@ def count_all(rows: Ints, lo: int, hi: int, n_dims: int, of_q: Ints, of_pair: In
 
 
 @compiled
+def workspace(rows: Ints, n_dims: int, sizes: Ints) -> tuple[Ints, Ints, Ints, Ints, Longs, int]:
+    """Room for extents, dimensions and moved rows, and the most codes that a dimension has."""
+    low = np.empty(n_dims, dtype=np.int32)
+    high = np.empty(n_dims, dtype=np.int32)
+    dims = np.empty(n_dims, dtype=np.int32)
+    spare = np.empty((rows.shape[0], rows.shape[1]), dtype=np.int32)
+    spare_ids = np.empty(rows.shape[0], dtype=np.int64)
+    widest = 1
+    for d in range(n_dims):
+        widest = max(widest, sizes[d])
+    return low, high, dims, spare, spare_ids, widest
+
+
+@compiled
 def clear(rows: Ints, lo: int, hi: int, n_dims: int, of_q: Ints, of_pair: Ints) -> None:
     """Set the counts of a bucket's codes back to zero."""
     for i in range(lo, hi):

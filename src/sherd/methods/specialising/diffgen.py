@@ -36,7 +36,7 @@ from sherd.methods.specialising.partition import Partition
 from sherd.methods.specialising.plain_oracle import ExactNoise, PlainOracle, oracle_over
 from sherd.methods.specialising.scores import NEED_CLASS, UTILITIES, sensitivity
 from sherd.methods.specialising.specialise import specialise
-from sherd.release.method import Described, Outcome, Parameter, Run
+from sherd.release.method import Described, Outcome, Parameter, Run, epsilon_parameter
 from sherd.release.traits import Traits
 from sherd.tables.schema import Missing, Outside, Schema, Type
 
@@ -49,14 +49,7 @@ if TYPE_CHECKING:
     from sherd.release.plan import Plan
 
 PARAMETERS: tuple[Parameter, ...] = (
-    Parameter(
-        name="epsilon",
-        kind=float,
-        above=0,
-        required=True,
-        short="-e",
-        help="the privacy budget of the whole release: half for choices, half for counts",
-    ),
+    epsilon_parameter("the privacy budget of the whole release: half for choices, half for counts"),
     Parameter(
         name="h",
         kind=int,

@@ -76,7 +76,7 @@ class LeafCounter:
 
         total = self.engine.share(0, lambda: own(0), shape)
         for party in range(1, self.engine.parties):
-            mine = self.engine.share(party, lambda party=party: own(party), shape)  # type: ignore[misc]
+            mine = self.engine.share_bits(party, lambda party=party: own(party), shape)  # type: ignore[misc]
             total = self.engine.multiply(total, mine)
         return total
 

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sherd.errors import PlanError, VerificationError
+from sherd.methods.specialising.entropy_lines import entropy_lines
 from sherd.methods.specialising.plain_oracle import Histograms
 from sherd.methods.specialising.secure_leaf_counts import LeafCounter, pieces
+from sherd.methods.specialising.specialise import Candidate
 from sherd.secure.engine.noise_bits import TIE_BITS, shared_geometric
 
 if TYPE_CHECKING:
@@ -30,13 +32,13 @@ if TYPE_CHECKING:
 
     from sherd.methods.specialising.epsilon_shares import Budget
     from sherd.methods.specialising.secure_leaf_counts import PartyCells
-    from sherd.methods.specialising.specialise import Candidate, Cuts
+    from sherd.methods.specialising.specialise import Cuts
     from sherd.secure.engine.interface import JointEngine
 
     Numbers = NDArray[np.int64]
 
-JOINT_UTILITIES = ("max", "gain", "spread")
-"""Utilities that need sums and maxima only."""
+JOINT_UTILITIES = ("max", "gain", "info-gain", "spread")
+"""Utilities that sums and maxima suffice for; ``info-gain`` by ``entropy_lines``."""
 
 
 class JointOracle:
@@ -63,7 +65,6 @@ class JointOracle:
             raise PlanError(
                 f"the utility '{utility}' cannot be computed jointly",
                 must="one of " + ", ".join(JOINT_UTILITIES),
-                do="info-gain needs logarithms, which the engines do not have",
             )
         self._engine, self._cells, self._holes = engine, cells, holes
         self._sizes, self._n_classes = sizes, n_classes
@@ -116,6 +117,8 @@ class JointOracle:
         if self._utility == "spread":
             sizes = engine.sum(counts)
             return engine.add(engine.sum(sizes), engine.scale(engine.maximum(sizes), -1))
+        if self._utility == "info-gain":
+            return self._information_gains(group, counts, fan)
         right = engine.sum(engine.maximum(counts))
         if self._utility == "max":
             return right
@@ -124,6 +127,33 @@ class JointOracle:
             (len(group), self._n_classes),
         )
         return engine.add(right, engine.scale(engine.maximum(nodes), -1))
+
+    def _information_gains(self, group: Sequence[Candidate], counts: Any, fan: int) -> Any:
+        """What is left of every node's entropy in its children, taken off."""
+        engine, n_classes = self._engine, self._n_classes
+        left = engine.sum(self._entropies(counts, (len(group), fan)))
+        # Candidates for one node share its entropy, which is the dearer part.
+        spans = [(one.attribute, one.edges[0], one.edges[-1]) for one in group]
+        nodes = {span: place for place, span in enumerate(dict.fromkeys(spans))}
+        whole = [Candidate(attribute=a, edges=(low, high)) for a, low, high in nodes]
+        own = self._sum_of_parties(
+            lambda party: self._children(party, whole, 1), (len(whole), 1, n_classes)
+        )
+        entropies = engine.reshape(self._entropies(own, (len(whole), 1)), (len(whole),))
+        each = [engine.take(entropies, nodes[span], nodes[span] + 1) for span in spans]
+        return engine.add(engine.join(each), engine.scale(left, -1))
+
+    def _entropies(self, counts: Any, shape: tuple[int, int]) -> Any:
+        """F of every set of records whose counts by class are given."""
+        engine, n_classes, sets = self._engine, self._n_classes, math.prod(shape)
+        sizes = engine.reshape(engine.sum(counts), (sets,))
+        both = engine.join([sizes, engine.reshape(counts, (sets * n_classes,))])
+        found = entropy_lines(len(self._order)).shared(engine, both, sets * (1 + n_classes))
+        whole = engine.take(found, 0, sets)
+        parts = engine.sum(
+            engine.reshape(engine.take(found, sets, sets * (1 + n_classes)), (*shape, n_classes))
+        )
+        return engine.add(engine.reshape(whole, shape), engine.scale(parts, -1))
 
     def _children(self, party: int, group: Sequence[Candidate], fan: int) -> Numbers:
         """A party's counts of every candidate's children, filled up with empty children."""

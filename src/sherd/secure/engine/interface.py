@@ -47,6 +47,9 @@ class JointEngine(Protocol):
     def share(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Any:
         """The owner's numbers as a secret; ``own`` is called at the owner only."""
 
+    def share_bits(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Any:
+        """The owner's zeros and ones, for ``multiply`` alone: where it can be, at less cost."""
+
     def random(self, n: int, bits: int = WORD_BITS) -> Any:
         """Numbers uniform below 2^bits, n of them, that no set of parties but all knows."""
 
@@ -129,6 +132,10 @@ class PlainEngine:
         """The owner's numbers, split into uniform shares."""
         del owner
         return self._again(np.asarray(own(), np.int64).reshape(shape))
+
+    def share_bits(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Shares:
+        """As any numbers."""
+        return self.share(owner, own, shape)
 
     def random(self, n: int, bits: int = WORD_BITS) -> Shares:
         """Each party's word added up, a carry taken off after each."""

@@ -163,6 +163,10 @@ class MpycEngine:
             values = np.asarray(own(), np.int64).reshape(shape)
         return self._mpc.input(self._public(values), senders=owner)
 
+    def share_bits(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Any:
+        """As any numbers: their products are cheap here."""
+        return self.share(owner, own, shape)
+
     def _public(self, values: Numbers | int) -> Any:
         return self._number.array(np.asarray(values, np.int64).astype(object))
 

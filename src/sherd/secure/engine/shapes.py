@@ -49,6 +49,10 @@ class Shapes:
         del owner, own
         return Shape(shape=shape)
 
+    def share_bits(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Shape:
+        """As any numbers."""
+        return self.share(owner, own, shape)
+
     def random(self, n: int, bits: int = WORD_BITS) -> Shape:
         """Random numbers that somebody else draws."""
         del bits

@@ -11,7 +11,10 @@ is kept for the next time the same shapes come. ``settle`` runs at once, where i
 SPU's pitfalls, and what is done: ``jnp.max`` and ``jnp.argmax`` of 64-bit integers return wrong
 results without a word, so maxima are tournaments of comparisons; a party's own numbers enter as
 private values (owner's rank given), others give zeros of the same shape in their place; shares
-are exchanged as framed bytes, never pickled.
+are exchanged as framed bytes, never pickled. Between two parties a product of shared numbers costs
+some 260 bytes by homomorphic encryption, one of numbers and shared bits some 20 by oblivious
+transfer; SPU takes the cheaper way only where bits are shared as bits, which its own inputs never
+are, so ``share_bits`` writes the header of such a share itself.
 """
 
 from __future__ import annotations
@@ -42,6 +45,9 @@ if TYPE_CHECKING:
 PROTOCOLS = {2: "CHEETAH", 3: "ABY3"}
 """The protocol for each number of computing parties. SEMI2K trusts its first party: not here."""
 
+_NUMBERS, _BITS = b"\x12cheetah.AShr<FM64>", b"\x14cheetah.BShr<FM64,1>"
+"""How the header of a share ends, with the length of the name: shared by sum, and bit by bit."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Noted:
@@ -53,6 +59,7 @@ class Noted:
     parents: tuple[Noted, ...] = ()
     variable: str | None = None
     inputs: list[str] = field(default_factory=list)
+    bits: bool = False
 
 
 class SpuEngine:
@@ -130,6 +137,25 @@ class SpuEngine:
         name = f"v{next(self._names)}"
         self._runtime.set_var(name, self._io.make_shares(values, secret, owner)[self.rank])
         return Noted(shape=shape, key=f"in{owner}{shape}", variable=name)
+
+    def share_bits(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Noted:
+        """Between two computing parties, bits whose exclusive or is the number: its own and 0."""
+        if self._hosts != 2 or owner >= self._hosts:
+            return self.share(owner, own, shape)
+        values = np.zeros(shape, np.bool_)
+        if owner == self.rank:
+            values = np.ascontiguousarray(own()).reshape(shape) != 0
+        secret = self._spu.Visibility.VIS_SECRET
+        bits = self._spu.libspu.Share()
+        numbers = self._io.make_shares(np.zeros(shape, np.bool_), secret)[self.rank].meta
+        if not numbers.endswith(_NUMBERS):
+            raise MissingPartError("this version of spu writes shares in another form")
+        bits.meta = numbers.removesuffix(_NUMBERS) + _BITS
+        # A private value's bytes are the value itself, here of everybody's own part.
+        bits.share_chunks = self._io.make_shares(values, secret, self.rank)[self.rank].share_chunks
+        name = f"v{next(self._names)}"
+        self._runtime.set_var(name, bits)
+        return Noted(shape=shape, key=f"bits{owner}{shape}", variable=name, bits=True)
 
     def random(self, n: int, bits: int = WORD_BITS) -> Noted:
         """Each party's word added up, a carry taken off after each."""
@@ -287,7 +313,9 @@ class SpuEngine:
                     known[id(one)] = one.apply(*(known[id(parent)] for parent in one.parents))
                 return known[id(order[-1])]
 
-            examples = [np.zeros(one.shape, np.int64) for one in leaves]
+            examples = [
+                np.zeros(one.shape, np.dtype("bool" if one.bits else "int64")) for one in leaves
+            ]
             visible = [self._spu.Visibility.VIS_SECRET] * len(leaves)
             compiled, _ = frontend.compile(
                 frontend.Kind.JAX, program, examples, {}, names, visible, lambda _out: [result]

@@ -75,6 +75,7 @@ class JournaledEngine:
         return self._shapes if self._opened < len(self._journal.entries) else self._engine
 
     share = _passed_on("share")
+    share_bits = _passed_on("share_bits")
     random = _passed_on("random")
     add = _passed_on("add")
     scale = _passed_on("scale")

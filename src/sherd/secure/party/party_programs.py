@@ -48,6 +48,21 @@ class OwnWords:
         self.draws.at(step)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SharedWork:
+    """What a program computes with: shares, what this party puts in, and the journal of the run.
+
+    ``words`` are None where a complete journal is replayed, which asks for none.
+    """
+
+    journal: RunJournal
+    engine: JointEngine
+    cells: Cells
+    classes: NDArray[np.int64]
+    words: OwnWords | None = None
+    progress: Progress = lambda _step, _done, _total: None
+
+
 class PartyProgram(Protocol):
     """What one family of methods computes on shares."""
 
@@ -60,16 +75,7 @@ class PartyProgram(Protocol):
     def agree(self, channel: Channel, settings: PartySettings, given: Input) -> dict[str, Any]:
         """What the parties state besides records and classes, the same at all of them."""
 
-    def compute(
-        self,
-        settings: PartySettings,
-        journal: RunJournal,
-        engine: JointEngine,
-        cells: Cells,
-        classes: NDArray[np.int64],
-        words: OwnWords | None,
-        progress: Progress,
-    ) -> Any:
+    def compute(self, settings: PartySettings, given: SharedWork) -> Any:
         """What the opened results lead to."""
 
     def outcome(self, settings: PartySettings, journal: RunJournal, result: Any) -> Outcome:
@@ -109,30 +115,27 @@ class SpecialisingProgram:
         del channel, settings, given
         return {}
 
-    def compute(
-        self,
-        settings: PartySettings,
-        journal: RunJournal,
-        engine: JointEngine,
-        cells: Cells,
-        classes: NDArray[np.int64],
-        words: OwnWords | None,
-        progress: Progress,
-    ) -> Any:
+    def compute(self, settings: PartySettings, given: SharedWork) -> Any:
         """The partition of all parties' cells."""
         from sherd.methods.specialising.arbdistdp import agreement
         from sherd.methods.specialising.diffgen import settings as chosen
         from sherd.methods.specialising.joint_specialisation import release
 
-        del journal
         plan, schema = settings.plan, settings.schema
-        agreed = agreement(plan, chosen(plan, schema), len(classes))
+        agreed = agreement(plan, chosen(plan, schema), len(given.classes))
 
         def own_words(_party: int, n: int) -> NDArray[np.uint64]:
-            assert words is not None
-            return words.masks.words(n)
+            assert given.words is not None
+            return given.words.masks.words(n)
 
-        return release(engine, cells, classes, agreed, masks=own_words, progress=progress)
+        return release(
+            given.engine,
+            given.cells,
+            given.classes,
+            agreed,
+            masks=own_words,
+            progress=given.progress,
+        )
 
     def outcome(self, settings: PartySettings, journal: RunJournal, result: Any) -> Outcome:
         """The partition's leaves with their counts, and the records that they stand for."""
@@ -185,35 +188,26 @@ class GraphicalProgram:
         holders = holders_of(said, design)
         return {"holders": holders, "held by all": shared_hash(given.cells.codes, holders)}
 
-    def compute(
-        self,
-        settings: PartySettings,
-        journal: RunJournal,
-        engine: JointEngine,
-        cells: Cells,
-        classes: NDArray[np.int64],
-        words: OwnWords | None,
-        progress: Progress,
-    ) -> Any:
+    def compute(self, settings: PartySettings, given: SharedWork) -> Any:
         """The model that all parties learn."""
         from sherd.methods.graphical.dp_graph import design_of
         from sherd.methods.graphical.joint_cells import learn_jointly
         from sherd.randomness import Randomness
 
         def draws(_party: int) -> Any:
-            assert words is not None
-            key = words.draws.words(4).tobytes()
+            assert given.words is not None
+            key = given.words.draws.words(4).tobytes()
             return lambda noise, n: noise.draw(Randomness.keyed(key), n)
 
         return learn_jointly(
-            engine,
+            given.engine,
             design_of(settings.plan, settings.schema),
-            journal.statement["holders"],
-            len(classes),
-            {party: one.codes for party, one in cells.items()},
+            given.journal.statement["holders"],
+            len(given.classes),
+            {party: one.codes for party, one in given.cells.items()},
             draws,
             settings.hosts,
-            progress,
+            given.progress,
         )
 
     def outcome(self, settings: PartySettings, journal: RunJournal, result: Any) -> Outcome:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sherd.secure.party.party_programs import program_of
+from sherd.secure.party.party_programs import SharedWork, program_of
 
 if TYPE_CHECKING:
     from sherd.release.bundle import Release
@@ -30,7 +30,7 @@ def replay(settings: PartySettings, journal: RunJournal) -> Any:
     program = program_of(settings.plan)
     try:
         return program.compute(
-            settings, journal, engine, {}, classes, None, lambda _step, _done, _total: None
+            settings, SharedWork(journal=journal, engine=engine, cells={}, classes=classes)
         )
     except NotKnownError:
         return None

@@ -31,7 +31,7 @@ from sherd.secure.party.meeting import (
     terms,
     told_journals,
 )
-from sherd.secure.party.party_programs import OwnWords, program_of
+from sherd.secure.party.party_programs import OwnWords, SharedWork, program_of
 from sherd.secure.party.party_publishing import publish, replay
 from sherd.secure.party.run_budget import RunBudget
 from sherd.secure.party.run_journal import RunJournal, RunWords, cells_of_run
@@ -297,15 +297,15 @@ class _Party:
 
         def released(engine: Any) -> Release:
             signer = CoSigner(settings, channel, self._keys)
-            result = program_of(settings.plan).compute(
-                settings,
-                journal,
-                JournaledEngine(engine, journal, signer, own),
-                {rank: given.cells},
-                given.classes,
-                own,
-                self._progress,
+            work = SharedWork(
+                journal=journal,
+                engine=JournaledEngine(engine, journal, signer, own),
+                cells={rank: given.cells},
+                classes=given.classes,
+                words=own,
+                progress=self._progress,
             )
+            result = program_of(settings.plan).compute(settings, work)
             return publish(settings, journal, result, self._budget)
 
         if not settings.computes:

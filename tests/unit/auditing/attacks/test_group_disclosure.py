@@ -15,6 +15,7 @@ from sherd.auditing.case.case import Case, Limits
 from sherd.auditing.case.fragment_drawing import FragmentedRelease
 from sherd.auditing.case.record_drawing import BucketisedRelease, SlicedRelease
 from sherd.tables.number_scale import Scale
+from sherd.tables.schema import Role
 
 QUICK = Limits(
     attacked=1_000, runs=200, modelled=300, queries=10, triples=2, rounds=0, compared=300
@@ -140,7 +141,7 @@ def test_classes_with_one_income_are_counted() -> None:
     table, schema = sherd.datasets.load("adult"), sherd.datasets.schema("adult")
     made = sherd.protect(table, schema, sherd.Plan(method="mondrian", k=10), ledger=None)
     data = made.tables["data"]
-    names = [a.name for a in schema if a.role is sherd.Role.QUASI_IDENTIFIER]
+    names = [a.name for a in schema if a.role is Role.QUASI_IDENTIFIER]
     classes = data.group_by(names).aggregate([("income", "count_distinct"), ([], "count_all")])
     alone = np.array(classes["income_count_distinct"]) == 1
     share = np.array(classes["count_all"])[alone].sum() / data.num_rows

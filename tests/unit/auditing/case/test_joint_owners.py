@@ -59,6 +59,6 @@ def test_insiders_are_measured_and_told() -> None:
     assert set(found["insider"].parts) == {"bank", "clinic", "registry"}
     assert found.participants == (("an owner", ("<b>who</b> is everywhere",)),)
     text = page.audit(found)
-    assert "An owner can learn" in text
+    assert "Beyond the release, an owner can learn" in text
     assert "<b>who</b>" not in text
-    assert "What taking part gives away: an owner" in markdown.audit(found)
+    assert "## Beyond the release, an owner can learn" in markdown.audit(found)

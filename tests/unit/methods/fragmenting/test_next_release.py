@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sherd.errors import FormatError, InfeasibleError, StorageError, TableError, UsageError
-from sherd.methods.fragmenting.association import associate
+from sherd.methods.fragmenting.association import Association, associate
 from sherd.methods.fragmenting.constraints import Constraints
 from sherd.methods.fragmenting.next_release import Change, first_release, rerelease
 from sherd.methods.fragmenting.private_record import Kept
@@ -51,12 +51,16 @@ def first(keys: list[str], block: int | None = None) -> Kept:
     return first_release(first_groups(made, randomness), table_of(keys), keys, FRAGMENTS)
 
 
+def place(fresh: pa.Table) -> Association:
+    """Groups for new tuples."""
+    return associate(fresh, SCHEMA, RULES, FRAGMENTS, SIZES, randomness=Randomness.seeded(2))
+
+
 def again(old: Kept, keys: list[str], **more: Any) -> Change:
     """The release after a change."""
     return rerelease(
-        old, table_of(keys), keys, SCHEMA, RULES, FRAGMENTS, SIZES,
-        randomness=Randomness.seeded(2), **more,
-    )  # fmt: skip
+        old, table_of(keys), keys, FRAGMENTS, place=place, randomness=Randomness.seeded(2), **more
+    )
 
 
 def tables(kept: Kept) -> dict[str, pa.Table]:
@@ -178,7 +182,7 @@ def test_a_changed_tuple_is_as_good_as_deleted() -> None:
     other[at] += 1000
     moved = table.set_column(2, "c", pa.array(other))
     change = rerelease(
-        old, moved, KEYS, SCHEMA, RULES, FRAGMENTS, SIZES,
+        old, moved, KEYS, FRAGMENTS, place=place,
         withdraw="groups", randomness=Randomness.seeded(2),
     )  # fmt: skip
     assert (change.deleted, change.changed) == (0, 1)
@@ -346,7 +350,7 @@ def test_in_all_worlds_whole_groups_tell_nothing_new() -> None:
     def hide(old: Kept, row: int) -> Kept:
         keys = [key for key in old.keys if key != str(row)]
         return rerelease(
-            old, table_of(keys), keys, SCHEMA, RULES, FRAGMENTS, SIZES,
+            old, table_of(keys), keys, FRAGMENTS, place=place,
             withdraw="groups", most_withdrawn=1.0, randomness=Randomness.seeded(1),
         ).kept  # fmt: skip
 

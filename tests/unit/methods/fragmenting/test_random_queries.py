@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
+import sqlglot
+from sqlglot import exp
 
 from sherd.errors import UsageError
 from sherd.methods.fragmenting.query import answer
 
 from . import random_queries as made
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def _numbers(rows: int, seed: int, largest: int) -> tuple:  # type: ignore[type-arg]
@@ -38,10 +44,31 @@ def compare_with_duckdb(queries: int, seed: int) -> Counter[str]:
         names = [name for name in found.table.column_names if name not in beside]
         rows = [tuple(row[name] for name in names) for row in found.table.to_pylist()]
         whole = [tuple(row.values()) for row in real.to_pylist()]
-        assert made.same_rows(rows, whole), f"{sql}\n{rows}\n{whole}"
+        if not made.same_rows(rows, whole):
+            assert _without_rounding(original, tables, sql), f"{sql}\n{rows}\n{whole}"
+            seen["rounded at a tie"] += 1
+            continue
         seen["exact" if found.exact else "estimated"] += 1
         _within(found.table.to_pylist(), found.bounds)
     return seen
+
+
+def _without_rounding(original: pa.Table, tables: dict[str, pa.Table], sql: str) -> bool:
+    """Whether answers differ only because ROUND met a number half way between two others.
+
+    The order of additions decides the last bit of a sum, and ROUND makes a tenth of it.
+    """
+    if "ROUND(" not in sql:
+        return False
+    tree = sqlglot.parse_one(sql, dialect="duckdb")
+    bare = tree.transform(lambda node: node.this if isinstance(node, exp.Round) else node)
+    text = bare.sql(dialect="duckdb")
+    real = made.over_original(original, text)
+    assert real is not None
+    found = answer(tables, made.manifest(), text)
+    names = [n for n in found.table.column_names if n not in {*found.errors, *found.bounds}]
+    rows = [tuple(row[name] for name in names) for row in found.table.to_pylist()]
+    return made.same_rows(rows, [tuple(row.values()) for row in real.to_pylist()])
 
 
 def _within(rows: list, bounds: tuple[str, ...]) -> None:  # type: ignore[type-arg]

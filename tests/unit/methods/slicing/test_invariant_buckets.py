@@ -20,7 +20,7 @@ from sherd import datasets
 from sherd.errors import FormatError, InfeasibleError, PlanError, UsageError
 from sherd.methods.slicing.signature_record import SignatureRecord, follow
 from sherd.randomness import Randomness
-from sherd.release.method import Run
+from sherd.release.method import Lineage, Run
 from sherd.tables.row_keys import Keys
 from sherd.verifying import verify
 
@@ -109,7 +109,7 @@ def kept(l: int, seed: int, method: str = "anatomy") -> Any:
         with pytest.MonkeyPatch.context() as patch:
             classes = told_classes(patch, table)
             outcome, new = chosen.spec.run_keeping_record(  # type: ignore[attr-defined]
-                table, SHOWN, chosen, run, keys=keys, past=record
+                table, SHOWN, chosen, run, Lineage(keys=keys, past=record)
             )
         tables = dict(outcome.tables)
         return as_buckets(tables, classes), new.belonging_to(f"{number}")

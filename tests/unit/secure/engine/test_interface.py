@@ -61,6 +61,8 @@ def test_operations_do_what_they_say(parties: int) -> None:
     assert joint.join([flat, flat]).shape == (12,)
     assert joint.stack([flat, flat]).value.tolist() == [[v, v] for v in x.ravel().tolist()]
     assert (joint.multiply(a, joint.take(a, 0, 1)).value == x * x[:1]).all()
+    bits = joint.share_bits(0, lambda: x % 2, (2, 3))
+    assert (joint.multiply(a, bits).value == x * (x % 2)).all()
     assert (joint.inner(a, a).value == x @ x.T).all()
     assert joint.block(a, slice(0, 2), slice(1, 3)).value.tolist() == x[:, 1:].ravel().tolist()
     assert joint.settle(a, "a test") is a
@@ -166,11 +168,11 @@ def test_promise_names_epsilon_and_delta() -> None:
     assert 0 < promised.delta < agreement(max_leaves=10**6).notion().delta < 1e-8
 
 
-def test_info_gain_is_not_computed_jointly() -> None:
-    """It needs logarithms."""
+def test_what_has_no_joint_form_is_refused() -> None:
+    """A utility that engines cannot compute."""
     with pytest.raises(PlanError, match="cannot be computed jointly"):
         JointOracle(
-            engine(), {}, [2], np.zeros(0, np.int64), 1, utility="info-gain",
+            engine(), {}, [2], np.zeros(0, np.int64), 1, utility="purity",
             budget=agreement().budget,
         )  # fmt: skip
 

@@ -100,7 +100,14 @@ class Store:
     # members, challenges and sessions
 
     def add_member(
-        self, name: str, role: str, *, now: int, key: str | None = None, token: str | None = None
+        self,
+        name: str,
+        role: str,
+        *,
+        now: int,
+        key: str | None = None,
+        token: str | None = None,
+        person: str | None = None,
     ) -> None:
         """Add an owner, an analyst or an operator; a name is given once."""
         row = {
@@ -109,6 +116,7 @@ class Store:
             "key": key,
             "token_sha256": None if token is None else token_hash(token),
             "added": now,
+            "person": person,
         }
         taken = False
         with database.writing(self.engine) as db:
@@ -225,7 +233,9 @@ class Store:
 
     # rounds
 
-    def add_round(self, data: RoundData, *, now: int, sent: Iterable[Sent]) -> None:
+    def add_round(
+        self, data: RoundData, *, now: int, sent: Iterable[Sent], actor: str = OPERATOR
+    ) -> None:
         """Keep a new round with its invitations."""
         taken = False
         with database.writing(self.engine) as db:
@@ -240,9 +250,7 @@ class Store:
                 db.execute(insert(ROUNDS).values(row))
                 write_sent(db, data.terms.round, data.terms.aggregator, sent, now)
                 which, owners = data.terms.round, ", ".join(data.terms.owners)
-                append(
-                    db, now=now, actor=OPERATOR, event="round opened", subject=which, detail=owners
-                )
+                append(db, now=now, actor=actor, event="round opened", subject=which, detail=owners)
             except IntegrityError:
                 taken = True
                 db.rollback()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING
 
 from sqlalchemy import insert, inspect, select
 
-from sherd.errors import UsageError
+from sherd.errors import StorageError, UsageError
 from sherd.federation.aggregator.storage import database
 from sherd.federation.aggregator.storage.tables import CHALLENGES, METADATA, SESSIONS
 
@@ -63,4 +64,11 @@ def _exec(db: Connection, statement: str) -> None:
     """Run a statement to its end: a pragma without columns is left after its first step."""
     driver = db.connection.driver_connection
     assert driver is not None
-    driver.executescript(statement)
+    try:
+        driver.executescript(statement)
+    except sqlite3.Error as error:  # SQLAlchemy does not see what its driver is asked directly
+        raise StorageError(
+            "the aggregator's database cannot give room back",
+            got=error.sqlite_errorname,
+            do="check that its disk has room",
+        ) from None

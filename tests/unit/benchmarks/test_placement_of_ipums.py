@@ -20,7 +20,7 @@ from sherd.verifying.fragmented_tables import verify
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FOLDER = Path(__file__).parents[4] / "benchmarks" / "004-fragments"
+FOLDER = Path(__file__).parents[3] / "benchmarks" / "004-fragments"
 
 
 @pytest.fixture

@@ -1,0 +1,65 @@
+"""``sherd login``: a session at an aggregator for a person, by the provider it trusts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sherd.cli.options import emit_json, json_option
+
+if TYPE_CHECKING:
+    from sherd.federation.wire.browser_login import PersonSession
+
+
+def log_in_here(url: str, authority: Path | None, *, browser: bool) -> PersonSession:
+    """Have somebody log in in a browser on this machine."""
+    from sherd.federation.wire.browser_login import log_in
+
+    def show(address: str) -> None:
+        click.echo(f"log in at: {address}", err=True)
+        if browser:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    return log_in(url, authority=authority, show=show)
+
+
+@click.command()
+@click.option("--url", required=True, envvar="SHERD_URL", help="The aggregator's address.")
+@click.option(
+    "--authority",
+    type=click.Path(path_type=Path),
+    help="The aggregator's own authority (authority.pem). Default: the system's.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "token_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    envvar="SHERD_TOKEN_FILE",
+    help="The file for the token, which only you can read.",
+)
+@click.option("--browser/--no-browser", default=True, help="Open a browser.")
+@json_option
+def login(url: str, authority: Path | None, token_file: Path, browser: bool, as_json: bool) -> None:
+    """Log in at an aggregator as a person, for an hour.
+
+    The aggregator says which provider people log in at; the address is printed, and must be
+    opened in a browser on this machine. Other commands take the token by --token-file.
+    """
+    from sherd.federation.wire.optional_parts import OWNER, require
+    from sherd.tables.files import write_whole
+
+    require(OWNER)
+    session = log_in_here(url, authority, browser=browser)
+    write_whole(token_file, session.token.encode(), mode=0o600)
+    if as_json:
+        emit_json({"name": session.name, "role": session.role, "expires": session.expires})
+        return
+    until = datetime.fromtimestamp(session.expires).astimezone()
+    click.echo(f"logged in as '{session.name}' ({session.role}) until {until:%H:%M}")
