@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -19,56 +21,65 @@ if TYPE_CHECKING:
     from sherd.federation.owner.owner_home import OwnerHome
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
-    from sherd_examples.rounds_demonstration import Fragment
+    from sherd_examples.demonstration_owners import Cut, Fragment
 
 
-def measure(
-    name: str,
-    aggregator: Aggregator,
-    homes: dict[str, OwnerHome],
-    whole: pa.Table,
-    schema: Schema,
-    fragments: list[Fragment],
-) -> dict[str, Any]:
-    """Everything the demonstration shows of one round."""
-    from sherd.budget.ledger import Ledger
+_ROWS = (
+    "Each owner has different people. With the paper's method every owner masks its own rows; with "
+    "dp-graph the owners hand in noisy counts under masks, of which the aggregator learns the sum."
+)
+_COLUMNS = (
+    "Each owner knows different properties of the same samples. With the paper's method every "
+    "owner masks its own columns; with dp-graph the owners count on shares of which none tells "
+    "anything, and nobody sees more than noisy counts."
+)
+
+
+def measure(name: str, aggregator: Aggregator, cut: Cut) -> dict[str, Any]:
+    """What the paper's round is worth beside pooled data and each owner alone."""
     from sherd.release.bundle import Release
 
     data = aggregator.store.round(name)
     assert data is not None
     assert data.plan is not None
-    folder = aggregator.folder(name)
-    released = Release.load(folder)
-    table = released.tables["data"]
-    spent = {
-        owner: str(Ledger(home.ledger).account(home.settings.population).spent)
-        for owner, home in homes.items()
-    }
+    table = Release.load(aggregator.folder(name)).tables["data"]
+    fragments = cut.fragments
     plans = {each.owner: data.plan.local(each.owner) for each in fragments}
     vertical = fragments[0].key is not None
     pooled = _pooled_plan(plans, data.plan.composed)
-    loss = (
-        _vertical_loss(whole, schema, fragments, plans, pooled)
-        if vertical
-        else _horizontal_loss(whole, schema, fragments, plans, pooled)
-    )
-    title = (
-        "Wine Quality by columns over three owners"
-        if vertical
-        else "Adult by rows over four owners"
-    )
+    lost = _vertical_loss if vertical else _horizontal_loss
+    seen = _seen_together if vertical else _marginals
     return {
-        "title": title,
+        "title": f"Wine Quality by columns over {len(fragments)} owners"
+        if vertical
+        else f"Adult by rows over {len(fragments)} owners",
+        "how": _COLUMNS if vertical else _ROWS,
+        "composition": data.plan.composition,
+        "loss": lost(cut.table, cut.schema, fragments, plans, pooled),
+        "worth": seen(cut.table, table, cut.schema, fragments),
+    }
+
+
+def described(method: str, folder: Path, homes: dict[str, OwnerHome]) -> dict[str, Any]:
+    """A release's place and size, and what each owner's ledger was charged for its method."""
+    from sherd.budget.amount import Amount
+    from sherd.budget.ledger import Ledger
+    from sherd.release.bundle import Release
+
+    release = Release.load(folder)
+    table = release.tables["data"]
+    spent = {}
+    for owner, home in homes.items():
+        entries = [one for one in Ledger(home.ledger).entries() if one.kind == "charge"]
+        # Answers after the first of a round of sums are noted with an amount of 0.
+        (mine,) = {one.amount for one in entries if one.method == method} - {Amount("0")}
+        spent[owner] = str(mine)
+    return {
         "folder": str(folder),
         "rows": table.num_rows,
         "columns": table.num_columns,
-        "epsilon": data.plan.composed,
-        "composition": data.plan.composition,
+        "epsilon": release.manifest["guarantee"]["epsilon"],
         "spent": spent,
-        "loss": loss,
-        "worth": _seen_together(whole, table, schema, fragments)
-        if vertical
-        else _marginals(whole, table, schema, fragments),
     }
 
 

@@ -15,7 +15,6 @@ import importlib.util
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -28,6 +27,7 @@ import numpy as np
 
 import sherd
 from sherd.errors import ConnectionFailedError, MissingPartError, OutputExistsError
+from sherd_examples.parties_demonstration import free_ports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -157,7 +157,7 @@ def prepare(folder: Path, given: Scene, holder: NDArray[np.int64], count: int) -
     for name, home in zip(names, homes, strict=True):
         home.mkdir(parents=True)
         make_key(home, name)
-    ports = _free_ports(count)
+    ports = free_ports(count)
     peers = [
         {"name": name, "address": f"127.0.0.1:{port}", "certificate": f"{name}.pem"}
         for name, port in zip(names, ports, strict=True)
@@ -197,16 +197,6 @@ def _masked(column: pa.ChunkedArray, away: NDArray[np.bool_]) -> pa.Array:
     if pa.types.is_dictionary(whole.type):
         whole = whole.dictionary_decode()
     return pc.if_else(arrow_array(away), pa.scalar(None, whole.type), whole)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def run_parties(python: str, homes: list[Path], given: Scene, progress: Progress) -> float:

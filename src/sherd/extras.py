@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml", "adbc_driver_manager": "adbc"}
 """Modules that are called otherwise than the package that ships them."""
 
-_REQUIREMENT = re.compile(r"^([\w.-]+).*?extra == ['\"](\w+)['\"]")
+_REQUIREMENT = re.compile(r"^([\w.-]+).*?extra == ['\"]([\w-]+)['\"]")
 
 
 def extra_of(module: str) -> str | None:

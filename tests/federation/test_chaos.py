@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from lossy import Fault, LossyProxy
+from people import KINDS
 from power import build
 from processes import Village, add_owners, free_port
 
-from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.states import ROUND_ENDS, RoundState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sherd.federation.protocol.joint_plan import Kind
 
 SECONDS = float(os.environ.get("SHERD_CHAOS_SECONDS", "16"))
 SEED = int(os.environ.get("SHERD_CHAOS_SEED", "1"))
@@ -114,7 +116,7 @@ def plain_village(quick_path: Path) -> Iterator[tuple[Village, LossyProxy]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400 + 3 * SECONDS)
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", KINDS)
 def test_chaos_of_processes(plain_village: tuple[Village, LossyProxy], kind: Kind) -> None:
     """Processes killed or stopped at any moment; every round ends and is paid for once."""
     village, proxy = plain_village

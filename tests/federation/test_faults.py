@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from driving import fetch, flush, step
-from people import PARTS, SCHEMA, part, people
+from people import KINDS, PARTS, SCHEMA, part, people
 
 from sherd.errors import ConnectionFailedError, PeerError, StorageError, UsageError
 from sherd.federation.owner.agent import Agent
@@ -136,7 +136,7 @@ def test_every_call_twice(consortium: Consortium) -> None:
     check_released(consortium)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", KINDS)
 def test_restart_before_every_step(consortium: Consortium, kind: Kind) -> None:
     """Agents that are started anew before every step lose nothing and spend once."""
     set_up(consortium, kind)
@@ -161,7 +161,7 @@ OWNER_PLACES = [place for place in failpoints.PLACES if place.startswith("owner.
     ("kind", "place"),
     [
         (kind, place)
-        for kind in Kind
+        for kind in KINDS
         for place in OWNER_PLACES
         # Without linkage there is no bulk but the delivery.
         if kind is Kind.VERTICAL or place != "owner.bulk"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from people import KINDS
 from processes import Village, add_owners, make_database, quick_folder, wait_until
 from spawning import Conditions
 
@@ -23,7 +24,7 @@ LINKED = {"owner.bulk", "aggregator.linking", "aggregator.linked"}
 
 CASES = [
     (kind, place)
-    for kind in Kind
+    for kind in KINDS
     for place in failpoints.PLACES
     if kind is Kind.VERTICAL or place not in LINKED
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from lossy import Fault, LossyProxy
+from people import KINDS
 from processes import Village, add_owners, free_port, wait_until
 from spawning import Conditions, spawn
 
@@ -140,7 +141,7 @@ def test_restored_old_ledger(village: Village) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", KINDS)
 def test_killed_at_any_moment(village: Village, kind: Kind) -> None:
     """Whoever is killed, whenever: every round is released, and charged once."""
     add_owners(village, kind)

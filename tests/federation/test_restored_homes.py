@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from driving import step
-from people import PARTS, SCHEMA, part, people
+from people import KINDS, PARTS, SCHEMA, part, people
 
 from sherd.federation.owner.recovery import recover
 from sherd.federation.protocol.joint_plan import Kind
@@ -67,7 +67,7 @@ def artefacts(agent: Agent) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_same_plan_gives_the_same_bytes(
     consortium: Consortium, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:

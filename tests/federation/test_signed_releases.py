@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from people import PARTS, SCHEMA, part, people
+from people import KINDS, PARTS, SCHEMA, part, people
 
 import sherd
 from sherd.errors import PeerError
@@ -75,7 +75,7 @@ def failed(folder: Path, **key: str) -> set[str]:
     return {check.name for check in sherd.verify(folder, **key).failed}
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_release_is_signed_by_all(consortium: Consortium, kind: Kind) -> None:
     """By the aggregator when it is published, by every owner that found its part in it."""
     folder = released(consortium, kind)
@@ -173,9 +173,9 @@ def test_an_owner_signs_only_what_holds_its_part(
 
     good = round_tasks.assemble  # type: ignore[attr-defined]
 
-    def other_rows(data: Any, deliveries: Any) -> Any:
+    def other_rows(data: Any, deliveries: Any, people: Any) -> Any:
         deliveries["north"]["data"] = deliveries["south"]["data"]
-        return good(data, deliveries)
+        return good(data, deliveries, people)
 
     monkeypatch.setattr(round_tasks, "assemble", other_rows)
     folder = released(consortium)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from people import PARTS, SCHEMA, part, people, terms_of
+from people import KINDS, PARTS, SCHEMA, part, people, terms_of
 
 from sherd.errors import SherdError
 from sherd.federation.protocol.announced_policy import AnnouncedPolicy
@@ -236,7 +236,7 @@ def record() -> dict[str, list[bytes]]:
     from openid import LocalProvider
 
     found: dict[str, list[bytes]] = {name: [] for name in TARGETS}
-    for kind in Kind:
+    for kind in KINDS:
         with tempfile.TemporaryDirectory() as folder:
             made = Consortium(Path(folder))
             heard = _Heard(made.transport)

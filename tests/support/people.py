@@ -12,6 +12,9 @@ from sherd.federation.protocol.joint_plan import Kind, Linkage, Terms
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+KINDS = (Kind.HORIZONTAL, Kind.VERTICAL)
+"""The kinds of rounds that two owners can have; blocks are tried in tests of their own."""
+
 SCHEMA = """\
 attributes:
   id: {role: identifier}

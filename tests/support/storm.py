@@ -28,7 +28,7 @@ from typing import Any
 
 import httpx
 from consortium import Consortium
-from people import PARTS, SCHEMA, part, people
+from people import KINDS, PARTS, SCHEMA, part, people
 from power import Disk
 from processes import make_database
 
@@ -359,7 +359,7 @@ class Record:
 
 def one_sea(number: int, args: argparse.Namespace, record: Record, faults: Counter[str]) -> None:
     """A few rounds of one consortium."""
-    kind = list(Kind)[number % 2]
+    kind = KINDS[number % 2]
     storm = Storm(args.seed * 1_000_003 + number, args.strength)
     for module in MODULES:
         module.reach = storm.reach

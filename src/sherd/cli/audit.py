@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sherd.cli.options import emit_json, json_option, load_schema, open_source, progress
+from sherd.cli.options import emit_json, json_option, load_schema, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,7 +102,9 @@ def source_of(source: str, query: str | None) -> Any:
     from sherd.tables.address import is_address
 
     if source.startswith(":") or is_address(source) or query is not None:
-        return open_source(source, None, query)()
+        from sherd.datasets.sources import read
+
+        return read(source, query=query)
     return source
 
 

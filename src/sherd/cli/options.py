@@ -102,24 +102,6 @@ def load_schema(path: str, missing: str | None, outside: str | None) -> Schema:
     return load(path, missing=missing, outside=outside)
 
 
-def open_source(
-    source: str,
-    schema: Schema | None,
-    query: str | None,
-    *,
-    blocks: bool = False,
-    lenient: bool = False,
-) -> Callable[[], Any]:
-    """A function that reads a table, or its blocks; ``:adult`` names one that comes with sherd."""
-    if blocks and schema is not None and not source.startswith(":"):
-        from sherd.tables.blocks import read_blocks
-
-        return lambda: read_blocks(source, schema, query=query)
-    import sherd
-
-    return lambda: sherd.read(source, schema=schema, query=query, lenient=lenient)
-
-
 @contextlib.contextmanager
 def progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar on standard error when a person watches, silence otherwise."""

@@ -13,7 +13,7 @@ import click
 
 from sherd.cli.engine_choice import chosen_engine
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
-from sherd.cli.options import emit_json, open_source, progress, settings
+from sherd.cli.options import emit_json, progress, settings
 from sherd.cli.releasing import (
     checked_output,
     emit_release,
@@ -212,21 +212,18 @@ def _protect_here(
 ) -> Release:
     """Protect the table on this machine, on the engine that was asked for or that it needs."""
     import sherd
-    from sherd.release.counted_release import CountedTable
     from sherd.release.protect import is_strict
+    from sherd.release.table_source import open_source
 
     choice = chosen_engine(given, plan, schema)
     engine = choice.make(output.resolve().parent)
-    read: Callable[[], Any] = open_source(
+    read = open_source(
         given["table"],
         schema,
         given["query"],
-        blocks=engine.name != "memory",
+        engine=choice.name,
         lenient=is_strict(plan),
     )
-    if choice.name == "database":
-        counted = CountedTable.in_database(given["table"], given["query"])
-        read = lambda: counted  # noqa: E731
     with (
         progress(given["method"] or "protect") as bar,
         private.writing() as write,
@@ -290,7 +287,10 @@ def _asked(given: dict[str, Any]) -> tuple[Schema, Plan, PrivateRecord | None]:
         _check_method(given["method"], planned)
     name = given["method"] or planned.get("method")
     if name is None:
-        raise click.UsageError("Missing option '-m' / '--method'. See `sherd methods`.")
+        from sherd.cli.method_choice import choice_for
+
+        choice = choice_for(given["table"], schema)
+        raise click.UsageError(f"Missing option '-m' / '--method'.\n{choice}")
     method = find(name)
     chosen = with_set(chosen_parameters(given, method), settings(given["extra"]))
     if not first:

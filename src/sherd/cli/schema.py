@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, json_option, open_source
+from sherd.cli.options import emit_json, json_option
 from sherd.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def schema(
     if ask and output is None:
         raise click.UsageError("Missing option '-o' / '--output', which --ask needs.")
     draft = sherd.schema(
-        open_source(table, None, query)(),
+        sherd.read(table, query=query),
         name=Path(table).name,
         hierarchies=_files(hierarchy, "--hierarchy"),
         values=_files(values, "--values"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, json_option, load_schema, open_source, progress, settings
+from sherd.cli.options import emit_json, json_option, load_schema, progress, settings
 from sherd.errors import MissingPartError, OutputExistsError, UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def tune(**given: Any) -> None:
     schema = load_schema(given["schema_file"] or source, given["missing"], None)
     with progress("tune") as bar:
         cells = sherd.tune(
-            open_source(source, schema, given["query"])(),
+            sherd.read(source, schema=schema, query=given["query"]),
             schema,
             methods=given["methods"] or None,
             **{name: given[name] for name in ("epsilons", "ks") if given[name]},

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.attacks import ATTACKS
 from sherd.auditing.verdict.verdict_points import Point
-from sherd.report import words
+from sherd.report import plain_words, words
 from sherd.report.figures import figures, risk_map
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from sherd.auditing.verdict.audit_result import Audit
     from sherd.auditing.verdict.comparison import Comparison, Judged
     from sherd.report.plots import Plot
@@ -28,6 +31,21 @@ _INTRODUCTIONS = {
     "distributions": "Where the line follows the bars, single attributes survived.",
     "associations": "Where the third panel is pale, dependencies between attributes survived.",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedTable:
+    """A table that was released in several ways, for one page about several tables.
+
+    ``shown`` are the releases' titles, ``notes`` sentences about who has what and what was spent,
+    ``pages`` addresses of each release's own audit, beside this page.
+    """
+
+    title: str
+    found: Comparison
+    shown: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    pages: Mapping[str, str] = field(default_factory=dict)
 
 
 _COMPARED = (
@@ -120,8 +138,38 @@ def comparison(found: Comparison) -> str:
             warnings=[Point(tone="bad", text=f"Warning: {text}") for text in found.warnings],
             picture=picture,
             lights={n: _lights(audit, found.judged[n]) for n, audit in found.audits.items()},
+            columns=beside(found, {name: name for name in found.audits}),
+            questions=plain_words.QUESTIONS,
             rows=rows,
             attacks=attacks,
+            internal=words.INTERNAL,
+        )
+    )
+    return text
+
+
+def beside(found: Comparison, shown: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Releases side by side, each with its answers in plain words; ``shown`` are their titles."""
+    return [
+        {
+            "title": shown[name],
+            "recommended": name == found.recommended,
+            "told": {part: plain_words.told_of(audit, part) for part in plain_words.QUESTIONS},
+        }
+        for name, audit in found.audits.items()
+    ]
+
+
+def officer_page(tables: Sequence[ComparedTable]) -> str:
+    """One page about several tables, each released in several ways: which to publish, and why."""
+    shown = {name: title for one in tables for name, title in one.shown.items()}
+    text: str = (
+        _environment()
+        .get_template("officer.html")
+        .render(
+            headline=plain_words.advice([(one.title, one.found) for one in tables], shown),
+            tables=[{"one": one, "columns": beside(one.found, one.shown)} for one in tables],
+            questions=plain_words.QUESTIONS,
             internal=words.INTERNAL,
         )
     )

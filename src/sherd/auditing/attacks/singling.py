@@ -43,6 +43,8 @@ def singling_out(case: Case) -> list[Measure]:
     best = max(outcome, key=lambda kind: outcome[kind][1] / max(1, outcome[kind][0]))
     trials, hits, base = outcome[best]
     low, high = clopper_pearson(hits, trials)
+    # The control group is as small a sample: what it leaves open is not the release's doing.
+    low = max(0.0, low - (clopper_pearson(base, trials)[1] - base / max(1, trials)))
     parts = {kind: h / max(1, t) for kind, (t, h, _) in outcome.items()}
     return [
         Measure(
@@ -104,11 +106,16 @@ def _play(
     most = min(MOST_ATTRIBUTES, len(columns))
     medians = [float(np.nanmedian(c[0])) if not np.isnan(c[0]).all() else 0.0 for c in columns]
     used = hits = base = 0
+    known: set[tuple[int, ...]] = set()
     for _ in range(wanted * _TRIES):
         if used == wanted:
             break
         row = int(rng.integers(n))
         chosen = rng.choice(len(columns), int(rng.integers(1, most + 1)), replace=False)
+        predicate = (row, *sorted(chosen.tolist()))
+        if predicate in known:  # twice the same is no second trial
+            continue
+        known.add(predicate)
         counts = []
         for group in range(3):
             held: NDArray[np.bool_] | None = None

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from sherd.federation.wire.client import Client
 
 
+CHUNK_TRIES = 3
+"""How often a chunk is asked for before the aggregator is believed to mean it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Made:
     """Bulk that was made and lies in a file, to be sent."""
@@ -65,12 +69,19 @@ def load(home: OwnerHome, machine: Owner) -> LoadedTable:
 
 
 def fetch(client: Client, round_id: str, attachment: Attachment) -> bytes:
-    """Bulk from the aggregator, checked."""
+    """Bulk from the aggregator, checked; what comes damaged is asked for again, not for ever."""
 
     def chunk(sha256: str) -> bytes:
-        data = client.chunk(round_id, sha256)
-        check_chunk(sha256, data)
-        return data
+        for left in reversed(range(CHUNK_TRIES)):
+            data = client.chunk(round_id, sha256)
+            try:
+                check_chunk(sha256, data)
+            except PeerError:
+                if not left:
+                    raise
+                continue
+            return data
+        raise AssertionError
 
     return gather(attachment, chunk)
 

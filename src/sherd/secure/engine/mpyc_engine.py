@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sherd.errors import ConnectionFailedError, MissingPartError, PolicyError
+from sherd.secure.engine.field_arithmetic import matrix_product, random_split
 from sherd.secure.engine.interface import WORD_BITS, Opened
 from sherd.secure.engine.pinned_tls import address_of, certificate_bytes, tls_context
 
@@ -50,6 +51,7 @@ def load_mpyc() -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of numpy's, in its own code
             import mpyc.runtime
+            import mpyc.thresha
     except ImportError:
         raise MissingPartError(
             "secure computation is not installed",
@@ -58,6 +60,7 @@ def load_mpyc() -> Any:
         ) from None
     finally:
         sys.argv = given
+    mpyc.thresha.np_random_split = random_split
     return mpyc.runtime
 
 
@@ -259,7 +262,7 @@ class MpycEngine:
 
     def inner(self, a: Any, b: Any) -> Any:
         """A local matrix product and a resharing of its result."""
-        return a @ self._mpc.np_transpose(b)
+        return _product(self._mpc)(a, self._mpc.np_transpose(b))
 
     def settle(self, a: Any, what: str) -> Any:
         """The same: what is computed is on its way already."""
@@ -310,6 +313,21 @@ def _runtime(module: Any, peers: Sequence[Peer], rank: int) -> Any:
                  "random", "statistics"):  # fmt: skip
         getattr(mpyc, name).runtime = runtime
     return runtime
+
+
+def _product(runtime: Any) -> Any:
+    """MPyC's own matrix product of two secrets, with the local product computed by parts."""
+    from mpyc.asyncoro import mpc_coro
+
+    async def product(a: Any, b: Any) -> Any:
+        await runtime.returnType((type(a), (a.shape[0], b.shape[1])))
+        a, b = await runtime.gather(a, b)
+        field = a.field
+        local = field.array(matrix_product(a.value, b.value, field.modulus), check=False)
+        return await runtime.gather(runtime._reshare(local))  # noqa: SLF001 - it has no other name
+
+    product.__annotations__.clear()  # MPyC would take them for the type of the result
+    return mpc_coro(product)
 
 
 async def _dial(
