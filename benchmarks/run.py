@@ -27,6 +27,7 @@ SCRIPTS = {
     "noise.py": "Exact noise",
     "larger_than_memory.py": "Tables larger than memory",
     "ranking.py": "Masking by individual ranking, beside np.sort and the pandas way",
+    "growth.py": "Growth with the rows: every method and engine",
     "spark_ranking.py": "Masking on Spark, beside Spark's own sort",
     "peers/compare.py": "Beside Anonymeter, SDMetrics, pycanon and sdcMicro",
     "003-slicing/speed.py": "Slicing beside plain Python, generalisation beside anjana",
@@ -37,11 +38,13 @@ SCRIPTS = {
     "dp-graph/graph_peers.py": "Records drawn from noisy marginals, beside dpmm and OpenDP",
     "audit.py": "Audit and verification of a large table",
     "false_alarms.py": "Valid releases that an audit refutes, and broken ones that it does not",
+    "studio_large_table.py": "A large table in the studio",
     "federation/load.py": "Joint releases: many owners, a large table, many rounds",
     "002-arbdistdp/cost.py --records 45222 500000": "Joint releases by secure computation",
     "002-arbdistdp/histograms.py --engines cheetah aby3": "Secure histograms by columns",
 }
-WITHOUT_LIMITS = ("noise.py", "peers/compare.py")
+PICTURES = {"growth.py": "growth.svg"}
+WITHOUT_LIMITS = ("noise.py", "growth.py", "peers/compare.py")
 NEEDS = {
     "004-fragments/placement.py": ("SHERD_DATA", "the folder of data that is not part of Sherd"),
     "002-arbdistdp/cost.py": ("SHERD_JOINT_PYTHON", "a Python with SPU (`make joint`)"),
@@ -96,6 +99,8 @@ def part(line: str, title: str) -> tuple[str, bool]:
     print(f"-- {line}: {ended}", flush=True)
     said = f"`{line}`: {ended}. {now()}, commit `{commit()}`, {machine()}."
     block = ["```text", *printed, "```"] if printed else []
+    if line in PICTURES:
+        block += ["", f"![{title}]({PICTURES[line]})"]
     return "\n".join([title, "", said, "", *block]).strip(), code != 0
 
 

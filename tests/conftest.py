@@ -1,4 +1,4 @@
-"""Fixtures every test may use: the data folder, a PostgreSQL server, and when to skip."""
+"""Fixtures every test may use: the data folder, PostgreSQL, a browser, and when to skip."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
+from browsing import axe_fixture, browser_fixture, chromium_fixture  # noqa: F401 - fixtures
 from hypothesis import settings
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -128,6 +129,17 @@ def test_its_release_verifies(name: str, form: str, tmp_path: Path) -> None:
     assert {n: t.num_rows for n, t in back.tables.items()} == {
         n: t.num_rows for n, t in release.tables.items()
     }
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_its_release_verifies_before_it_is_saved(name: str) -> None:
+    """What ``protect`` gave passes as its files do; a document that is taken away is missed."""
+    release = protected(name)
+    checks = {check.name: check.passed for check in verify(release).checks}
+    assert False not in checks.values(), [n for n, passed in checks.items() if passed is False]
+    assert checks["facts"] is True
+    if release.documents:
+        assert not verify(replace(release, documents={})).passed
 
 
 @pytest.mark.parametrize("name", ALONE)

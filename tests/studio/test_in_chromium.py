@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsing import axe_fixture, browser_fixture, violations, visited  # noqa: F401 - fixtures
+from browsing import FOUR, TWO, objections, visited
+from small_tables import write_part
 from studio_process import StudioProcess, start_studio
 from walking import MAKING, Walker, keep_picture
 
@@ -18,20 +19,18 @@ from sherd.budget.ledger import Ledger
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROWS = 600
+pytestmark = pytest.mark.xdist_group("browser")  # its tests follow each other
+
+ROWS = 500
+COLUMNS = ("age", "workclass", "education", "marital_status", "sex", "hours_per_week", "income")
 
 
 @pytest.fixture(scope="module", name="place")
 def _place() -> Iterator[Path]:
     """Some of Adult as a file, in a folder whose name can be shown in a picture."""
-    import numpy as np
-    import pyarrow.csv as pacsv
-
     folder = Path("/srv/census") if MAKING else Path(tempfile.mkdtemp(prefix="census-"))
     folder.mkdir(exist_ok=True)
-    table = sherd.datasets.load("adult")
-    table = table.take(np.random.default_rng(0).permutation(table.num_rows)[:ROWS])
-    pacsv.write_csv(table, folder / "adult.csv")
+    write_part("adult", COLUMNS, ROWS, folder)
     (folder / "few.csv").write_text("age\n" + "".join(f"{20 + i % 50}\n" for i in range(80)))
     (folder / "few.yaml").write_text(
         "population: people of the census\nattributes: {age: {type: integer, domain: [0, 99]}}\n"
@@ -66,14 +65,14 @@ def test_from_file_to_audited_release(walker: Walker, place: Path) -> None:
     walker.says("Attributes as they were read")
     keep_picture(walker.browser, "open")
     walker.click("go through the schema")
-    walker.says("30 decisions still open")
+    walker.says("14 decisions still open")
     walker.write("Lowest that can occur", "17")
     walker.write("Highest that can occur", "90")
     walker.browser.find_element("id", "a0-known").click()
     walker.click("Confirm age")
-    walker.says("28 decisions still open")
+    walker.says("12 decisions still open")
     keep_picture(walker.browser, "schema")
-    walker.write("Path of a schema", str(sherd.datasets.path("adult").with_suffix(".yaml")))
+    walker.write("Path of a schema", str(place / "adult.yaml"))
     walker.click("Use the schema in that file")
     walker.says("Everything is decided")
     walker.write("Who is it about?", "people of the census")
@@ -86,7 +85,7 @@ def test_from_file_to_audited_release(walker: Walker, place: Path) -> None:
     slider.send_keys("\ue014" * 6)  # the arrow to the right
     walker.until("//dd[contains(., 'ε = 2')]")
     walker.write("k", "25")
-    walker.until("//li[contains(., 'at most 24 groups among 600 rows')]")
+    walker.until("//li[contains(., 'at most 20 groups among 500 rows')]")
     keep_picture(walker.browser, "promise")
     walker.click("Keep and explore")
     walker.says("Choosing here uses the data")
@@ -104,7 +103,7 @@ def test_from_file_to_audited_release(walker: Walker, place: Path) -> None:
     walker.click("Release and charge ε 2")
     walker.says("Released.")
     walker.until("//h2[contains(., 'Verified: ')]")
-    walker.until("//iframe[@title='The audit of this release']")
+    walker.until("//iframe[@title='The audit of this release']", seconds=280)
     keep_picture(walker.browser, "release")
     walker.browser.switch_to.frame(walker.browser.find_element("tag name", "iframe"))
     walker.until("//dt[contains(., 'Promise')]")
@@ -127,35 +126,50 @@ def _pages(walker: Walker, place: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("wide", "dark"),
+    "looks",
     [
-        pytest.param(1280, False, id="wide-light"),
-        pytest.param(390, True, id="narrow-dark"),
-        pytest.param(390, False, id="narrow-light", marks=pytest.mark.slow),
-        pytest.param(1280, True, id="wide-dark", marks=pytest.mark.slow),
+        pytest.param(TWO, id="two-looks"),
+        pytest.param(FOUR, id="every-look", marks=pytest.mark.slow),
     ],
 )
 def test_nothing_to_object_to(
-    walker: Walker, pages: list[str], axe: str, wide: int, dark: bool
+    walker: Walker, pages: list[str], axe: str, looks: tuple[tuple[int, str], ...]
 ) -> None:
     """No violation by axe-core on any page, no scrolling sideways, no request elsewhere."""
-    browser = walker.browser
-    size = {"width": wide, "height": 900, "deviceScaleFactor": 1, "mobile": wide < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     wrong: dict[str, Any] = {}
-    try:
-        for page in pages:
-            asked = visited(browser, page, dark=dark)
-            outside = [a for a in asked if not a.startswith((pages[0], "data:"))]
-            across = browser.execute_script("return document.documentElement.scrollWidth")
-            found = violations(browser, axe)
-            if outside or across > wide or found:
-                wrong[page.split("/p/")[-1]] = (outside, across, found)
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    for page in pages:
+        asked = visited(walker.browser, page)
+        outside = [a for a in asked if not a.startswith((pages[0], "data:"))]
+        found = objections(walker.browser, axe, looks)
+        if outside or found:
+            wrong[page.split("/p/")[-1]] = (outside, found)
     assert wrong == {}
     # The browser notes that the page of a problem is one, and has nothing else to say.
     assert [each for each in walker.complaints() if "method=none" not in each] == []
+
+
+DROP = """
+const files = new DataTransfer();
+files.items.add(new File(["age\\n30\\n40\\n"], "dropped.csv"));
+const event = new DragEvent("drop", {dataTransfer: files, bubbles: true, cancelable: true});
+return arguments[0].dispatchEvent(event);
+"""
+
+
+def test_a_file_can_be_dropped(walker: Walker) -> None:
+    """Dropped on the frame it is chosen; dropped beside it, it does not replace the page."""
+    browser = walker.browser
+    browser.get("/".join([*browser.current_url.split("/")[:4], ""]))
+    walker.says("Choose a file, or drop one here")
+    beside = browser.find_element("tag name", "h1")
+    assert browser.execute_script(DROP, beside) is False, "the browser would open the file"
+    chosen = "return document.getElementById('file').files.length"
+    assert browser.execute_script(chosen) == 0
+    browser.execute_script(DROP, browser.find_element("css selector", "form.drop p"))
+    assert browser.execute_script(chosen) == 1
+    walker.click("Open this file")
+    walker.says("dropped.csv")
+    walker.says("Attributes as they were read")
 
 
 class Typist:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsing import axe_fixture, browser_fixture, violations  # noqa: F401 - fixtures
+from browsing import FOUR, TWO, objections
 from organisations import OWNERS, Organisations
 from walking import Walker, keep_picture
 
@@ -22,6 +22,9 @@ from sherd.studio.studio_server import StudioServer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+pytestmark = pytest.mark.xdist_group("browser")  # its tests follow each other
 
 
 @contextlib.contextmanager
@@ -40,24 +43,9 @@ def opened(pages: Any, walker: Walker) -> Iterator[Callable[[str], None]]:
         thread.join()
 
 
-TWO = ((1280, "light"), (390, "dark"))
-FOUR = (*TWO, (1280, "dark"), (390, "light"))
-
-
 def check(walker: Walker, axe: str, looks: tuple[tuple[int, str], ...]) -> None:
     """Nothing to object to on the page that is open: light and dark, wide and narrow."""
-    for wide, dark in looks:
-        size = {"width": wide, "height": 900, "deviceScaleFactor": 1, "mobile": wide < 500}
-        walker.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        scheme = [{"name": "prefers-color-scheme", "value": dark}]
-        walker.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
-        time.sleep(0.2)
-        across = walker.browser.execute_script("return document.documentElement.scrollWidth")
-        assert across <= wide
-        assert violations(walker.browser, axe) == []
-    scheme = [{"name": "prefers-color-scheme", "value": "light"}]
-    walker.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
-    walker.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert objections(walker.browser, axe, looks) == []
 
 
 def wait_for(path: Path) -> None:

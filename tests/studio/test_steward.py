@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.xdist_group("steward")  # its tests follow each other
+
 TABLE = """id,zip,age,sex,income,notes
 {rows}"""
 
@@ -150,11 +152,18 @@ def test_cards_say_what_methods_declare(visitor: Visitor, project: str) -> None:
     for name in names():
         method = find(name)
         assert method.title in text
-        assert method.summary in text
+        assert method.summary.replace("`", "") in text
         if isinstance(method, Describing):
             for described in method.describe():
                 assert all(words in text for words in described.not_covered)
+    assert text.count("<b>Does not protect:</b>") == len(names()), "every card says what not"
     assert "Needs a choice of yours: the method 'fragment' needs the parameter" in text
+    asked = "Needs a choice of yours: the sensitive attribute 'income' is measured and has no bins"
+    assert asked in text, "what a parameter can settle is no reason that the method does not fit"
+    assert "Does not fit: several parties compute it together" in text
+    kinds = ("Differential privacy", "Individual differential privacy", "Promises about groups")
+    order = [text.index(f"<b>{kind}</b>") for kind in kinds]
+    assert order == sorted(order)
 
 
 def test_words_follow_the_parameters(visitor: Visitor, project: str, place: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsing import browser_fixture  # noqa: F401 - a fixture
 from selenium.webdriver.support.ui import Select
 from studio_process import StudioProcess, data_hashes, run_shown, start_studio
 from walking import Walker

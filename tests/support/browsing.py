@@ -53,8 +53,8 @@ def axe_fixture(tmp_path_factory: pytest.TempPathFactory) -> str:
         return member.read().decode()
 
 
-@pytest.fixture(scope="module", name="browser")
-def browser_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+@pytest.fixture(scope="session", name="chromium")
+def chromium_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Chromium without a window, with a log of its console and its network."""
     try:
         from selenium import webdriver
@@ -80,6 +80,17 @@ def browser_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     found.quit()
 
 
+@pytest.fixture(scope="module", name="browser")
+def browser_fixture(chromium: Any) -> Any:
+    """The browser of all tests, with nothing left of the module before."""
+    chromium.get("about:blank")
+    chromium.delete_all_cookies()
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    for log in ("browser", "performance"):
+        chromium.get_log(log)
+    return chromium
+
+
 def visited(browser: Any, address: str, *, dark: bool = False) -> list[str]:
     """Open a page; the addresses that were asked for."""
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
@@ -95,9 +106,32 @@ def visited(browser: Any, address: str, *, dark: bool = False) -> list[str]:
     ]
 
 
+TWO = ((1280, "light"), (390, "dark"))
+FOUR = (*TWO, (1280, "dark"), (390, "light"))
+"""Looks of a page: its width and its colours."""
+
+
+def objections(browser: Any, axe: str, looks: tuple[tuple[int, str], ...]) -> list[str]:
+    """What is wrong with the page that is open: by axe-core, or wider than the screen."""
+    found = []
+    for wide, scheme in looks:
+        size = {"width": wide, "height": 900, "deviceScaleFactor": 1, "mobile": wide < 500}
+        media = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+        across = browser.execute_script("return document.documentElement.scrollWidth")
+        if across > wide:
+            found.append(f"{wide} {scheme}: {across} wide")
+        found += [f"{wide} {scheme}: {each}" for each in violations(browser, axe)]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    return found
+
+
 def violations(browser: Any, axe: str) -> list[str]:
     """What axe-core finds wrong with the page that is open."""
-    browser.execute_script(axe)
+    if not browser.execute_script("return Boolean(window.axe)"):
+        browser.execute_script(axe)
     found = browser.execute_async_script(
         "const done = arguments[arguments.length - 1]; axe.run().then(done, e => done(String(e)));"
     )

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from sherd.tables.schema import Schema
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+host_option = click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Listen on this machine only: 127.0.0.1 or ::1.",
+)
+port_option = click.option("--port", default=0, help="Listen at this port. Default: any free port.")
 
 
 def emit_json(data: Any) -> None:
@@ -100,24 +107,6 @@ def load_schema(path: str, missing: str | None, outside: str | None) -> Schema:
     from sherd.datasets.sources import load_schema as load
 
     return load(path, missing=missing, outside=outside)
-
-
-def open_source(
-    source: str,
-    schema: Schema | None,
-    query: str | None,
-    *,
-    blocks: bool = False,
-    lenient: bool = False,
-) -> Callable[[], Any]:
-    """A function that reads a table, or its blocks; ``:adult`` names one that comes with sherd."""
-    if blocks and schema is not None and not source.startswith(":"):
-        from sherd.tables.blocks import read_blocks
-
-        return lambda: read_blocks(source, schema, query=query)
-    import sherd
-
-    return lambda: sherd.read(source, schema=schema, query=query, lenient=lenient)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, json_option, open_source
+from sherd.cli.options import emit_json, json_option
 from sherd.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
 
 @click.command()
 @click.argument("table")
-@click.option("--query", help="SQL to run, where TABLE is a database.")
+@click.option("--query", help="Run this SQL where TABLE is a database.")
 @click.option(
     "--hierarchy",
     multiple=True,
@@ -35,7 +35,7 @@ ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
 )
 @click.option("--ask", is_flag=True, help="Ask for every decision and write a finished schema.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
-@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 def schema(
     table: str,
@@ -55,7 +55,7 @@ def schema(
     if ask and output is None:
         raise click.UsageError("Missing option '-o' / '--output', which --ask needs.")
     draft = sherd.schema(
-        open_source(table, None, query)(),
+        sherd.read(table, query=query),
         name=Path(table).name,
         hierarchies=_files(hierarchy, "--hierarchy"),
         values=_files(values, "--values"),

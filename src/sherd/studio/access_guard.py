@@ -130,6 +130,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
             return
         headers = Headers(scope=scope)
         refused = self._refused(scope, headers)

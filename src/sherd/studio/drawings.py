@@ -80,33 +80,42 @@ def heat_map(
     key: str,
     *,
     title: str,
-    total: Sequence[tuple[float, int | None]],
+    names: Sequence[str],
+    total: Sequence[Sequence[float]],
     logarithmic: bool = False,
 ) -> Markup:
-    """A value over epsilon (across) and k (up); cells that are not computed yet stay empty."""
-    across = sorted({epsilon for epsilon, _ in total})
-    up = sorted({k or 0 for _, k in total}, reverse=True)
-    known = {(cell["epsilon"], cell["k"] or 0): cell for cell in cells if cell[key] is not None}
-    shade = _shades([cell[key] for cell in known.values()], logarithmic)
-    left, size, high = 52.0, 62.0, 40.0
+    """A value over one parameter (across) or two; cells that are not computed yet stay empty."""
+    across = sorted({pair[0] for pair in total})
+    up = sorted({pair[1] for pair in total}, reverse=True) if len(names) > 1 else [None]
+    known = {
+        tuple(pair): cell[key]
+        for pair, cell in zip(total, cells, strict=False)
+        if cell[key] is not None
+    }
+    shade = _shades(list(known.values()), logarithmic)
+    left, size, high = 52.0 if len(names) > 1 else 4.0, 62.0, 40.0
     parts = []
-    for row, k in enumerate(up):
-        parts.append(_text(left - 8, row * high + 25, f"k {k}" if k else "–", "label end"))
-        for column, epsilon in enumerate(across):
+    for row, second in enumerate(up):
+        if second is not None:
+            label = f"{names[1]} {second:g}"
+            parts.append(_text(left - 8, row * high + 25, label, "label end"))
+        for column, first in enumerate(across):
+            pair = (first,) if second is None else (first, second)
+            words = ", ".join(f"{n} {v:g}" for n, v in zip(names, pair, strict=True))
             box = (left + column * size, row * high, size - 2, high - 2)
-            cell = known.get((epsilon, k))
-            if cell is None:
-                parts.append(_rect(box, "waiting", f"ε {epsilon:g}, k {k}: not known yet"))
+            value = known.get(pair)
+            if value is None:
+                parts.append(_rect(box, "waiting", f"{words}: not known yet"))
                 continue
-            value = cell[key]
             level = shade(value)
-            parts.append(_rect(box, f"h{level}", f"ε {epsilon:g}, k {k}: {title} {value:.3g}"))
+            parts.append(_rect(box, f"h{level}", f"{words}: {title} {value:.3g}"))
             dark = "on-dark" if level > 3 else "on-light"
             parts.append(_text(box[0] + size / 2 - 1, box[1] + 25, f"{value:.2g}", f"cell {dark}"))
-    for column, epsilon in enumerate(across):
+    for column, first in enumerate(across):
         middle = left + column * size + size / 2
-        parts.append(_text(middle, len(up) * high + 16, f"ε {epsilon:g}", "label middle"))
-    words = f"{title} for {len(known)} of {len(total)} pairs of ε and k"
+        parts.append(_text(middle, len(up) * high + 16, f"{names[0]} {first:g}", "label middle"))
+    what = f"{'pairs' if len(names) > 1 else 'values'} of {' and '.join(names)}"
+    words = f"{title} for {len(known)} of {len(total)} {what}"
     return _svg(left + size * len(across), len(up) * high + 24, words, parts, "heat")
 
 
@@ -145,13 +154,13 @@ def attacks(measures: Sequence[Mapping[str, Any]]) -> Markup:
         words = f"{one['title']}: {value:.0%}, by chance {chance:.0%}"
         y = row * high
         parts.append(_text(0, y + 11, one["title"]))
-        parts.append(_rect((0, y + 15, 240, 8), "empty", words))
+        parts.append(_rect((0, y + 15, 300, 8), "empty", words))
         kind = "bad" if value > chance + 0.05 else "good"
-        parts.append(_rect((0, y + 15, 240 * value, 8), kind, words))
-        parts.append(_rect((240 * chance - 1, y + 13, 2, 12), "stroke", f"by chance {chance:.0%}"))
-        parts.append(_text(246, y + 23, f"{value:.0%}"))
+        parts.append(_rect((0, y + 15, 300 * value, 8), kind, words))
+        parts.append(_rect((300 * chance - 1, y + 13, 2, 12), "stroke", f"by chance {chance:.0%}"))
+        parts.append(_text(306, y + 23, f"{value:.0%}"))
     listed = "; ".join(f"{one['title']} {max(0, one['value']):.0%}" for one in measures)
-    return _svg(290, high * len(measures) + 2, f"What attackers achieve: {listed}", parts, "rows")
+    return _svg(346, high * len(measures) + 2, f"What attackers achieve: {listed}", parts, "rows")
 
 
 def budget(spent: Sequence[tuple[str, float]], limit: float | None) -> Markup:

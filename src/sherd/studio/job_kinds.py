@@ -5,6 +5,7 @@ Everything but a release is for the steward's eyes only and stays in the job's p
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 MOST_EXPLORED = 50_000
 """Rows that exploring uses at most, chosen at random."""
 
+IN_MEMORY = ("memory", "database")
+"""Engines of tables that can be read whole, and so audited."""
+
 RISK_ROWS = 2_000
 """Rows that attackers are tried on for one cell of the map."""
 
@@ -48,26 +52,44 @@ def profile(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
 
 
 def explored(project: Project, schema: Schema, table: str) -> pa.Table:
-    """The rows that exploring uses: the project's own, or made up from the schema alone."""
+    """The rows that exploring uses: some of the project's own, or made up from the schema alone."""
     import numpy as np
-    import pyarrow as pa
 
+    rows = (project.profile or {}).get("rows", 1_000)
     if table == "made-up":
         from sherd.studio.made_up_rows import made_up
 
-        rows = (project.profile or {}).get("rows", 1_000)
         return made_up(schema, min(rows, MOST_EXPLORED), np.random.default_rng(0))
-    own = project.reader(schema)()
-    if own.num_rows <= MOST_EXPLORED:
-        return own
-    chosen = np.random.default_rng(0).permutation(own.num_rows)[:MOST_EXPLORED]
-    return own.take(pa.array(np.sort(chosen)))
+    if rows <= MOST_EXPLORED:
+        return project.read(schema)
+    return _some_rows(project, schema, rows)
+
+
+def _some_rows(project: Project, schema: Schema, rows: int) -> pa.Table:
+    """Rows at random from the whole of a table, of which only a block is in memory at a time."""
+    import numpy as np
+    import pyarrow as pa
+
+    from sherd.release.table_source import open_source
+
+    chosen = np.sort(np.random.default_rng(0).permutation(rows)[:MOST_EXPLORED])
+    read = open_source(project.source, schema, project.query, engine="columns")()
+    parts, before = [], 0
+    for block in [read] if isinstance(read, pa.Table) else read:
+        inside = chosen[(chosen >= before) & (chosen < before + block.num_rows)]
+        parts.append(block.take(pa.array(inside - before)))
+        before += block.num_rows
+    return pa.concat_tables(parts)
+
+
+def is_tuned(plan: Mapping[str, Any]) -> bool:
+    """Whether ``tune`` measures the loss of a plan: it has noise, and rows that stay rows."""
+    return plan.get("guarantee") not in (None, "strict")
 
 
 def explore_map(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell) -> None:
     """The loss, then the risk, of every pair of parameters, each shown once it is known."""
     from sherd.release.plan import Plan
-    from sherd.release.tune import tune
 
     schema = project.schema
     assert schema is not None
@@ -76,27 +98,36 @@ def explore_map(folder: Path, project: Project, given: Mapping[str, Any], tell: 
     plans = [Plan.from_data(data) for data in given["plans"]]
     for plan in plans:
         plan.check(schema)
-    cells: list[dict[str, Any]] = []
-    total = 2 * len(plans)
-    for done, plan in enumerate(plans):
+    cells: list[dict[str, Any]] = [{"loss": None, "margin": None, "risk": None} for _ in plans]
+    tuned = [place for place, plan in enumerate(given["plans"]) if is_tuned(plan)]
+    total = len(tuned) + len(plans)
+    for done, place in enumerate(tuned):
         tell("measuring loss", done, total)
-        shared = {n: v for n, v in plan.as_data().items() if n not in ("method", "epsilon", "k")}
-        (cell,) = tune(
-            rows,
-            schema,
-            methods=[plan.method],
-            epsilons=[plan["epsilon"]],
-            ks=[plan["k"]] if "k" in plan.parameters else (),
-            runs=given["runs"],
-            parameters=shared,
-        )
-        cells.append({**cell.as_data(), "plan": plan.as_data(), "risk": None})
+        cells[place] |= _loss_of(rows, schema, plans[place], given["runs"])
         save_json(folder / "map.json", cells)
     for place, plan in enumerate(plans):
-        tell("trying attackers", len(plans) + place, total)
+        tell("trying attackers", len(tuned) + place, total)
         cells[place] |= risk_of(rows, schema, plan)
+        if place not in tuned and cells[place]["kept"] is not None:
+            cells[place]["loss"] = 1 - cells[place]["kept"]
         save_json(folder / "map.json", cells)
     tell("trying attackers", total, total)
+
+
+def _loss_of(rows: pa.Table, schema: Schema, plan: Plan, runs: int) -> dict[str, Any]:
+    from sherd.release.tune import tune
+
+    dialled = ("method", "epsilon", "k")
+    (cell,) = tune(
+        rows,
+        schema,
+        methods=[plan.method],
+        epsilons=[plan["epsilon"]],
+        ks=[plan["k"]] if "k" in plan.parameters else (),
+        runs=runs,
+        parameters={n: v for n, v in plan.as_data().items() if n not in dialled},
+    )
+    return {"loss": cell.loss, "margin": cell.margin}
 
 
 def risk_of(rows: pa.Table, schema: Schema, plan: Plan) -> dict[str, Any]:
@@ -178,44 +209,58 @@ def release(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
     """The release itself: charged, written whole or not at all, verified, audited."""
     from sherd import verify
     from sherd.release.plan import Plan
-    from sherd.release.private_files import PrivateFiles
-    from sherd.release.protect import Settings, protect_to
     from sherd.tables.schema import Schema
 
     schema = Schema.load(folder / "schema.yaml")
     plan = Plan.load(folder / "plan.yaml")
-    ledger = open_ledger(given["ledger"])
     output = Path(given["output"])
+    tell("reading", 0, 1)
+    made, engine = _protected(output, project, schema, plan, given, tell)
+    told = {"manifest": dict(made.manifest), "output": str(output), "engine": engine}
+    save_json(folder / "released.json", told)
+    tell("verifying", 0, 1)
+    save_json(folder / "checks.json", verify(output).as_data()["checks"])
+    if given["audit"] and engine in IN_MEMORY:
+        from sherd import audit
+
+        found = audit(project.read(schema), made, target=given.get("target"), progress=tell)
+        found.save(folder / "audit.html")
+        save_json(folder / "audit.json", found.as_data())
+
+
+def _protected(
+    output: Path,
+    project: Project,
+    schema: Schema,
+    plan: Plan,
+    given: Mapping[str, Any],
+    tell: Tell,
+) -> tuple[Release, str]:
+    """The release as the command line makes it, and the engine that its table needed."""
+    from sherd.release.private_files import PrivateFiles
+    from sherd.release.protect import Settings, is_strict, protect_to
+    from sherd.release.table_source import engine_for, open_source
+
+    choice = engine_for(project.source, schema, plan)
+    engine = choice.make(output.parent)
     private = PrivateFiles(row_map=None if given["row_map"] is None else Path(given["row_map"]))
     private.check([output], plan, force=False)
-    tell("reading", 0, 1)
-    with private.writing() as write:
+    read = open_source(
+        project.source, schema, project.query, engine=choice.name, lenient=is_strict(plan)
+    )
+    with private.writing() as write, contextlib.closing(engine):
         made = protect_to(
             output,
-            project.reader(schema),
+            read,
             schema,
             plan,
-            ledger=ledger,
-            settings=Settings(seed=given["seed"], progress=tell),
+            ledger=open_ledger(given["ledger"]),
+            settings=Settings(seed=given["seed"], progress=tell, engine=engine),
             format=given["format"],
             spreadsheet_safe=given["spreadsheet_safe"],
             before_publishing=write,
         )
-    save_json(folder / "released.json", {"manifest": dict(made.manifest), "output": str(output)})
-    tell("verifying", 0, 1)
-    save_json(folder / "checks.json", verify(output).as_data()["checks"])
-    if given["audit"]:
-        _audit(folder, project, schema, made, given.get("target"), tell)
-
-
-def _audit(
-    folder: Path, project: Project, schema: Schema, made: Release, target: str | None, tell: Tell
-) -> None:
-    from sherd import audit
-
-    found = audit(project.reader(schema)(), made, target=target, progress=tell)
-    found.save(folder / "audit.html")
-    save_json(folder / "audit.json", found.as_data())
+    return made, choice.name
 
 
 KINDS: dict[str, Callable[[Path, Project, Mapping[str, Any], Tell], None]] = {

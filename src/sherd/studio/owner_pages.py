@@ -146,12 +146,16 @@ class OwnerPages:
                 "log": [(when, event, detail) for when, of, event, detail in lines
                         if of == data.round],
                 "saw": {} if data.terms is None else collusion_table(data.terms),
-                "fetched": (self._home.releases / data.round / "manifest.json").is_file(),
+                "fetched": self._fetched(data.round),
                 "delivered": self._delivery(data) is not None,
                 "audited": self._page_of(data.round).is_file(),
             }
             for data in reversed(every)
         ]  # fmt: skip
+
+    def _fetched(self, name: str) -> str:
+        folder = self._home.releases / name
+        return str(folder) if (folder / "manifest.json").is_file() else ""
 
     def _page_of(self, name: str) -> Path:
         if not _NAME.fullmatch(name):

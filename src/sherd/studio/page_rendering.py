@@ -45,11 +45,22 @@ STATIC = {
 
 _POLL = 0.25
 
+_STAGES = {
+    "attributes": "waiting for offers",
+    "plan-proposed": "waiting for signatures",
+    "plan-signed": "signed by all",
+    "linking": "matching people",
+    "collecting": "waiting for deliveries",
+    "awaiting-approval": "waiting for your decision",
+}
+"""States of rounds in words, where their names say too little."""
+
 
 @cache
 def _environment() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    from sherd.report.words import LIGHTS
     from sherd.studio import drawings
 
     made = Environment(
@@ -60,8 +71,10 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     made.globals["draw"] = drawings
+    made.globals["light_words"] = LIGHTS
     made.filters["thousands"] = lambda number: f"{number:,}"
     made.filters["sentence"] = _sentence
+    made.filters["stage"] = lambda state: _STAGES.get(state, state.replace("-", " "))
     made.filters["slider_log"] = lambda number: f"{math.log10(max(number, 0.001)):.2f}"
     return made
 

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PlanError, SherdError
+from sherd.errors import FormatError, PlanError, SherdError
 from sherd.release.method import Describing, Parameter, find, names
 from sherd.release.plan import Plan
 from sherd.tables.csvfile import is_number
+from sherd.tables.files import check_unfolded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,22 +25,42 @@ _WHOLE, _REAL = 5, 1.0
 """Where a required number starts when nobody has chosen one."""
 
 
+DIALS = {"epsilon": "ε", "k": "k", "l": "l", "looseness": "looseness"}
+"""The parameters that trade protection for use, and how they are written; a map has two at most."""
+
+_KINDS = {
+    "differential": "Differential privacy: whatever somebody knows already, one person’s data "
+    "hardly changes what they learn",
+    "individual": "Individual differential privacy: a weaker promise, by noise that depends on "
+    "the data",
+    "groups": "Promises about groups: they hold against what the notion assumes, and no more",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One method as its card shows it; ``problem`` says why it does not fit the schema."""
+    """One method as its card shows it.
+
+    ``problem`` says why it does not fit the schema, ``asks`` what somebody must choose first.
+    """
 
     name: str
     title: str
     summary: str
+    kind: str
     not_covered: tuple[str, ...]
     problem: str
     asks: str
 
 
-def cards(schema: Schema) -> list[Card]:
-    """Every method, those that fit the schema first."""
-    found = [_card(find(name), schema) for name in names()]
-    return sorted(found, key=lambda card: bool(card.problem))
+def cards(schema: Schema) -> dict[str, list[Card]]:
+    """Every method by the kind of its promise, those that fit the schema first."""
+    every = [_card(find(name), schema) for name in names()]
+    found = {
+        words: sorted((c for c in every if c.kind == kind), key=lambda card: bool(card.problem))
+        for kind, words in _KINDS.items()
+    }
+    return {words: of for words, of in found.items() if of}
 
 
 def _card(method: Method, schema: Schema) -> Card:
@@ -47,20 +68,40 @@ def _card(method: Method, schema: Schema) -> Card:
     lacking = dict.fromkeys(text for each in described for text in each.not_covered)
     problem, asks = "", ""
     try:
-        trial(method, schema)
+        guarantee = trial(method, schema).guarantee(schema)
+        told = promise_lines(guarantee).get("Not covered", ())
+        lacking |= dict.fromkeys(text.rstrip(".") for text in told)
     except PlanError as error:
-        asks = error.what if error.got == "nothing" else ""
-        problem = "" if asks else error.what
+        asks = _reason(error)
     except SherdError as error:
-        problem = error.what
+        problem = _reason(error)
+    if "joint" in method.traits.needs:
+        problem = "several parties compute it together, each by the command sherd party"
+    promised = described[0].promise if described else ""
+    kind = "differential" if "ε" in promised.partition(":")[0] else "groups"
     return Card(
         name=method.name,
         title=method.title,
         summary=method.summary,
+        kind="individual" if "individual" in promised else kind,
         not_covered=tuple(lacking),
         problem=problem,
         asks=asks,
     )
+
+
+def _reason(error: SherdError) -> str:
+    return error.what if error.must is None else f"{error.what} (must be: {error.must})"
+
+
+def dials(method: Method) -> tuple[str, ...]:
+    """The parameters over which a map of a method is drawn: none, one or two.
+
+    >>> dials(find("dp-um")), dials(find("dp-graph")), dials(find("mondrian"))
+    (('epsilon', 'k'), ('epsilon',), ('k', 'l'))
+    """
+    known = [parameter.name for parameter in method.parameters]
+    return tuple(name for name in DIALS if name in known)[:2]
 
 
 def trial(method: Method, schema: Schema) -> Plan:
@@ -175,8 +216,9 @@ def plan_of(method: str, form: Mapping[str, str]) -> Plan:
             chosen[p.name] = text
             continue
         try:
+            check_unfolded(text)
             value = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, FormatError):
             raise PlanError(f"the '{p.name}' parameter is not valid", must=p.must()) from None
         # YAML takes 1e-3 for text.
         chosen[p.name] = float(text) if p.kind is float and is_number(text) else value

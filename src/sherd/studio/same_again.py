@@ -32,11 +32,8 @@ def command_line(project: Project, folder: Path, given: Mapping[str, Any]) -> st
 
 def python_code(project: Project, folder: Path, given: Mapping[str, Any]) -> list[str]:
     """The same in Python, in steps."""
-    if project.bundled is not None:
-        read = f"sherd.datasets.load({project.bundled!r})"
-    else:
-        query = "" if project.query is None else f", query={project.query!r}"
-        read = f"sherd.read({project.shown!r}, schema=schema{query})"
+    query = "" if project.query is None else f", query={project.query!r}"
+    read = f"sherd.read({project.shown!r}, schema=schema{query})"
     ledger = "None" if given["ledger"] is None else f"sherd.Ledger({given['ledger']!r})"
     save = [f"{given['output'] + '-again'!r}", f"format={given['format']!r}"]
     if given["spreadsheet_safe"]:

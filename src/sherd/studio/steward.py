@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sherd.studio import same_again
+from sherd.studio import job_kinds, plan_form, same_again
 from sherd.studio.access_guard import MOST_FORM
 from sherd.studio.page_rendering import JobPages, application, fragment
 from sherd.studio.steward_plan import PlanPages, new_id
@@ -40,9 +40,7 @@ class Steward:
     def recover(self) -> None:
         """Free what dead runs had set aside, publish what they had paid for."""
         if self.ledger is not None and self.ledger.exists():
-            from sherd.studio.job_kinds import open_ledger
-
-            open_ledger(str(self.ledger))
+            job_kinds.open_ledger(str(self.ledger))
 
     def most(self, path: str) -> int:
         """How large the body of a request to a page may be."""
@@ -73,9 +71,7 @@ class Steward:
         if job.kind == "profile":
             given["profile"] = project.profile if job.state == "done" else None
         elif job.kind == "map":
-            plans = job.arguments["plans"]
-            given["cells"] = job.result("map.json") or []
-            given["total"] = [(plan["epsilon"], plan.get("k")) for plan in plans]
+            given |= _map_of(job)
         elif job.kind == "candidate":
             given |= {"audit": job.result("audit.json"), "examples": job.result("examples.json")}
             given["attacks"] = _attacks(given["audit"])
@@ -104,6 +100,21 @@ class Steward:
             *ReleasePages(self).routes(),
         ]
         return application(routes)
+
+
+def _map_of(job: Job) -> dict[str, Any]:
+    """The cells of a map that are known, and the plans of all."""
+    from sherd.release.method import find
+
+    plans = job.arguments["plans"]
+    names = plan_form.dials(find(plans[0]["method"]))
+    return {
+        "cells": job.result("map.json") or [],
+        "plans": plans,
+        "names": [plan_form.DIALS[name] for name in names],
+        "total": [[plan.get(name) for name in names] for plan in plans],
+        "tuned": job_kinds.is_tuned(plans[0]),
+    }
 
 
 def _attacks(audit: dict[str, Any] | None) -> list[dict[str, Any]]:

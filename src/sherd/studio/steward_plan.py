@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,14 @@ if TYPE_CHECKING:
     from sherd.studio.workspace import Project
     from sherd.tables.schema import Schema
 
-_EPSILONS, _KS = "0.1, 0.5, 1, 2, 5", "5, 25, 100, 250, 500"
+_AXES = {
+    "epsilon": "0.1, 0.5, 1, 2, 5",
+    "k": "5, 25, 100, 250, 500",
+    "l": "2, 3, 5",
+    "looseness": "2, 5, 10, 20",
+}
+"""Where the axes of a map begin."""
+
 _MOST_CELLS = 64
 
 
@@ -126,9 +134,7 @@ class PlanPages:
             project=project,
             step="explore",
             plan=plan,
-            tunable={"epsilon", "guarantee"} <= set(plan.parameters),
-            has_k="k" in plan.parameters,
-            axes=_axes(drawn),
+            axes=_axes(plan, drawn),
             map=drawn,
             candidates=candidates[::-1],
             comparison=comparison,
@@ -218,7 +224,9 @@ def _table(form: Mapping[str, str]) -> str:
 
 
 def _title(plan: Plan) -> str:
-    given = [f"{n} {plan[n]:g}" for n in ("epsilon", "k", "l") if plan.parameters.get(n)]
+    given = [
+        f"{n} {plan[n]:g}" for n in ("epsilon", "k", "l", "looseness") if plan.parameters.get(n)
+    ]
     return f"{plan.method} {', '.join(given)}"
 
 
@@ -234,31 +242,36 @@ def _numbers(text: str, what: str) -> list[float]:
     return sorted(set(found))
 
 
-def _axes(drawn: Job | None) -> dict[str, str]:
-    """The two lists of a map's form: of the last that was drawn, or some to begin with."""
-    found = {"epsilons": _EPSILONS, "ks": _KS}
+def _axes(plan: Plan, drawn: Job | None) -> dict[str, str]:
+    """The lists of a map's form: of the last that was drawn, or some to begin with."""
     plans = [] if drawn is None else drawn.arguments["plans"]
-    for key, name in (("epsilons", "epsilon"), ("ks", "k")):
-        values = sorted({plan[name] for plan in plans if plan.get(name) is not None})
-        if values:
-            found[key] = ", ".join(f"{value:g}" for value in values)
+    found = {}
+    for name in plan_form.dials(plan.spec):
+        values = sorted({each[name] for each in plans if each.get(name) is not None})
+        same = bool(values) and plans[0]["method"] == plan.method
+        found[name] = ", ".join(f"{value:g}" for value in values) if same else _AXES[name]
     return found
 
 
 def _grid(plan: Plan, form: Mapping[str, str]) -> list[Plan]:
     """The plans of a map: the present one with every pair of the two parameters."""
-    base = {n: v for n, v in plan.as_data().items() if n not in ("epsilon", "k")}
-    epsilons = _numbers(form.get("epsilons", _EPSILONS), "the list of epsilons")
-    if "k" not in plan.parameters:
-        return [Plan.from_data({**base, "epsilon": epsilon}) for epsilon in epsilons]
-    ks = [int(k) for k in _numbers(form.get("ks", _KS), "the list of ks")]
-    if len(epsilons) * len(ks) > _MOST_CELLS:
-        raise PlanError("the map is too large", must=f"at most {_MOST_CELLS} pairs")
-    least = next((p.least or 1 for p in plan.spec.parameters if p.name == "k"), 1)
-    return [
-        Plan.from_data({**base, "epsilon": epsilon, "k": k})
-        for k in ks if k >= least for epsilon in epsilons
-    ]  # fmt: skip
+    names = plan_form.dials(plan.spec)
+    if not names:
+        raise PlanError(f"the method '{plan.method}' has no parameter to draw a map over")
+    base = {n: v for n, v in plan.as_data().items() if n not in names}
+    known = {p.name: p for p in plan.spec.parameters}
+    lists = []
+    for name in names:
+        least = known[name].least or 0
+        values = _numbers(form.get(f"{name}s", _AXES[name]), f"the list of {name}")
+        lists.append([known[name].kind(each) for each in values if each >= least])
+    pairs = list(itertools.product(*lists[::-1]))
+    if not 0 < len(pairs) <= _MOST_CELLS:
+        raise PlanError(
+            "the map is too large" if pairs else "the map would be empty",
+            must=f"at most {_MOST_CELLS} pairs" if pairs else "values that the method accepts",
+        )
+    return [Plan.from_data({**base, **dict(zip(names[::-1], pair, strict=True))}) for pair in pairs]
 
 
 def new_id() -> str:

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from sherd.errors import PlanError, UsageError
 from sherd.release.bundle import FORMATS, check_format, check_target
+from sherd.release.private_files import PrivateFiles
 from sherd.studio import plan_form, same_again
 from sherd.studio.page_rendering import download, form_of, go, inside, page
 
@@ -95,6 +96,8 @@ class ReleasePages:
             return known
         check_format(given["format"], spreadsheet_safe=given["spreadsheet_safe"])
         check_target(Path(given["output"]), force=False)
+        row_map = None if given["row_map"] is None else Path(given["row_map"])
+        PrivateFiles(row_map=row_map).check([Path(given["output"])], plan, force=False)
         texts = {
             "schema.yaml": project.schema_file.read_bytes(),
             "plan.yaml": project.file("plan.yaml").read_bytes(),
@@ -146,13 +149,6 @@ def _settings(form: Mapping[str, str]) -> dict[str, Any]:
     folder = Path(output).expanduser().absolute()
     row_map = form.get("row_map", "").strip()
     private = None if not row_map else Path(row_map).expanduser().absolute()
-    if private is not None and folder in (private, *private.parents):
-        raise PlanError(
-            "the row map would lie inside the release",
-            must="outside: it undoes the shuffling and is the owner's alone",
-        )
-    if private is not None and private.exists():
-        raise UsageError("the row map is there already", got=str(private), do="choose another")
     seed = form.get("seed", "").strip()
     if seed and not seed.lstrip("-").isdecimal():
         raise PlanError("the seed is not valid", must="a whole number", got=repr(seed))

@@ -6,6 +6,7 @@ is. Labels are complete where an attribute has few of them; everything else is o
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,10 @@ SAMPLE = 50_000
 """Rows that are always kept where there are so many; at most twice as many are in memory."""
 
 HEAD = 100
-"""Rows that a page shows."""
+"""Rows that a page shows, and columns of them."""
+
+LONGEST = 200
+"""Letters of a cell that a page shows."""
 
 MOST_EXPANDED = 1 << 28
 """Bytes that a compressed file may always grow to."""
@@ -85,7 +89,7 @@ def batches_of(project: Project, *, as_text: bool = False) -> Iterator[pa.Record
     path = _file_of(project)
     kind = "" if path is None else path.suffix.lower()
     if path is None or kind in (".feather", ".arrow", ".ipc", ".arrows"):
-        yield from project.reader()().to_batches(max_chunksize=1 << 16)
+        yield from project.read().to_batches(max_chunksize=1 << 16)
         return
     if not path.is_file():
         raise UsageError("the file does not exist", got=str(path), do="check the path")
@@ -101,7 +105,7 @@ def batches_of(project: Project, *, as_text: bool = False) -> Iterator[pa.Record
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, pa.ArrowInvalid) and kind not in (".parquet", ".pq") and not as_text:
             raise
-        project.reader()()  # says where it is wrong without saying what stands there
+        project.read()  # says where it is wrong without saying what stands there
         raise
 
 
@@ -141,15 +145,18 @@ def head(project: Project) -> tuple[list[str], list[list[str | None]]]:
     text = path is not None and not {".parquet", ".pq", ".feather", ".arrow"} & set(path.suffixes)
     if path is not None and text:
         seen = layout(path)
-        rows = [[cell or None for cell in row] for row in seen.rows[:HEAD]]
-        return list(seen.names), rows
+        return list(seen.names), [_short(cell or None for cell in row) for row in seen.rows[:HEAD]]
     first = next(iter(batches_of(project)), None)
     if first is None:
         raise TableError("the table has no rows", must="at least one row")
     cells = first.slice(0, HEAD).to_pylist()
-    return list(first.schema.names), [
-        [None if cell is None else str(cell) for cell in row.values()] for row in cells
-    ]
+    return list(first.schema.names), [_short(row.values()) for row in cells]
+
+
+def _short(row: Iterable[Any]) -> list[str | None]:
+    """A row as a page shows it: no more cells, and no longer ones, than a person reads."""
+    texts = (None if cell is None else str(cell) for cell in itertools.islice(row, HEAD))
+    return [t if t is None or len(t) <= LONGEST else f"{t[:LONGEST]}…" for t in texts]
 
 
 def survey(project: Project, tell: Callable[[str, int, int], None], seed: int = 0) -> Survey:

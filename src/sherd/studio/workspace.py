@@ -13,7 +13,6 @@ from sherd.errors import UsageError
 from sherd.tables.files import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     import pyarrow as pa
@@ -118,19 +117,11 @@ class Project:
         path = self.file("plan.yaml")
         return Plan.load(path) if path.exists() else None
 
-    def reader(self, schema: Schema | None = None) -> Callable[[], pa.Table]:
-        """A function that reads the whole table."""
+    def read(self, schema: Schema | None = None) -> pa.Table:
+        """The whole table."""
+        from sherd.datasets.sources import read
 
-        def read_now() -> pa.Table:
-            if self.bundled is not None:
-                from sherd import datasets
-
-                return datasets.load(self.bundled)
-            from sherd.tables.read import read
-
-            return read(self.source, schema=schema, query=self.query)
-
-        return read_now
+        return read(self.source, schema=schema, query=self.query)
 
 
 class Workspace:

@@ -59,11 +59,46 @@ def read_yaml(path: Path, *, typed: bool = True) -> Any:
 
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     try:
+        check_unfolded(text)
         return yaml.load(text, Loader=Loader)  # noqa: S506 - a subclass of the safe loaders
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
         raise FormatError("the file is not valid YAML", got=f"{path}{where}") from None
+
+
+MOST_NODES = 2_000_000
+"""Texts, lists and mappings that YAML may unfold to."""
+
+DEEPEST = 100
+"""How many lists and mappings may lie inside each other."""
+
+
+def check_unfolded(text: str) -> None:
+    """Refuse YAML whose aliases unfold out of all proportion, or that is nested without end."""
+    import yaml
+
+    sizes: dict[str, int] = {}
+    opened: list[tuple[str | None, int]] = []
+    nodes = 0
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if isinstance(event, yaml.AliasEvent):
+            # What is still open has no size yet: it would contain itself.
+            nodes += sizes.get(str(event.anchor), MOST_NODES + 1)
+        elif isinstance(event, yaml.ScalarEvent):
+            nodes += 1
+            sizes |= {event.anchor: 1} if event.anchor else {}
+        elif isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, nodes))
+            nodes += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = opened.pop()
+            sizes |= {anchor: nodes - before} if anchor else {}
+        if nodes > MOST_NODES or len(opened) > DEEPEST:
+            raise FormatError(
+                "the YAML unfolds out of all proportion",
+                must=f"at most {MOST_NODES:,} values, {DEEPEST} inside each other, none in itself",
+            )
 
 
 def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:

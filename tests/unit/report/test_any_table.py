@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
-from browsing import browser_fixture, visited  # noqa: F401 - a fixture
+from browsing import visited
 
 import sherd
 from sherd.auditing.case.case import Limits

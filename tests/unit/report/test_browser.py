@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsing import axe_fixture, browser_fixture, violations, visited  # noqa: F401 - fixtures
+from browsing import violations, visited
 
 if TYPE_CHECKING:
     from collections.abc import Callable

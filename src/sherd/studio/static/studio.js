@@ -1,4 +1,4 @@
-// What a page can do without a round trip: a slider that follows its number, and the other way.
+// What a page can do without a round trip: sliders that follow their numbers, files that are dropped.
 "use strict";
 
 const value = (slider) =>
@@ -21,4 +21,23 @@ document.addEventListener("click", (event) => {
   if (!button) return;
   navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
   button.textContent = "Copied";
+});
+
+const dropped = (event) => event.target.closest?.("form.drop");
+
+document.addEventListener("dragover", (event) => {
+  event.preventDefault(); // a file beside the form must not replace the page
+  dropped(event)?.classList.add("over");
+});
+
+document.addEventListener("dragleave", (event) => dropped(event)?.classList.remove("over"));
+
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  const form = dropped(event);
+  form?.classList.remove("over");
+  const file = form?.querySelector("input[type=file]");
+  if (!file || !event.dataTransfer.files.length) return;
+  file.files = event.dataTransfer.files;
+  file.focus();
 });
