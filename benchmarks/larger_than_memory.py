@@ -73,9 +73,13 @@ def protect(path: Path, engine: str, memory: str, columns: int, most: int) -> No
     settings = Settings(threads=1, engine=chosen)
     try:
         protect_to(
-            path.parent / f"out-{engine}", lambda: read_blocks(path, schema), schema, plan,
-            ledger=None, settings=settings,
-        )  # fmt: skip
+            path.parent / f"out-{engine}-{path.stem}",
+            lambda: read_blocks(path, schema),
+            schema,
+            plan,
+            ledger=None,
+            settings=settings,
+        )
     finally:
         chosen.close()
     print(json.dumps({"seconds": time.process_time() - begin, "peak": peak.stop()}))

@@ -266,7 +266,7 @@ LIMITS = {
     "speed-up of two cores": ("at least", 1.7),
     "times faster than pandas, 1 threads": ("at least", 8.0),
     "times faster than pandas, 2 threads": ("at least", 8.0),
-    "extra memory, times the table": ("at most", 1.5),
+    "extra memory, times the table": ("at most", 1.3),
     "growth exponent in n": ("at most", 1.1),
     "Adult by the command line, s": ("at most", 1.5),
     "sherd --help, s": ("at most", 0.25),

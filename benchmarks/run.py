@@ -27,6 +27,7 @@ SCRIPTS = {
     "noise.py": "Exact noise",
     "larger_than_memory.py": "Tables larger than memory",
     "ranking.py": "Masking by individual ranking, beside np.sort and the pandas way",
+    "growth.py": "Growth with the rows: every method and engine",
     "spark_ranking.py": "Masking on Spark, beside Spark's own sort",
     "peers/compare.py": "Beside Anonymeter, SDMetrics, pycanon and sdcMicro",
     "003-slicing/speed.py": "Slicing beside plain Python, generalisation beside anjana",
@@ -42,7 +43,8 @@ SCRIPTS = {
     "002-arbdistdp/cost.py --records 45222 500000": "Joint releases by secure computation",
     "002-arbdistdp/histograms.py --engines cheetah aby3": "Secure histograms by columns",
 }
-WITHOUT_LIMITS = ("noise.py", "peers/compare.py")
+PICTURES = {"growth.py": "growth.svg"}
+WITHOUT_LIMITS = ("noise.py", "growth.py", "peers/compare.py")
 NEEDS = {
     "004-fragments/placement.py": ("SHERD_DATA", "the folder of data that is not part of Sherd"),
     "002-arbdistdp/cost.py": ("SHERD_JOINT_PYTHON", "a Python with SPU (`make joint`)"),
@@ -97,6 +99,8 @@ def part(line: str, title: str) -> tuple[str, bool]:
     print(f"-- {line}: {ended}", flush=True)
     said = f"`{line}`: {ended}. {now()}, commit `{commit()}`, {machine()}."
     block = ["```text", *printed, "```"] if printed else []
+    if line in PICTURES:
+        block += ["", f"![{title}]({PICTURES[line]})"]
     return "\n".join([title, "", said, "", *block]).strip(), code != 0
 
 

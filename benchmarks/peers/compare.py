@@ -197,6 +197,9 @@ def anonymity(rows: int, folder: Path) -> None:
              released.nbytes)  # fmt: skip
 
 
+NO_ARX = "ARX left out: no registry of Python, Node or Debian packages has its jar"
+
+
 def microaggregation(rows: int, folder: Path) -> None:
     """Individual ranking without noise: ours has noise as well, sdcMicro's onedims has none."""
     from sherd.randomness import Randomness
@@ -214,6 +217,7 @@ def microaggregation(rows: int, folder: Path) -> None:
     head(f"individual ranking, k = 100, {rows:,} × 10; limit: np.sort of every column")
     extra = extra_memory(lambda: plan.spec.run(table, schema, plan, run))
     line("sherd idp-ls, noise and shuffling included", ours, limit, ours, extra, table.nbytes)
+    print(f"  {NO_ARX}")
     try:
         program = rscript()
         pyarrow.csv.write_csv(table, folder / "numbers.csv")

@@ -7,6 +7,7 @@ A peer named in ``<name>.in`` is locked in ``<name>.txt`` and installed on deman
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import venv
@@ -43,11 +44,28 @@ def python_of(name: str) -> Path:
     return python
 
 
+def _packaged(name: str) -> bool:
+    """Whether the system's own packages have one of that name."""
+    asked = shutil.which("apt-cache")
+    if asked is None:
+        return False
+    told = subprocess.run([asked, "policy", name], capture_output=True, text=True, check=False)
+    return "Candidate:" in told.stdout and "Candidate: (none)" not in told.stdout
+
+
 def rscript() -> str:
-    """An Rscript that has sdcMicro."""
+    """An Rscript that has sdcMicro.
+
+    Debian 12 has R (r-base-core) and no package of sdcMicro, which is then CRAN's only; where the
+    system has a package of it, it is installed here.
+    """
+    if shutil.which("Rscript") is None and os.geteuid() == 0 and _packaged("r-cran-sdcmicro"):
+        install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "r-cran-sdcmicro"]
+        subprocess.run(install, check=False, capture_output=True)
     found = shutil.which("Rscript")
     if found is None:
-        raise PeerMissingError("there is no Rscript on the path")
+        where = "" if _packaged("r-cran-sdcmicro") else ", and this system has no r-cran-sdcmicro"
+        raise PeerMissingError(f"there is no Rscript on the path{where}")
     told = subprocess.run(
         [found, "-e", "library(sdcMicro)"], capture_output=True, text=True, check=False
     )

@@ -1,6 +1,6 @@
 """The reference of measures and attacks, written from the catalogue itself.
 
-``python -m measures_reference > docs/reference/measures.md`` writes it anew; a test says
+``python -m measures_reference > docs/reference/measures.md`` writes it again; a test says
 when that is due.
 """
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sherd.errors import FormatError, MissingPartError, StorageError
@@ -73,6 +74,26 @@ class SigningKey:
         """Write the key to a new file that only its owner can read."""
         pem = self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         write_secret(path, pem)
+
+    def certificate(self, name: str) -> bytes:
+        """A certificate that the key signs for itself, by which peers know its holder."""
+        from cryptography import x509
+
+        whole = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        public, now = self._private.public_key(), datetime.now(UTC)
+        identifier = x509.SubjectKeyIdentifier.from_public_key(public)
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(whole)
+            .issuer_name(whole)
+            .public_key(public)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=3650))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(identifier, critical=False)
+        )
+        return made.sign(self._private, None).public_bytes(Encoding.PEM)
 
     def sign(self, text: bytes) -> str:
         """The signature of a text, in hexadecimal; the same each time."""

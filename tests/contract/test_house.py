@@ -157,3 +157,20 @@ def test_the_longest_chain_of_imports_is_short() -> None:
     except RecursionError:
         pytest.fail("imports go in a circle")
     assert len(chain) <= CHAIN, " -> ".join(chain)
+
+
+SUBSTRATE = {
+    "sherd.federation.protocol.linkage": "pseudonyms",
+    "sherd.federation.wire.settings_file": "the folder with its settings",
+    "sherd.release.charging": "what a release costs",
+    "sherd.signing_keys": "keys and signatures",
+}
+"""What owners and secure parties do alike, and the module that does it for both."""
+
+
+def test_owners_and_parties_stand_on_the_same_modules() -> None:
+    """Each is used by both rooms, also where they import it on the way."""
+    for module in SUBSTRATE:
+        for room in ("federation/owner", "secure"):
+            texts = [path.read_text(encoding="utf-8") for path in (PACKAGE / room).rglob("*.py")]
+            assert any(f"from {module} import" in text for text in texts), (module, room)

@@ -28,6 +28,7 @@ ACROSS = {
     "cli/test_slice": "the command `slice`, which is `protect`",
     "cli/test_verify_tampered": "the command `verify`, over every change to a manifest",
     "engines/test_spark": "a cluster, over every module that knows of it",
+    "federation/protocol/test_many_points": "points of the linkage, many at once",
     "federation/protocol/test_paper_protocols": "the paper's protocols, over both machines",
     "federation/protocol/test_values_and_states": "all values of the protocol",
     "federation/test_deploy": "the files in deploy/",

@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 import yaml
+from word_noise import WordNoise
 
 import sherd
 from sherd.methods.specialising.plain_oracle import PlainOracle
 from sherd.methods.specialising.specialise import specialise
 from sherd.randomness import Randomness
 from sherd.secure.engine.link import make_key
-from sherd.secure.engine.noise_bits import WordNoise
 
 HERE = Path(__file__).parent
 SOURCE = Path(sherd.__file__).parent.parent

@@ -16,6 +16,7 @@ from agreed import attributes, uniform
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from secure import SecureParties, agreement_of, measuring_case, table_of
+from word_noise import WordNoise
 
 from sherd.methods.specialising.joint_specialisation import cells_of, release
 from sherd.methods.specialising.plain_oracle import PlainOracle
@@ -23,7 +24,6 @@ from sherd.methods.specialising.specialise import specialise
 from sherd.randomness import Randomness
 from sherd.secure.engine.cell_holders import ONE_AT_MOST, ONE_HOLDER, OWN_CELLS
 from sherd.secure.engine.interface import PlainEngine
-from sherd.secure.engine.noise_bits import WordNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

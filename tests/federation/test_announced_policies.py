@@ -94,7 +94,7 @@ def test_who_announces_nothing_sends_nothing(consortium: Consortium) -> None:
 
 
 def test_changed_and_withdrawn(consortium: Consortium) -> None:
-    """A changed policy is announced anew by the next turn; an empty list takes all of it back."""
+    """A changed policy is announced again by the next turn; an empty list takes all of it back."""
     set_up(consortium, "all", largest="1")
     first = announced(consortium)["south"]
     for agent in consortium.agents.values():

@@ -138,15 +138,15 @@ def test_every_call_twice(consortium: Consortium) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_restart_before_every_step(consortium: Consortium, kind: Kind) -> None:
-    """Agents that are started anew before every step lose nothing and spend once."""
+    """Agents that are started again before every step lose nothing and spend once."""
     set_up(consortium, kind)
     consortium.aggregator.open_round(consortium.terms(kind=kind))
 
-    def anew(agent: Agent) -> bool:
+    def restarted(agent: Agent) -> bool:
         agent.client.close()
         return step(consortium.start(agent.name))
 
-    consortium.settle(step=anew)
+    consortium.settle(step=restarted)
     check_released(consortium)
 
 
@@ -449,7 +449,7 @@ def test_witness_notices_a_ledger_the_aggregator_cannot(consortium: Consortium) 
 
 
 def test_lost_outbox_is_not_made_again(consortium: Consortium) -> None:
-    """An artefact that was paid for and is gone is said to be gone, not protected anew."""
+    """An artefact that was paid for and is gone is said to be gone, not protected again."""
     set_up(consortium, Kind.HORIZONTAL)
     consortium.aggregator.open_round(consortium.terms())
     for _ in range(2):

@@ -156,6 +156,7 @@ BROKEN: list[tuple[str, str, Callable[[str], tuple[pa.Table, Release]]]] = [
     ("idp-ls", "noise halved", less_noise(2)),
     ("idp-ls", "a tenth of the noise", less_noise(10)),
     ("idp-ls", "one column unmasked", one_column),
+    ("idp-cbls", "noise halved", less_noise(2)),
     ("strict", "noise halved", less_noise(2)),
     ("strict", "a tenth of the noise", less_noise(10)),
     ("strict", "no noise", less_noise(1e6)),
@@ -188,6 +189,18 @@ def test_a_broken_release_is_refuted(method: str, how: str, make: Any, mapped: b
     checks = checked(original, made, mapped=mapped)
     refuted = {check.name for check in checks if check.passed is False}
     assert refuted == ({"order of the rows"} if how == "not shuffled" else {NOISE}), checks
+
+
+def test_an_order_that_noise_hides_is_not_called_shuffled() -> None:
+    """Rows of ``dp`` left in place, without a row map: said to be not testable."""
+    original, made = unshuffled("dp")
+    (order,) = [c for c in checked(original, made, mapped=False) if c.name == "order of the rows"]
+    assert order.passed is None
+    assert "not testable without a row map" in order.detail
+    original, made = less_noise(1)("dp-um")
+    (order,) = [c for c in checked(original, made, mapped=False) if c.name == "order of the rows"]
+    assert order.passed
+    assert "would show in 100 % of releases" in order.detail
 
 
 VALID = (
@@ -226,6 +239,10 @@ def test_the_verdict_rests_on_the_released_values() -> None:
     audited = sherd.audit(original, broken, alternatives=False, limits=quick)
     assert audited.verdict.promise == "fails"
     assert any("too little noise" in point.text for point in audited.verdict.points)
+    original, bare = unchanged("dp")
+    audited = sherd.audit(original, replace(bare, order_of=None), alternatives=False, limits=quick)
+    assert audited.verdict.risk == "unknown", "copies by the plan say nothing of the original"
+    assert "not what plan and manifest say" in audited.verdict.headline
     sound = sherd.protect(original, SCHEMA, plan("dp-um"))
     audited = sherd.audit(original, sound, alternatives=False, limits=quick)
     assert audited.verdict.promise == "holds"

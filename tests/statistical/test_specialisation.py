@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.stats import beta, chi2
+from word_noise import WordNoise
 
 import sherd
 from sherd.auditing.epsilon.bound import lower_bound as audit_bound
@@ -23,7 +24,6 @@ from sherd.methods.specialising.secure_leaf_counts import PartyCells
 from sherd.methods.specialising.shared_oracle import JointOracle
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import PlainEngine
-from sherd.secure.engine.noise_bits import WordNoise
 
 pytestmark = pytest.mark.statistical
 

@@ -216,7 +216,7 @@ class Consortium:
         )
 
     def start(self, name: str, transport: httpx.BaseTransport | None = None) -> Agent:
-        """Start an owner's agent, anew if it was there."""
+        """Start an owner's agent, again if it was there."""
         if name in self.agents:
             self.agents[name].journal.close()
         agent = Agent(

@@ -92,7 +92,7 @@ def measuring_case(parties: int) -> tuple[Case, list[list[int]]]:
 
 
 class Words:
-    """A party's randomness, started anew for each case."""
+    """A party's randomness, started again for each case."""
 
     def __init__(self) -> None:
         self.source = Randomness.seeded(0)

@@ -1,7 +1,7 @@
 """Processes of ``sherd`` that start quickly: forked off a server that has imported the libraries.
 
 Only other people's libraries are imported beforehand, which takes most of the time; sherd
-itself is imported by every process anew. A process is a real one: it has its own memory, can
+itself is imported by every process for itself. A process is a real one: it has its own memory, can
 be killed, and ends with the exit code of the command line.
 """
 

@@ -87,8 +87,8 @@ def table_loss(case: Case, plan: Mapping[str, Any]) -> list[Measure]:
         Measure(
             spec=CATALOGUE["loss-factor"],
             value=sum(parts.values()),
-            basis=f"{len(parts)} attributes, {case.n:,} records, exact; computed anew, not by the "
-            "method's own formula",
+            basis=f"{len(parts)} attributes, {case.n:,} records, exact; computed "
+            "independently, not by the method's own formula",
             baseline=float(plan["epsilon"]),
             against="the claimed ε",
             parts=parts,

@@ -1,4 +1,4 @@
-"""The ledger's file: one SQLite database, opened anew for every operation.
+"""The ledger's file: one SQLite database, opened for every operation and closed after it.
 
 The standard library's ``sqlite3`` is used as it is, without an object mapper: this is one
 local file with five small tables, and what matters about it is exactly which statement

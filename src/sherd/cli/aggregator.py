@@ -33,10 +33,12 @@ def aggregator() -> None:
 
 @aggregator.command()
 @home_option
-@click.option("--name", help="What owners know the aggregator by.")
-@click.option("--url", help="The address owners reach it at.")
-@click.option("--host", "hosts", multiple=True, help="A name or address in its certificate.")
-@click.option("--database", help="postgresql://… instead of a file in the folder.")
+@click.option("--name", help="Name the aggregator as owners will know it.")
+@click.option("--url", help="Tell owners to reach it at this address.")
+@click.option(
+    "--host", "hosts", multiple=True, help="Put this name or address into its certificate."
+)
+@click.option("--database", help="Keep its data in postgresql://… instead of a file.")
 @click.option("--upgrade", is_flag=True, help="Bring an existing database up to date.")
 @json_option
 def init(
@@ -84,16 +86,23 @@ def init(
 @click.argument(
     "request_file", metavar="[REQUEST]", required=False, type=click.Path(path_type=Path)
 )
-@click.option("--fingerprint", "given", help="The owner's, as the owner told you.")
+@click.option(
+    "--fingerprint", "given", help="Check the owner's fingerprint, as the owner told you."
+)
 @click.option("--analyst", metavar="NAME", help="Give an analyst a token instead.")
 @click.option("--operator", metavar="NAME", help="Give another operator a token instead.")
 @click.option(
     "--person",
     metavar="sub:…|email:…",
-    help="With --analyst or --operator: a person who logs in at the provider, without a token.",
+    help="With --analyst or --operator: enrol a person who logs in at the provider.",
 )
 @click.option("--remove", metavar="NAME", help="Take somebody's access away instead.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to send back.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write the answer for the owner to this file.",
+)
 @json_option
 def enrol(
     home: Path,
@@ -144,20 +153,22 @@ def _port_of(url: str) -> int:
 
 @aggregator.command()
 @home_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Listen at this address.")
 @click.option(
     "--port",
     type=click.IntRange(min=0, max=65535),
     show_default="of the address given to init; 8470 without one or with --plain",
 )
-@click.option("--plain", is_flag=True, help="No TLS: behind a reverse proxy on this machine only.")
+@click.option(
+    "--plain", is_flag=True, help="Serve without TLS, behind a reverse proxy on this machine only."
+)
 @click.option(
     "--client-certificates",
     "shown",
     type=click.Choice(["owners", "all", "off"]),
     default="owners",
     show_default=True,
-    help="Who must show a certificate.",
+    help="Choose who must show a certificate.",
 )
 def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> None:
     """Listen for owners and analysts. The only part of sherd that other machines reach."""

@@ -16,7 +16,7 @@ home_option = click.option(
     default=Path("aggregator"),
     show_default=True,
     envvar="SHERD_AGGREGATOR",
-    help="The aggregator's folder.",
+    help="Use this aggregator's folder.",
 )
 
 

@@ -50,8 +50,8 @@ def enrol_user(
 
 @click.command()
 @home_option
-@click.option("--issuer", help="The provider's address, as it calls itself.")
-@click.option("--client-id", help="What the aggregator is called at the provider.")
+@click.option("--issuer", help="Use the provider at this address, as it calls itself.")
+@click.option("--client-id", help="Name the aggregator as the provider knows it.")
 @click.option("--remove", is_flag=True, help="Let nobody log in any more; tokens stay.")
 def provider(home: Path, issuer: str | None, client_id: str | None, remove: bool) -> None:
     """Name the OpenID provider at which people log in.

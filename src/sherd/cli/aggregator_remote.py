@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from sherd.federation.wire.client import Client
 
 _OPTIONS = (
-    click.option("--url", envvar="SHERD_URL", help="An aggregator elsewhere, instead of --home."),
+    click.option("--url", envvar="SHERD_URL", help="Call an aggregator elsewhere."),
     click.option(
         "--token-file",
         type=click.Path(path_type=Path),
         envvar="SHERD_TOKEN_FILE",
-        help="With --url: the token that `sherd login` wrote.",
+        help="With --url: read the token that `sherd login` wrote.",
     ),
     click.option(
         "--authority",
         type=click.Path(path_type=Path),
-        help="With --url: the aggregator's own authority. Default: the system's.",
+        help="With --url: trust this authority. Default: the system's.",
     ),
 )
 

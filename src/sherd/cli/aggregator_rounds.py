@@ -33,42 +33,49 @@ def round_group() -> None:
     "--kind",
     type=click.Choice(["horizontal", "vertical", "blocks"]),
     required=True,
-    help="By rows, by columns, or both: owners of the same attributes have different people.",
+    help="Join by rows, by columns, or both: owners of the same attributes have different people.",
 )
-@click.option("--owner", "owners", multiple=True, required=True, help="An owner that takes part.")
-@click.option("-m", "--method", required=True, help="One of `sherd methods`.")
-@click.option("-e", "--epsilon", help="The privacy budget of the whole release.")
+@click.option("--owner", "owners", multiple=True, required=True, help="Invite this owner.")
+@click.option("-m", "--method", required=True, help="Use this method (see `sherd methods`).")
+@click.option("-e", "--epsilon", help="Spend this privacy budget on the whole release.")
 @click.option(
-    "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any parameter of the method."
+    "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Set any parameter of the method."
 )
 @click.option(
     "--sharing",
     type=click.Choice(["attributes", "equal"]),
     default="attributes",
     show_default=True,
-    help="How epsilon is shared where columns are joined: by attributes, or equally.",
+    help="Share epsilon by attributes or equally where columns are joined.",
 )
-@click.option("--share", multiple=True, metavar="OWNER=EPSILON", help="Given shares instead.")
+@click.option(
+    "--share", multiple=True, metavar="OWNER=EPSILON", help="Give an owner this share instead."
+)
 @click.option(
     "--linkage",
     type=click.Choice(["oprf", "hmac", "none"]),
-    help="How people are matched (hmac: low assurance). Default: oprf where columns are joined.",
+    help="Match people this way (hmac: low assurance). Default: oprf where columns are joined.",
 )
 @click.option(
     "--dropout",
     type=click.Choice(["abort", "continue"]),
     default="abort",
     show_default=True,
-    help="What happens if an owner of a horizontal round drops out.",
+    help="Abort or continue if an owner of a horizontal round drops out.",
 )
 @click.option("--least-owners", type=int, default=1, show_default=True)
 @click.option(
     "--colluders",
     type=int,
-    help="Owners that may collude where noise is shared out. Default: all but one.",
+    help="Let so many owners collude where noise is shared out. Default: all but one.",
 )
-@click.option("--deadline", default="24h", show_default=True, help="30m, 24h, 7d, or a date.")
-@click.option("--purpose", default="", help="What owners are told the release is for.")
+@click.option(
+    "--deadline",
+    default="24h",
+    show_default=True,
+    help="End it after 30m, 24h, 7d, or at a date.",
+)
+@click.option("--purpose", default="", help="Tell owners what the release is for.")
 @remote_options
 @json_option
 def open_round(home: Path, as_json: bool, **given: Any) -> None:
@@ -166,7 +173,12 @@ def read_deadline(text: str, now: float) -> int:
 @home_option
 @click.argument("name")
 @click.argument("new_name", required=False)
-@click.option("--deadline", default="24h", show_default=True, help="30m, 24h, 7d, or a date.")
+@click.option(
+    "--deadline",
+    default="24h",
+    show_default=True,
+    help="End it after 30m, 24h, 7d, or at a date.",
+)
 @json_option
 def repeat_round(home: Path, name: str, new_name: str | None, deadline: str, as_json: bool) -> None:
     """Open a round once more that ended without a release after owners were charged.

@@ -29,9 +29,9 @@ def backup(home: Path, output: Path) -> None:
 @click.command()
 @click.argument("backup_file", metavar="BACKUP", type=click.Path(path_type=Path))
 @click.option(
-    "--home", required=True, type=click.Path(path_type=Path), help="The new folder to restore to."
+    "--home", required=True, type=click.Path(path_type=Path), help="Restore to this new folder."
 )
-@click.option("--database", help="postgresql://… to restore the database into. Default: a file.")
+@click.option("--database", help="Restore the database into postgresql://…. Default: a file.")
 def restore(backup_file: Path, home: Path, database: str | None) -> None:
     """Put a BACKUP into a new folder. Stop the service of the old folder first.
 
@@ -56,9 +56,12 @@ def restore(backup_file: Path, home: Path, database: str | None) -> None:
     help="Write the lines to a file, to be kept elsewhere.",
 )
 @click.option(
-    "--check", "source", type=click.Path(path_type=Path), help="Check such a file, not the log."
+    "--check",
+    "source",
+    type=click.Path(path_type=Path),
+    help="Check such a file instead of the log.",
 )
-@click.option("--head", help="A hash that was kept: the line that has it must be there.")
+@click.option("--head", help="Demand the line that has this hash, which was kept.")
 def audit(home: Path, target: Path | None, source: Path | None, head: str | None) -> None:
     """Show the audit log, after checking that no line was changed, added or taken out.
 

@@ -23,7 +23,7 @@ def report_options(command: _F) -> _F:
     """Where and how a report is written."""
     for option in (
         json_option,
-        click.option("--force", is_flag=True, help="Overwrite reports that are there."),
+        click.option("--force", is_flag=True, help="Overwrite existing reports."),
         click.option(
             "-o",
             "--output",
@@ -33,7 +33,7 @@ def report_options(command: _F) -> _F:
             help="Write the report: .html, .json, .md or .pdf; may be repeated.",
         ),
         click.option(
-            "--seed", type=int, default=0, show_default=True, help="Of the audit's samples."
+            "--seed", type=int, default=0, show_default=True, help="Seed the audit's samples."
         ),
     ):
         command = option(command)
@@ -43,17 +43,23 @@ def report_options(command: _F) -> _F:
 @click.command()
 @click.argument("original")
 @click.argument("release")
-@click.option("--row-map", metavar="FILE", help="Which original stands behind which released row.")
-@click.option("--holdout", metavar="TABLE", help="Records that took no part in the release.")
-@click.option("--target", metavar="COLUMN", help="The column that models predict.")
-@click.option("--schema", "schema_file", metavar="FILE", help="Where the manifest has none.")
-@click.option("--query", help="SQL to run, where ORIGINAL is a database.")
+@click.option(
+    "--row-map", metavar="FILE", help="Read which original stands behind which released row."
+)
+@click.option(
+    "--holdout", metavar="TABLE", help="Compare with records that took no part in the release."
+)
+@click.option("--target", metavar="COLUMN", help="Let models predict this column.")
+@click.option(
+    "--schema", "schema_file", metavar="FILE", help="Use this schema where the manifest has none."
+)
+@click.option("--query", help="Run this SQL where ORIGINAL is a database.")
 @click.option(
     "--owner",
     "owners",
     multiple=True,
     metavar="NAME=COLUMN,…",
-    help="The columns of an owner of a vertical joint release.",
+    help="Audit the columns of this owner of a vertical joint release.",
 )
 @click.option("--alternatives/--no-alternatives", default=True, help="Draw the map of methods.")
 @report_options

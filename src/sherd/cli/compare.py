@@ -14,18 +14,24 @@ from sherd.errors import UsageError
 
 @click.command()
 @click.argument("releases", nargs=-1, required=True)
-@click.option("--original", required=True, metavar="TABLE", help="The table they were made from.")
+@click.option(
+    "--original", required=True, metavar="TABLE", help="Name the table they were made from."
+)
 @click.option(
     "--row-map",
     "row_maps",
     multiple=True,
     metavar="RELEASE=FILE",
-    help="The row map of one of the releases; may be repeated.",
+    help="Read the row map of one of the releases; may be repeated.",
 )
-@click.option("--holdout", metavar="TABLE", help="Records that took no part in any release.")
-@click.option("--target", metavar="COLUMN", help="The column that models predict.")
-@click.option("--schema", "schema_file", metavar="FILE", help="Where a manifest has none.")
-@click.option("--query", help="SQL to run, where the original is a database.")
+@click.option(
+    "--holdout", metavar="TABLE", help="Compare with records that took no part in any release."
+)
+@click.option("--target", metavar="COLUMN", help="Let models predict this column.")
+@click.option(
+    "--schema", "schema_file", metavar="FILE", help="Use this schema where a manifest has none."
+)
+@click.option("--query", help="Run this SQL where the original is a database.")
 @report_options
 def compare(**given: Any) -> None:
     """Audit RELEASES of one table and put them on one map, with a recommendation.

@@ -19,7 +19,7 @@ from sherd.cli.options import emit_json, json_option
     type=click.Path(path_type=Path),
     default=Path("out/demo"),
     show_default=True,
-    help="Where everything goes.",
+    help="Write everything to this folder.",
 )
 @click.option(
     "-e",
@@ -27,17 +27,21 @@ from sherd.cli.options import emit_json, json_option
     type=click.FloatRange(min=0, max=1000, min_open=True),
     default=1.0,
     show_default=True,
-    help="Of each release.",
+    help="Spend this epsilon on each release.",
 )
-@click.option("--methods", is_flag=True, help="Instead: one table by several methods, compared.")
-@click.option("--quick", is_flag=True, help="On a tenth of the rows.")
+@click.option(
+    "--methods",
+    is_flag=True,
+    help="Protect one table by several methods instead, and compare them.",
+)
+@click.option("--quick", is_flag=True, help="Use a tenth of the rows.")
 @click.option(
     "--joint",
     is_flag=True,
-    help="Instead: Adult, cell by cell, by two and by three parties without an aggregator.",
+    help="Release Adult, cell by cell, by two and by three parties without an aggregator instead.",
 )
 @click.option(
-    "--records", type=click.IntRange(min=30), help="With --joint: of so many records only."
+    "--records", type=click.IntRange(min=30), help="With --joint: use this many records only."
 )
 @json_option
 def demo(

@@ -11,18 +11,20 @@ from sherd.cli.options import emit_json, json_option
 
 @click.command()
 @click.argument("round_id", metavar="ROUND")
-@click.option("--url", required=True, envvar="SHERD_URL", help="The aggregator's address.")
+@click.option(
+    "--url", required=True, envvar="SHERD_URL", help="Call the aggregator at this address."
+)
 @click.option(
     "--token-file",
     required=True,
     type=click.Path(path_type=Path),
     envvar="SHERD_TOKEN_FILE",
-    help="A file that holds the token `sherd aggregator enrol --analyst` printed.",
+    help="Read the token that `sherd aggregator enrol --analyst` printed from this file.",
 )
 @click.option(
     "--authority",
     type=click.Path(path_type=Path),
-    help="The aggregator's own authority (authority.pem). Default: the system's.",
+    help="Trust the aggregator's own authority (authority.pem). Default: the system's.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @json_option

@@ -24,7 +24,7 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
         "file",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="The ledger's file  [default: $SHERD_LEDGER, else ~/.local/share/sherd/ledger.db]",
+        help="Use this ledger  [default: $SHERD_LEDGER, else ~/.local/share/sherd/ledger.db]",
     )(command)
 
 
@@ -89,7 +89,7 @@ def verify(file: Path | None, as_json: bool) -> None:
     type=click.Choice(["epsilon", "dp", "idp", "cost", "rho", "none", "looks"]),
     default="epsilon",
     show_default=True,
-    help="What the limit is on: epsilon of differential and of individual differential privacy "
+    help="Limit the epsilon of differential and of individual differential privacy "
     "(each for itself), one of the two, what is really spent, rho, the number of releases without "
     "an epsilon, or of runs that read data and refused.",
 )

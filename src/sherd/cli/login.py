@@ -29,11 +29,13 @@ def log_in_here(url: str, authority: Path | None, *, browser: bool) -> PersonSes
 
 
 @click.command()
-@click.option("--url", required=True, envvar="SHERD_URL", help="The aggregator's address.")
+@click.option(
+    "--url", required=True, envvar="SHERD_URL", help="Call the aggregator at this address."
+)
 @click.option(
     "--authority",
     type=click.Path(path_type=Path),
-    help="The aggregator's own authority (authority.pem). Default: the system's.",
+    help="Trust the aggregator's own authority (authority.pem). Default: the system's.",
 )
 @click.option(
     "-o",
@@ -42,7 +44,7 @@ def log_in_here(url: str, authority: Path | None, *, browser: bool) -> PersonSes
     required=True,
     type=click.Path(path_type=Path),
     envvar="SHERD_TOKEN_FILE",
-    help="The file for the token, which only you can read.",
+    help="Write the token to this file, which only you can read.",
 )
 @click.option("--browser/--no-browser", default=True, help="Open a browser.")
 @json_option

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from sherd.tables.schema import Schema
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+host_option = click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Listen on this machine only: 127.0.0.1 or ::1.",
+)
+port_option = click.option("--port", default=0, help="Listen at this port. Default: any free port.")
 
 
 def emit_json(data: Any) -> None:

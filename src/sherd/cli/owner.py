@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 
-from sherd.cli.options import emit_json, in_words, json_option, printable
+from sherd.cli.options import (
+    emit_json,
+    host_option,
+    in_words,
+    json_option,
+    port_option,
+    printable,
+)
 from sherd.cli.owner_folder import home_option, open_home, open_journal
 from sherd.cli.owner_upkeep import backup, recover, renew, restore
 
@@ -29,34 +36,38 @@ def owner() -> None:
 
 @owner.command()
 @home_option
-@click.option("--name", help="What the aggregator knows this owner by.")
-@click.option("--source", help="A table's file, or a database's address.")
-@click.option("--schema", "schema_file", type=click.Path(path_type=Path), help="Its schema (YAML).")
-@click.option("--query", help="SQL to run, where the source is a database.")
+@click.option("--name", help="Name this owner as the aggregator will know it.")
+@click.option("--source", help="Take the table from a file or a database's address.")
+@click.option(
+    "--schema", "schema_file", type=click.Path(path_type=Path), help="Read its schema (YAML)."
+)
+@click.option("--query", help="Run this SQL where the source is a database.")
 @click.option(
     "--key",
     "key_columns",
     multiple=True,
-    help="A column that tells people apart, to link them by; several together if given often.",
+    help="Link people by this column; by several together if repeated.",
 )
 @click.option(
     "--normalise",
     type=click.Choice(["exact", "letters"]),
     default="exact",
     show_default=True,
-    help="How keys are compared: as written, or by letters and digits without case and accents.",
+    help="Compare keys as written, or by letters and digits without case and accents.",
 )
-@click.option("--population", help="Whose budget is charged. Default: the owner's name.")
-@click.option("--witness", help="A file elsewhere that keeps a copy of the ledger's head.")
+@click.option("--population", help="Charge this population's budget. Default: the owner's name.")
+@click.option("--witness", help="Keep a copy of the ledger's head in a file elsewhere.")
 @click.option(
     "--keeps",
     type=click.Choice(["data", "manifest"]),
     default="data",
     show_default=True,
-    help="What to fetch of joint releases: the data, too, or the manifest alone.",
+    help="Fetch the data of joint releases, too, or the manifest alone.",
 )
-@click.option("--enrolment", type=click.Path(path_type=Path), help="The operator's answer.")
-@click.option("--fingerprint", "given", help="The aggregator's, as its operator told you.")
+@click.option("--enrolment", type=click.Path(path_type=Path), help="Read the operator's answer.")
+@click.option(
+    "--fingerprint", "given", help="Check the aggregator's fingerprint, as its operator told you."
+)
 @json_option
 def init(home: Path, as_json: bool, **given: Any) -> None:
     """Set up the folder, or (--enrolment) take in the operator's answer."""
@@ -119,8 +130,10 @@ def _join(home: Path, answer_file: Path, given: str | None, as_json: bool) -> No
 
 @owner.command()
 @home_option
-@click.option("--wait", default=20.0, show_default=True, help="Seconds to wait for messages.")
-@click.option("--until-ended", type=int, help="Stop when so many rounds have ended.")
+@click.option(
+    "--wait", default=20.0, show_default=True, help="Wait this many seconds for messages."
+)
+@click.option("--until-ended", type=int, help="Stop when this many rounds have ended.")
 def run(home: Path, wait: float, until_ended: int | None) -> None:
     """Run the agent: dial out, check, protect what is approved, deliver."""
     found = open_home(home)
@@ -199,8 +212,8 @@ def requests(home: Path, preview: bool, as_json: bool) -> None:
 
 @owner.command()
 @home_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="This machine, or ::1.")
-@click.option("--port", default=0, help="Where to listen. Default: any free port.")
+@host_option
+@port_option
 def page(home: Path, host: str, port: int) -> None:
     """Show the requests in a browser on this machine, to approve or refuse them there.
 

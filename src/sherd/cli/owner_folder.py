@@ -17,7 +17,7 @@ home_option = click.option(
     default=Path("owner"),
     show_default=True,
     envvar="SHERD_OWNER",
-    help="The owner's folder.",
+    help="Use this owner's folder.",
 )
 
 

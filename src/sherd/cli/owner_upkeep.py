@@ -29,7 +29,7 @@ def backup(home: Path, output: Path) -> None:
 @click.command()
 @click.argument("backup_file", metavar="BACKUP", type=click.Path(path_type=Path))
 @click.option(
-    "--home", required=True, type=click.Path(path_type=Path), help="The new folder to restore to."
+    "--home", required=True, type=click.Path(path_type=Path), help="Restore to this new folder."
 )
 def restore(backup_file: Path, home: Path) -> None:
     """Put a BACKUP into a new folder. Stop the agent of the old folder first.

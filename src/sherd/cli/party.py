@@ -27,7 +27,7 @@ def party() -> None:
 
 @party.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--name", required=True, help="What the other parties call this one.")
+@click.option("--name", required=True, help="Name this party as the others will know it.")
 @json_option
 def init(folder: Path, name: str, as_json: bool) -> None:
     """Make a key, its certificate and a file of settings to edit in FOLDER."""
@@ -42,7 +42,9 @@ def init(folder: Path, name: str, as_json: bool) -> None:
 
 @party.command()
 @click.argument("settings", type=click.Path(path_type=Path))
-@click.option("--ledger", "ledger_file", metavar="FILE", help="The ledger ('none': keep none).")
+@click.option(
+    "--ledger", "ledger_file", metavar="FILE", help="Use this ledger ('none': keep none)."
+)
 @click.option(
     "--costs",
     type=click.Path(path_type=Path),

@@ -37,18 +37,26 @@ if TYPE_CHECKING:
     from sherd.release.private_files import PrivateFiles
     from sherd.tables.schema import Schema
 
-_METHOD = (click.option("-m", "--method", metavar="NAME", help="One of `sherd methods`."),)
+_METHOD = (
+    click.option("-m", "--method", metavar="NAME", help="Use this method (see `sherd methods`)."),
+)
 _PLAN = (
     click.option(
-        "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any parameter of the method."
+        "--set",
+        "extra",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Set any parameter of the method.",
     ),
     click.option(
         "--plan", "plan_file", metavar="FILE", help="Take method and parameters from a file."
     ),
 )
 _OWNER = (
-    click.option("--population", metavar="NAME", help="Whose budget is charged."),
-    click.option("--ledger", "ledger_file", metavar="FILE", help="The ledger ('none': keep none)."),
+    click.option("--population", metavar="NAME", help="Charge this population's budget."),
+    click.option(
+        "--ledger", "ledger_file", metavar="FILE", help="Use this ledger ('none': keep none)."
+    ),
     click.option(
         "--row-map", type=click.Path(path_type=Path), help="Write the private permutation."
     ),
@@ -59,15 +67,17 @@ _OWNER = (
         metavar="auto|memory|columns|duckdb|database|spark",
         default="auto",
         show_default=True,
-        help="Where the work runs; auto chooses by the table's size, and never spark. On database, "
+        help="Run the work there; auto chooses by the table's size, and never spark. On database, "
         "records are counted where they are.",
     ),
-    click.option("--master", metavar="URL", help="With spark: the cluster's master."),
-    click.option("--staging", metavar="URL", help="With spark: a folder all executors reach."),
+    click.option("--master", metavar="URL", help="With spark: use the cluster of this master."),
+    click.option(
+        "--staging", metavar="URL", help="With spark: share files in a folder all executors reach."
+    ),
     click.option("--memory", metavar="SIZE", help="Use at most this much memory, such as 2.5GB."),
 )
 _FOLLOWING = (
-    click.option("--key", metavar="ATTRIBUTE", help="Name tuples over time by it, for --record."),
+    click.option("--key", metavar="ATTRIBUTE", help="Name tuples by this attribute, for --record."),
     click.option(
         "--record",
         type=click.Path(path_type=Path),

@@ -20,7 +20,7 @@ from sherd.errors import OutputExistsError, UsageError
     "tables",
     multiple=True,
     metavar="NAME=FILE",
-    help="A table of your own to join (CSV, Parquet, Feather).",
+    help="Join a table of your own (CSV, Parquet, Feather).",
 )
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write the answer (CSV, Parquet)."

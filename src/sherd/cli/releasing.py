@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
 _SOURCE = (
-    click.option("--query", help="SQL to run, where TABLE is a database."),
+    click.option("--query", help="Run this SQL where TABLE is a database."),
     click.option(
         "--missing",
         type=click.Choice(["keep", "drop", "recode", "refuse"]),
-        help="As in the schema.",
+        help="Treat missing cells so, whatever the schema says.",
     ),
     click.option(
-        "--outside", type=click.Choice(["clamp", "drop", "refuse"]), help="As in the schema."
+        "--outside",
+        type=click.Choice(["clamp", "drop", "refuse"]),
+        help="Treat values outside domains so, whatever the schema says.",
     ),
 )
 
@@ -38,18 +40,22 @@ _OUTPUT = (
         default="parquet",
         show_default=True,
     ),
-    click.option("--spreadsheet-safe", is_flag=True, help="Escape cells a spreadsheet would run."),
-    click.option("-o", "--output", type=click.Path(path_type=Path), help="The folder to write."),
-    click.option("--explain", is_flag=True, help="Say what would be promised, read no data."),
-    click.option("--force", is_flag=True, help="Overwrite a release that is there."),
+    click.option(
+        "--spreadsheet-safe", is_flag=True, help="Escape cells that a spreadsheet would run."
+    ),
+    click.option(
+        "-o", "--output", type=click.Path(path_type=Path), help="Write the release to this folder."
+    ),
+    click.option("--explain", is_flag=True, help="Say what would be promised, and read no data."),
+    click.option("--force", is_flag=True, help="Overwrite an existing release."),
     json_option,
 )
 
 schema_option = click.option(
-    "--schema", "schema_file", metavar="FILE", help="The table's schema (YAML)."
+    "--schema", "schema_file", metavar="FILE", help="Read the table's schema (YAML)."
 )
 seed_option = click.option(
-    "--seed", type=int, help="Reproducible random numbers: carries no guarantee."
+    "--seed", type=int, help="Make random numbers reproducible: carries no guarantee."
 )
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("paper", required=False)
-@click.option("--figure", metavar="N", help="Only this figure.")
-@click.option("--runs", type=click.IntRange(min=2), help="Another number of runs.")
-@click.option("--quick", is_flag=True, help="A short version of everything.")
+@click.option("--figure", metavar="N", help="Reproduce only this figure.")
+@click.option("--runs", type=click.IntRange(min=2), help="Make this number of runs.")
+@click.option("--quick", is_flag=True, help="Run a short version of everything.")
 @click.option(
     "--reading",
     "readings",
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     "--seed",
     type=click.IntRange(min=0),
     default=0,
-    help="Other random numbers: does a verdict hold?",
+    help="Use other random numbers, to see whether verdicts hold.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
     show_default="the cores there are",
-    help="How many figures are computed at a time.",
+    help="Compute this many figures at a time.",
 )
 @click.option(
     "-o",
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     default=Path("out/reproduce"),
     show_default=True,
-    help="The folder for tables, plots and pages.",
+    help="Write tables, plots and pages to this folder.",
 )
 @json_option
 def reproduce(

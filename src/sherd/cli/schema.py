@@ -20,7 +20,7 @@ ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
 
 @click.command()
 @click.argument("table")
-@click.option("--query", help="SQL to run, where TABLE is a database.")
+@click.option("--query", help="Run this SQL where TABLE is a database.")
 @click.option(
     "--hierarchy",
     multiple=True,
@@ -35,7 +35,7 @@ ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
 )
 @click.option("--ask", is_flag=True, help="Ask for every decision and write a finished schema.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
-@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 def schema(
     table: str,

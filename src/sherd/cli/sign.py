@@ -30,9 +30,9 @@ def key(file: Path) -> None:
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The private key that `sherd key` made.",
+    help="Sign with the private key that `sherd key` made.",
 )
-@click.option("--force", is_flag=True, help="Sign again a release that is signed.")
+@click.option("--force", is_flag=True, help="Sign a release again that is signed already.")
 def sign(release: Path, key_file: Path, force: bool) -> None:
     """Sign the RELEASE folder: writes signature.json over its manifest and so over every file."""
     import sherd

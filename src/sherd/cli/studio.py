@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sherd.cli.options import host_option, port_option
 from sherd.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -22,21 +23,25 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", required=False)
 @click.option(
-    "--owner", type=click.Path(path_type=Path), help="An owner's folder: its requests and rounds."
+    "--owner",
+    type=click.Path(path_type=Path),
+    help="Show an owner's folder: its requests and rounds.",
 )
 @click.option(
-    "--aggregator", type=click.Path(path_type=Path), help="An aggregator's folder: its rounds."
+    "--aggregator", type=click.Path(path_type=Path), help="Show an aggregator's folder: its rounds."
 )
-@click.option("--query", help="SQL to run, where FILE is a database.")
-@click.option("--ledger", "ledger_file", metavar="FILE", help="The ledger ('none': keep none).")
+@click.option("--query", help="Run this SQL where FILE is a database.")
+@click.option(
+    "--ledger", "ledger_file", metavar="FILE", help="Use this ledger ('none': keep none)."
+)
 @click.option(
     "--workspace",
     type=click.Path(path_type=Path),
     envvar="SHERD_STUDIO",
-    help="Where open tables and jobs are kept. Default: in the user's data folder.",
+    help="Keep open tables and jobs in this folder. Default: in the user's data folder.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="This machine, or ::1.")
-@click.option("--port", default=0, help="Where to listen. Default: any free port.")
+@host_option
+@port_option
 @click.option("--browser/--no-browser", default=True, help="Open a browser.")
 def studio(**given: Any) -> int:
     """Open the studio: from FILE to an audited release, by looking and clicking.

@@ -22,28 +22,38 @@ LABEL = "internal: not for publication"
 
 @click.command()
 @click.argument("table")
-@click.option("--schema", "schema_file", metavar="FILE", help="The table's schema (YAML).")
-@click.option("-m", "--method", "methods", multiple=True, help="A method; may be repeated.")
-@click.option("-e", "--epsilon", "epsilons", multiple=True, type=float, help="May be repeated.")
-@click.option("-k", "--k", "ks", multiple=True, type=int, help="May be repeated.")
+@click.option("--schema", "schema_file", metavar="FILE", help="Read the table's schema (YAML).")
+@click.option("-m", "--method", "methods", multiple=True, help="Try this method; may be repeated.")
 @click.option(
-    "--runs", default=10, show_default=True, type=click.IntRange(min=2), help="Runs a plan."
+    "-e", "--epsilon", "epsilons", multiple=True, type=float, help="Try it; may be repeated."
 )
-@click.option("--set", "extra", multiple=True, metavar="NAME=VALUE", help="Any other parameter.")
-@click.option("--query", help="SQL to run, where TABLE is a database.")
+@click.option("-k", "--k", "ks", multiple=True, type=int, help="Try it; may be repeated.")
 @click.option(
-    "--missing", type=click.Choice(["keep", "drop", "recode", "refuse"]), help="As in the schema."
+    "--runs",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=2),
+    help="Run each plan this often.",
 )
-@click.option("--threads", type=click.IntRange(min=1), help="How many cores to use.")
+@click.option(
+    "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Set any other parameter."
+)
+@click.option("--query", help="Run this SQL where TABLE is a database.")
+@click.option(
+    "--missing",
+    type=click.Choice(["keep", "drop", "recode", "refuse"]),
+    help="Treat missing cells so, whatever the schema says.",
+)
+@click.option("--threads", type=click.IntRange(min=1), help="Use this many cores.")
 @click.option(
     "-o",
     "--output",
     "outputs",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A .png (heat map), .json or .csv file; may be repeated.",
+    help="Write a .png (heat map), .json or .csv file; may be repeated.",
 )
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @json_option
 def tune(**given: Any) -> None:
     """Try every epsilon and k on TABLE and show the loss of each, for the owner only.

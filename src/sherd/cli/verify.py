@@ -17,12 +17,12 @@ SIGNS = {True: "ok  ", False: "FAIL", None: "?   "}
     "--beside",
     type=click.Path(path_type=Path),
     metavar="OLD",
-    help="An earlier release of the same fragments: what somebody who holds both can tell.",
+    help="Check what somebody can tell who also holds this earlier release of the same fragments.",
 )
 @click.option(
     "--key",
     metavar="KEY",
-    help="Whose signature the release must have: a fingerprint, or a file that `sherd key` wrote.",
+    help="Demand this key's signature: a fingerprint, or a file that `sherd key` wrote.",
 )
 @json_option
 def verify(release: Path, beside: Path | None, key: str | None, as_json: bool) -> int:

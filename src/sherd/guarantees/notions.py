@@ -138,8 +138,8 @@ class IndividualDP(Notion):
         )
 
 
-class _Counted(Notion):
-    """A notion of one whole number, whose words are its definition with the number filled in."""
+class _Counted:
+    """What notions of one whole number share: words are the definition with it filled in."""
 
     letter: ClassVar[str]
     text: ClassVar[str]
@@ -158,7 +158,7 @@ class _Counted(Notion):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KAnonymity(_Counted):
+class KAnonymity(_Counted, Notion):
     """Every combination of quasi-identifiers occurs at least k times."""
 
     code: ClassVar[str] = "k-anonymity"
@@ -171,7 +171,7 @@ class KAnonymity(_Counted):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LDiversity(_Counted):
+class LDiversity(_Counted, Notion):
     """No sensitive value of a person can be held with more confidence than 1/l."""
 
     code: ClassVar[str] = "l-diversity"
@@ -195,7 +195,7 @@ class LDiversity(_Counted):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KLooseness(_Counted):
+class KLooseness(_Counted, Notion):
     """Every link between fragments is hidden among at least k."""
 
     code: ClassVar[str] = "k-looseness"

@@ -308,7 +308,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     listed = data.get("files")
     if not isinstance(listed, dict) or not all(isinstance(f, dict) for f in listed.values()):
         raise FormatError(
-            "the manifest is not one of ours",
+            "the manifest was not written by Sherd",
             must="a mapping whose key 'files' holds, for each file's name, a mapping of its facts",
             got=str(path),
         )

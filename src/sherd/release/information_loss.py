@@ -23,7 +23,7 @@ what was meant (``sigma="sigma"``); ``sigma="variance"`` computes what is printe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -67,19 +67,12 @@ class SquaredError:
         return f"distance {outer if self.root == 'outside' else inner}, categories in {order}"
 
 
-def mean_sse(
-    original: pa.Table,
-    masked: pa.Table,
-    schema: Schema,
-    *,
-    sigma: Sigma = "sigma",
-    root: Root = "outside",
-    by_frequency: bool = False,
-) -> float:
-    """The mean SSE of a masked table whose row i is the original's row i."""
-    return squared_error(
-        original, masked, schema, sigma=sigma, root=root, by_frequency=by_frequency
-    ).value
+def mean_sse(original: pa.Table, masked: pa.Table, schema: Schema, **reading: Any) -> float:
+    """The mean SSE of a masked table whose row i is the original's row i.
+
+    ``reading`` says how the measure is read, as for ``squared_error``.
+    """
+    return squared_error(original, masked, schema, **reading).value
 
 
 def squared_error(

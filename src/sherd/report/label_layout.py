@@ -3,7 +3,7 @@
 All lengths are in points. A name stands beside its point where there is room, otherwise at the
 end of a leader line. It is laid over no other name, point, caption or leader, and its own leader
 runs through none of them. Names are put down one after the other, each at the nearest free
-place; where none is free, at the one with the fewest collisions, and then all are put down anew
+place; where none is free, at the one with the fewest collisions, and then all are placed again
 around those that are there, a few times over.
 """
 

@@ -1,4 +1,4 @@
-"""How loose released associations are, counted anew: combinations and their probabilities."""
+"""How loose released associations are, by counting combinations and their probabilities."""
 
 from __future__ import annotations
 

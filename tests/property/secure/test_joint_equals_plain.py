@@ -10,6 +10,7 @@ import numpy as np
 from agreed import attributes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from word_noise import WordNoise
 
 import sherd
 from sherd.methods.specialising.entropy_lines import lined_gain
@@ -21,7 +22,6 @@ from sherd.methods.specialising.scores import sensitivity
 from sherd.methods.specialising.specialise import specialise
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import PlainEngine
-from sherd.secure.engine.noise_bits import WordNoise
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,7 @@ def test_cluster_based_noise_leaves_most_cells_and_records_open() -> None:
     assert "of protected cells are unchanged originals" in text
     assert "Most (" in text
     assert "finds their record in most (" in text
-    assert "does not hold once clusters are made anew" in text
+    assert "does not hold once clusters are recomputed" in text
 
 
 def test_plain_noise_protects_and_destroys() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    """What was read of the machine is read anew before and after each test."""
+    """What was read of the machine is read again before and after each test."""
     process._boot.cache_clear()
     process._namespace.cache_clear()
     yield

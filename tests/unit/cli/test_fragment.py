@@ -96,7 +96,7 @@ def test_csv_and_own_tables(folder: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_two_releases_are_verified_together(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A release beside itself passes; the same table grouped anew does not."""
+    """A release beside itself passes; the same table grouped again does not."""
     for name in ("one", "two"):
         assert fragment(folder, "--looseness", "6", "-o", str(folder / name)) == 0
     one, two = str(folder / "one"), str(folder / "two")

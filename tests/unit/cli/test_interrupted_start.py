@@ -29,3 +29,23 @@ def test_an_interrupt_during_imports_is_told_in_one_line(tmp_path: Path) -> None
     )
     assert done.returncode == 130
     assert done.stderr == "interrupted: nothing was written\n"
+
+
+def test_nothing_heavy_is_imported_before_an_interrupt_can_be_told() -> None:
+    """Until then Ctrl-C is a traceback; what Python does before our first line is its own."""
+    code = (
+        "import sys; old = set(sys.modules); import sherd.__main__; "
+        "print(*sorted(set(sys.modules) - old))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    imported = set(done.stdout.split())
+    assert {"sherd", "sherd.__main__"} <= imported
+    assert imported <= {"sherd", "sherd.__main__", "__future__", "importlib", "warnings"} | {
+        name for name in imported if name.startswith("importlib.")
+    }

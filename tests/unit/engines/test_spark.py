@@ -46,6 +46,16 @@ DRIVER = Path(spark_driver.__file__)
 LEAN_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
+CONFIGURATION = (
+    "spark.executor.memory=512m",
+    # Slow tasks run twice at once, and whichever attempt ends first is taken.
+    "spark.speculation=true",
+    "spark.speculation.multiplier=1.1",
+    "spark.speculation.quantile=0.25",
+    "spark.speculation.minTaskRuntime=0ms",
+)
+
+
 class StandaloneCluster:
     """A real master and workers of one core each, every worker in a process group of its own."""
 
@@ -131,7 +141,8 @@ def answers(
                 **LEAN_JAVA,
                 "PYSPARK_PYTHON": sys.executable,
                 "SPARK_LOCAL_IP": "127.0.0.1",
-                "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m pyspark-shell",
+                "PYSPARK_SUBMIT_ARGS": " ".join(f"--conf {one}" for one in CONFIGURATION)
+                + " pyspark-shell",
             },
             stdout=subprocess.PIPE,
             stderr=errors,

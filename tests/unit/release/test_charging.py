@@ -84,7 +84,7 @@ def test_a_changed_domain_opens_no_fresh_account_where_a_unit_is_named() -> None
 
 
 def test_the_claim_and_the_real_spend_are_both_booked(book: Ledger) -> None:
-    """Under the paper's promise clusters made anew cost more than the plan says."""
+    """Under the paper's promise recomputed clusters cost more than the plan says."""
     plan = sherd.Plan(method="idp-ls", epsilon=1.0, k=3, guarantee="paper")
     release = sherd.protect(TABLE, SCHEMA, plan)
     real = next(float(one.value) for one in release.findings if one.name == REAL_SPEND)

@@ -82,4 +82,4 @@ def test_rows_must_pair() -> None:
 def test_unknown_reading() -> None:
     """A reading nobody defined is refused by name."""
     with pytest.raises(UsageError, match="sigma 'x'"):
-        mean_sse(BEFORE, AFTER, SCHEMA, sigma="x")  # type: ignore[arg-type]
+        mean_sse(BEFORE, AFTER, SCHEMA, sigma="x")

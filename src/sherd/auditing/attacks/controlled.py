@@ -1,9 +1,9 @@
 """Attacks with a control group: singling out, linkability, inference, membership.
 
 The first three follow Anonymeter (Giomi et al. 2023): what works on people in the release
-counts only as far as it works better than on people who took no part. They are written anew
-to work on the audit's own columns, all guesses against all records at once, and to need no
-further library.
+counts only as far as it works better than on people who took no part. They are written
+independently, to work on the audit's own columns, all guesses against all records at once, and
+to need no further library.
 """
 
 from __future__ import annotations

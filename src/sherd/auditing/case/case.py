@@ -84,7 +84,7 @@ class Case:
 
     ``order[i]`` is the original row behind released row i, None where nobody said.
     ``released`` holds records drawn from the release, ``rows`` whether they are the
-    release's own rows, and ``drawn`` whether the method drew these anew, so that none stands for
+    release's own rows, and ``drawn`` whether the method drew these itself, so that none stands for
     a record; where they were drawn out of slices, fragments or centroids, ``drawable`` is what
     they were drawn from. ``mechanisms`` is what the plan says was done
     to each attribute that was masked by ranking and noise. ``whole`` is how many records table and

@@ -10,9 +10,9 @@ PROMISE: tuple[Spec, ...] = (
         title="Measured ε, noise of the actual table",
         side=Side.PROMISE,
         definition="95 % lower bound of the privacy loss between a worst-case table and its worst "
-        "neighbour, clusters made anew, both with the noise scales of the first",
+        "neighbour, clusters recomputed, both with the noise scales of the first",
         range="0 to ∞",
-        meaning="above the claim: the promise does not hold once clusters are made anew",
+        meaning="above the claim: the promise does not hold once clusters are recomputed",
         label=Label.PUBLISHABLE,
         needs=("run",),
     ),
@@ -20,7 +20,8 @@ PROMISE: tuple[Spec, ...] = (
         code="epsilon-recomputed",
         title="Measured ε, real runs",
         side=Side.PROMISE,
-        definition="the same with the method really run on both tables, clusters and scales anew",
+        definition="the same with the method really run on both tables, clusters and scales "
+        "recomputed",
         range="0 to ∞",
         meaning="what an attacker who compares real runs can tell; the claim of differential "
         "privacy must bound it, individual differential privacy does not try to",
@@ -32,7 +33,7 @@ PROMISE: tuple[Spec, ...] = (
         title="Exact loss on this table",
         side=Side.PROMISE,
         definition="ε that the ordered centroids of this very table spend when the worst record "
-        "changes and clusters are made anew, under this table's noise",
+        "changes and clusters are recomputed, under this table's noise",
         range="0 to ∞",
         meaning="above the claimed ε: the claim rests on taking the clusters as public",
         needs=("run",),

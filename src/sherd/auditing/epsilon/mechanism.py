@@ -1,7 +1,7 @@
-"""The ranking methods as the papers define them, written anew: sums, scales, exact losses.
+"""The ranking methods as the papers define them, written independently: sums, scales, exact losses.
 
 Nothing here is shared with the methods themselves, so that a slip in one shows in the other:
-losses are computed by making the clusters of the changed table anew and comparing sums, not
+losses are computed by recomputing the clusters of the changed table and comparing sums, not
 by the formulas the methods use. Notation: n sorted values, p = floor(n/k) clusters, the last
 takes the remainder; R = high − low; b_j the scale of the Laplace noise on cluster j's sum.
 
@@ -144,7 +144,7 @@ def _loss(ordered: NDArray[np.float64], noise: NDArray[np.float64], mechanism: M
 def exact_loss(ordered: NDArray[np.float64], mechanism: Mechanism) -> float:
     """The epsilon that the ordered centroids spend when the worst record changes.
 
-    Clusters are made anew, the noise stays that of the given table. Methods that mask each
+    Clusters are recomputed, the noise stays that of the given table. Methods that mask each
     value by itself have no clusters and spend what they claim. What is published as it is has no
     loss that an epsilon could bound.
     """

@@ -10,7 +10,7 @@ import math
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from sherd.auditing.verdict.verdict_points import NOISE
+from sherd.auditing.verdict.verdict_points import NOISE, percent
 from sherd.verifying.check import Check
 from sherd.verifying.noise_residuals import SIGMAS, Residuals, residuals
 
@@ -38,10 +38,10 @@ def judged_residuals(found: Residuals) -> Check:
         return Check(name=NOISE, passed=False, detail=detail)
     power = power_of(found)
     if power < 0.5:
-        detail = f"not testable: noise halved would be found in {power:.0%} of releases only"
+        detail = f"not testable: noise halved would be found in {percent(power)} of releases only"
         return Check(name=NOISE, passed=None, detail=detail)
     detail = (
-        f"consistent with the plan: {shown}; noise halved would be found in {power:.0%} of "
+        f"consistent with the plan: {shown}; noise halved would be found in {percent(power)} of "
         f"releases (false alarms: {_rate():.0e})"
     )
     return Check(name=NOISE, passed=True, detail=detail)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sherd.auditing.verdict.verdict_points import NOISE
+from sherd.auditing.verdict.verdict_points import NOISE, percent
 from sherd.verifying.check import Check
 
 if TYPE_CHECKING:
@@ -164,13 +164,13 @@ def judged(columns: list[NoisyColumn], rng: np.random.Generator) -> Check:
         return _refuted(columns, yardstick.scores(observed)[:, 0])
     power = float(np.mean(yardstick.largest(_drawn(columns, rng, POWER, 0.5)) > least))
     if power < 0.5:
-        detail = f"not testable: noise halved would be found in {power:.0%} of releases only"
+        detail = f"not testable: noise halved would be found in {percent(power)} of releases only"
         return Check(name=NOISE, passed=None, detail=detail)
-    words = f"consistent with the plan; noise halved would be found in {power:.0%} of releases"
+    words = f"consistent with the plan; noise halved would be found in {percent(power)} of releases"
     blind = _blind(columns, yardstick, least)
     if blind:
         words += f", a single unmasked column not in {', '.join(blind)}"
-    return Check(name=NOISE, passed=True, detail=f"{words} (false alarms: {ALPHA:.1%})")
+    return Check(name=NOISE, passed=True, detail=f"{words} (false alarms: {percent(ALPHA)})")
 
 
 def _drawn(

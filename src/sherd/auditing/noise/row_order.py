@@ -18,6 +18,7 @@ import numpy as np
 from sherd.auditing.epsilon.mechanism import scales, sizes, sums
 from sherd.auditing.noise.noise_test import ALPHA
 from sherd.auditing.verdict.confidence_intervals import ranks
+from sherd.auditing.verdict.verdict_points import percent
 from sherd.verifying.check import Check
 
 if TYPE_CHECKING:
@@ -50,11 +51,12 @@ def check_order(case: Case) -> Check:
         detail = f"refuted: rows lie as in the original, not shuffled (p ≤ {ALPHA:g})"
         return Check(name=NAME, passed=False, detail=detail)
     power = 1.0 if case.order is not None else _power(case)
+    found = f"rows left in place would show in {percent(power)} of releases"
     if power < 0.5:
-        detail = f"not testable without a row map: rows left in place would show in {power:.0%} of "
-        return Check(name=NAME, passed=None, detail=detail + "releases only, under so much noise")
-    detail = f"consistent with shuffling; rows left in place would show in {power:.0%} of releases "
-    return Check(name=NAME, passed=True, detail=f"{detail}(false alarms: at most {ALPHA:.1%})")
+        detail = f"not testable without a row map: {found} only, under so much noise"
+        return Check(name=NAME, passed=None, detail=detail)
+    detail = f"consistent with shuffling; {found} (false alarms: at most {percent(ALPHA)})"
+    return Check(name=NAME, passed=True, detail=detail)
 
 
 def _chance(pairs: Iterable[tuple[Floats, Floats]]) -> float | None:

@@ -75,7 +75,8 @@ _SAID = {
     "clusters their cells share",
     "unchanged": "{value} of protected cells are unchanged originals",
     "linkage": "somebody who knows a person's true values finds their record in {value} of cases",
-    "linkage-known": "knowing 5 % of the records, an attacker finds {value} of the others",
+    "linkage-known": "knowing 5 % of the records, an attacker finds {value} of the others by "
+    "distance",
     "singling-out": "{value} of the predicates made from the release isolate one real person",
     "linkability": "the release joins two databases about a person in {value} of cases",
     "inference": "a person's missing attribute is guessed right in {value} of cases",

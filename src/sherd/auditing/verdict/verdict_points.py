@@ -107,7 +107,7 @@ def _account(
         points.append(
             Point(
                 tone="bad",
-                text=f"Test runs refute the promise once clusters are made anew: at ε = 1 they "
+                text=f"Test runs refute the promise once clusters are recomputed: at ε = 1 they "
                 f"show a loss of at least {frozen.value:.2f}.",
             )
         )
@@ -136,7 +136,7 @@ def _loss_point(loss: float, claimed: float, over: bool) -> Point:
     shown = "without bound" if loss == float("inf") else f"{loss:.3g}"
     return Point(
         tone="bad",
-        text=f"The claimed ε = {claimed:g} does not hold once clusters are made anew: on this "
+        text=f"The claimed ε = {claimed:g} does not hold once clusters are recomputed: on this "
         f"table the centroids spend {shown}.",
     )
 

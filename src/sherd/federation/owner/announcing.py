@@ -59,7 +59,7 @@ class Announcer:
         try:
             self._send(raw)
         except PeerError:
-            # A home restored from a backup does not know what it announced last: say it anew.
+            # A home restored from a backup does not know what it announced last: say it again.
             again = self._wanted(wanted.version)
             raw = sign_announcement(again, home.key)
             self._send(raw)

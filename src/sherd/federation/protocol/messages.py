@@ -241,11 +241,6 @@ class MessageType(StrEnum):
     ABORT = "abort"
 
 
-Body = (
-    Invite | Offer | Proposal | Signature | Signed | Batch | Hop | Pseudonyms | Common
-    | Delivery | Ask | Masked | Receipt | Released | Refusal | Abort
-)  # fmt: skip
-
 BODIES: dict[MessageType, type[Any]] = {
     MessageType.INVITE: Invite,
     MessageType.OFFER: Offer,

@@ -1,4 +1,4 @@
-"""The folder of an owner or an aggregator: made once, with its settings in one JSON file.
+"""The folder of an owner, an aggregator or a party: made once, with its settings in one file.
 
 The settings are written last, so that a folder with settings is complete. They may hold a
 password (in a database's address), so only their owner can read them.

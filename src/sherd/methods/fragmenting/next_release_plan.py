@@ -42,10 +42,7 @@ OF_NEXT = ("after", "withdraw", "most_withdrawn")
 
 
 def follow(
-    old: str | Path,
-    record: PrivateRecord,
-    schema: Schema,
-    chosen: Mapping[str, Any] | None = None,
+    old: str | Path, record: PrivateRecord, schema: Schema, chosen: Mapping[str, Any] | None = None
 ) -> Plan:
     """The plan of the release after the one in the folder ``old``, of which ``record`` is kept.
 

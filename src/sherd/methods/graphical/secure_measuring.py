@@ -33,7 +33,7 @@ import numpy as np
 
 from sherd.methods.graphical.measuring import Binned, Measurement, Noise
 from sherd.methods.graphical.shared_noise import SharedNoise
-from sherd.secure.engine.noise_bits import distance, shared_geometric
+from sherd.secure.engine.noise_bits import shared_geometric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -358,12 +358,3 @@ class Insiders:
             outsiders += one.noise.cost
             insiders += one.noise.cost * parties / (parties - 1)
         return cls(outsiders=outsiders, insiders=insiders)
-
-
-def finite_bits(requests: Sequence[Request]) -> float:
-    """How far noise drawn inside is from ideal noise in all, in total variation."""
-    return sum(
-        distance(2 * one.marginal.cells, 1 / one.noise.scale)
-        for one in requests
-        if one.noise.kind == "laplace"
-    )

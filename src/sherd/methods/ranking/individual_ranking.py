@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sherd.errors import InternalError, TableError
-from sherd.tables.coding import BLOCK, encode
+from sherd.tables.coding import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.tables.axis import Axis
+
+WORDS_AT_ONCE = 1 << 15
+"""Sorted words that are worked on at once: what is made of them stays in a core's own cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +177,7 @@ def _blocks(ranking: Ranking) -> Iterator[tuple[int, int, NDArray[np.uint64]]]:
     k, p = ranking.k, ranking.clusters
     if p == 0:
         return
-    stride = max(1, BLOCK // k)
+    stride = max(1, WORDS_AT_ONCE // k)
     for first in range(0, p - 1, stride):
         last = min(first + stride, p - 1)
         yield first, last, ranking.words[first * k : last * k]

@@ -184,10 +184,7 @@ def _checked(lineage: Lineage, plan: Plan, schema: Schema, *, seeded: bool) -> S
 
 
 def follow(
-    old: str | Path,
-    record: PrivateRecord,
-    schema: Schema,
-    chosen: Mapping[str, Any] | None = None,
+    old: str | Path, record: PrivateRecord, schema: Schema, chosen: Mapping[str, Any] | None = None
 ) -> Plan:
     """The plan of the release after the one in the folder ``old``, of which ``record`` is kept.
 

@@ -8,14 +8,12 @@ both sides. There is no link without TLS.
 from __future__ import annotations
 
 import contextlib
-import shutil
-import subprocess
 import tempfile
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import ConnectionFailedError, MissingPartError, UsageError
+from sherd.errors import ConnectionFailedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,20 +31,12 @@ class Peer:
 
 def make_key(folder: Path, name: str) -> tuple[Path, Path]:
     """A new key, readable by its owner only, and its certificate, in a folder."""
-    program = shutil.which("openssl")
-    if program is None:
-        raise MissingPartError("the program openssl is not installed", do="install it")
+    from sherd.signing_keys import SigningKey
+
+    made = SigningKey.generate()
     key, certificate = folder / f"{name}.key", folder / f"{name}.pem"
-    key.touch(mode=0o600)
-    subprocess.run(  # noqa: S603 - no shell, and the name is an argument of its own
-        [
-            program, "req", "-x509", "-newkey", "ed25519",
-            "-nodes", "-days", "3650", "-subj", f"/CN={name}", "-keyout", str(key),
-            "-out", str(certificate),
-        ],
-        check=True,
-        capture_output=True,
-    )  # fmt: skip
+    made.save(key)
+    certificate.write_bytes(made.certificate(name))
     return key, certificate
 
 

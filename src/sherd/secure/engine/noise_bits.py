@@ -22,7 +22,6 @@ import numpy as np
 from sherd.secure.engine.interface import WORD_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
@@ -78,35 +77,3 @@ def shared_geometric(engine: JointEngine, n: int, rate: Fraction) -> Any:
     below = engine.less(words, np.tile(limits, n))
     weights = np.tile(np.int64(1) << np.arange(limits.size), n)
     return engine.sum(engine.reshape(engine.scale(below, weights), (n, limits.size)))
-
-
-class WordNoise:
-    """The same noise in the clear, from a source of uniform words below 2^62.
-
-    Given the words that a joint computation drew, it draws what that drew: the oracle of tests.
-    """
-
-    def __init__(self, words: Callable[[int, int], Numbers]) -> None:
-        self._words = words
-
-    def geometric(self, n: int, rate: Fraction) -> Numbers:
-        """Geometric noise of a rate, n draws."""
-        limits = np.array(thresholds(rate), np.int64)
-        words = self._words(n * limits.size, WORD_BITS).reshape(n, limits.size)
-        weights = np.int64(1) << np.arange(limits.size)
-        found: Numbers = ((words < limits) * weights).sum(axis=1)
-        return found
-
-    def largest(self, groups: Sequence[Numbers], rate: Fraction) -> list[int]:
-        """The place of the largest in each group after noise, ties by random bits."""
-        n = sum(len(group) for group in groups)
-        noise = self.geometric(n, rate)
-        ties = self._words(n, TIE_BITS)
-        keys = (np.concatenate(groups) + noise << TIE_BITS) + ties
-        ends = np.cumsum([len(group) for group in groups])
-        return [int(np.argmax(part)) for part in np.split(keys, ends[:-1])]
-
-    def laplace(self, n: int, rate: Fraction) -> Numbers:
-        """Discrete Laplace noise of a rate, n draws."""
-        both = self.geometric(2 * n, rate)
-        return both[:n] - both[n:]

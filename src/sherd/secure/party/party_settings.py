@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _KEYS = {"name", "parties", "key", "table", "schema", "plan", "id", "journal", "output",
          "population", "most_epsilon", "timeout", "compute", "compute_address", "engine", "linkage",
          "linkage_key", "longest_wait"}  # fmt: skip
+SETTINGS = "party.yaml"
 ENGINES = ("auto", "spu", "mpyc")
 _NEEDED = ("name", "parties", "key", "table", "schema", "plan", "id", "output")
 
@@ -203,14 +204,13 @@ def _linkage(data: dict[str, Any]) -> RecordLinkage:
 
 def init(folder: str | Path, name: str) -> Path:
     """A key, its certificate and a file of settings to edit."""
+    from sherd.federation.wire.settings_file import make_folder
     from sherd.secure.engine.link import make_key
     from sherd.tables.files import write_whole
 
     folder = Path(folder)
-    path = folder / "party.yaml"
-    if path.exists():
-        raise UsageError("the folder has a party already", got=str(path))
-    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / SETTINGS
+    make_folder(folder, SETTINGS, "a party")
     key, certificate = make_key(folder, name)
     text = f"""# One party of a joint release.
 # Give {certificate.name} to the others, and {key.name} to nobody.

@@ -412,7 +412,7 @@ def test_all_quasi_identifiers_equal_make_one_bucket(make: Make, schema_of: Make
 def test_suppression_that_does_not_settle_is_told(
     make: Make, people: Make, people_schema: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Generalising anew after each suppression ends with an error, not in an endless loop."""
+    """Generalising again after each suppression ends with an error, not in an endless loop."""
     monkeypatch.setattr(slicer, "ROUNDS", 1)
     table = people(100)
     table = table.set_column(3, "ill", pa.array(["flu"] * 50 + ["cold", "burn"] * 25))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from agreed import uniform
 from scipy.stats import chi2
+from word_noise import WordNoise
 
 import sherd
 from sherd.errors import PlanError, PolicyError
@@ -21,7 +22,6 @@ from sherd.randomness import Randomness
 from sherd.secure.engine.interface import WORD_BITS, PlainEngine
 from sherd.secure.engine.noise_bits import (
     REACH,
-    WordNoise,
     bits_needed,
     delta,
     distance,

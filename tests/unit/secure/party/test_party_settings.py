@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from cryptography import x509
 
 from sherd.cli import run as command
-from sherd.errors import FormatError, MissingPartError, PolicyError, UsageError
+from sherd.errors import FormatError, PolicyError, StorageError, UsageError
 from sherd.secure.engine.link import connect, make_key
 from sherd.secure.party import PartySettings, RecordLinkage, init, take_part
 from sherd.secure.party.run_journal import RunJournal, SignedResult
+from sherd.signing_keys import SigningKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,15 +127,21 @@ def test_init_makes_a_key_for_its_owner_only(tmp_path: Path) -> None:
     assert (tmp_path / "p" / "clinic.key").stat().st_mode & 0o077 == 0
     assert "BEGIN CERTIFICATE" in (tmp_path / "p" / "clinic.pem").read_text()
     assert yaml.safe_load(path.read_text())["name"] == "clinic"
-    with pytest.raises(UsageError, match="has a party already"):
+    with pytest.raises(UsageError, match="a party's already"):
         init(tmp_path / "p", "clinic")
 
 
-def test_init_needs_openssl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says which program is missing."""
-    monkeypatch.setattr("shutil.which", lambda _name: None)
-    with pytest.raises(MissingPartError, match="openssl"):
-        make_key(tmp_path, "x")
+def test_a_key_has_its_certificate_and_is_never_written_over(tmp_path: Path) -> None:
+    """Peers know a party by the key in its certificate, signed by itself."""
+    key, certificate = make_key(tmp_path, "clinic")
+    shown = x509.load_pem_x509_certificate(certificate.read_bytes())
+    shown.verify_directly_issued_by(shown)
+    assert shown.public_key().public_bytes_raw().hex() == SigningKey.load(key).public  # type: ignore[union-attr]
+    assert shown.subject.rfc4514_string() == "CN=clinic"
+    before = key.read_bytes()
+    with pytest.raises(StorageError):
+        make_key(tmp_path, "clinic")
+    assert key.read_bytes() == before
 
 
 def test_command_line(
@@ -163,5 +171,5 @@ def test_without_spu_a_party_says_what_to_install(files: Callable[..., Path]) ->
     """In an environment without the extra."""
     pytest.importorskip("numpy", minversion="2")  # with SPU there is numpy 1.26
     settings = PartySettings.load(files())
-    with pytest.raises(MissingPartError, match=r"sherd\[joint\]|not installed"):
+    with pytest.raises(StorageError, match=r"sherd\[joint\]|not installed"):
         connect(settings.peers, 0, settings.key, timeout=1)
