@@ -145,8 +145,8 @@ def of_spark(sizes: list[int], folder: Path, patience: float) -> dict[str, list[
             check=True,
             timeout=patience,
         )
-    except subprocess.TimeoutExpired:
-        print(f"spark left out: not done within {patience:.0f} s")
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+        print(f"spark left out: it failed, or was not done within {patience:.0f} s")
         return {}
     return {"spark": list(json.loads(done.stdout.splitlines()[-1]))}
 

@@ -77,7 +77,9 @@ class Studio:
         self.folder = folder
         command = [sys.executable, "-m", "sherd", "studio", *arguments, "--no-browser",
                    "--workspace", str(folder), "--ledger", "none"]  # fmt: skip
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         assert self.process.stdout is not None
         address = ""
         while "http://" not in address:

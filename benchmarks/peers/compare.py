@@ -197,7 +197,9 @@ def anonymity(rows: int, folder: Path) -> None:
              released.nbytes)  # fmt: skip
 
 
-NO_ARX = "ARX left out: no registry of Python, Node or Debian packages has its jar"
+NO_ARX = (
+    "ARX left out: its jar was found in no package (PyPI's pyARXaaS, pyarx, arxpy; npm; Debian)"
+)
 
 
 def microaggregation(rows: int, folder: Path) -> None:

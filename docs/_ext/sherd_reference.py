@@ -139,7 +139,9 @@ def notions() -> str:
     waiting = list(Notion.__subclasses__())
     while waiting:
         notion = waiting.pop(0)
-        waiting += notion.__subclasses__()
+        if under := notion.__subclasses__():
+            waiting = [*under, *waiting]  # what several notions share is none itself
+            continue
         meaning = _text((notion.__doc__ or "").strip().splitlines()[0])
         rows.append(
             (f"`{notion.code}`", meaning, "yes" if notion.is_differential_privacy else "no")

@@ -31,6 +31,7 @@ ACROSS = {
     "federation/protocol/test_many_points": "points of the linkage, many at once",
     "federation/protocol/test_paper_protocols": "the paper's protocols, over both machines",
     "federation/protocol/test_values_and_states": "all values of the protocol",
+    "federation/test_damaged_chunks": "damage on the way, at owner and aggregator",
     "federation/test_deploy": "the files in deploy/",
     "federation/test_setting_up": "folders of owner and aggregator",
     "methods/fragmenting/test_property_4_6": "a property of the paper, over every grouping",

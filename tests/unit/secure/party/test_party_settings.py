@@ -9,7 +9,7 @@ import yaml
 from cryptography import x509
 
 from sherd.cli import run as command
-from sherd.errors import FormatError, PolicyError, StorageError, UsageError
+from sherd.errors import FormatError, MissingPartError, PolicyError, StorageError, UsageError
 from sherd.secure.engine.link import connect, make_key
 from sherd.secure.party import PartySettings, RecordLinkage, init, take_part
 from sherd.secure.party.run_journal import RunJournal, SignedResult
@@ -171,5 +171,5 @@ def test_without_spu_a_party_says_what_to_install(files: Callable[..., Path]) ->
     """In an environment without the extra."""
     pytest.importorskip("numpy", minversion="2")  # with SPU there is numpy 1.26
     settings = PartySettings.load(files())
-    with pytest.raises(StorageError, match=r"sherd\[joint\]|not installed"):
+    with pytest.raises(MissingPartError, match=r"sherd\[joint\]|not installed"):
         connect(settings.peers, 0, settings.key, timeout=1)
