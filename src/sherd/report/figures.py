@@ -169,7 +169,7 @@ def _promise(audit: Audit, claimed: Any) -> Plot:
     rows = [("claimed in the experiment", 1.0, "before")]
     for code, words in (
         ("epsilon-frozen", "shown by test runs, noise of the table"),
-        ("epsilon-recomputed", "shown by real runs, everything recomputed"),
+        ("epsilon-recomputed", "shown by real runs, recomputed"),
     ):
         if code in audit:
             value = audit[code].value
