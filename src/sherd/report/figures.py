@@ -183,6 +183,8 @@ def _promise(audit: Audit, claimed: Any) -> Plot:
     wide = most > 20
     # A logarithmic axis has no zero: bars begin below the least that is to be seen.
     start = min(0.1, *(value / 2 for value in finite if value > 0)) if wide else 0.0
+    # A bar without bound is three times as long as the longest, and its text must fit beside it.
+    room = 6.0 if wide else 4.0 if len(finite) < len(rows) else 1.18
 
     def draw(c: Palette) -> Any:
         figure, axes = new_figure(7.4, 0.5 * len(rows) + 0.9)
@@ -198,7 +200,7 @@ def _promise(audit: Audit, claimed: Any) -> Plot:
         if wide:
             ax.set_xscale("log")
             ax.xaxis.set_major_formatter("{x:g}")
-        ax.set_xlim(start, most * (6 if wide else 1.18))
+        ax.set_xlim(start, most * room)
         ax.set_xlabel("privacy loss, in units of the claimed ε (dashed: the claim)")
         ax.tick_params(axis="y", length=0)
         return figure
