@@ -74,7 +74,7 @@ $(FUZZ_READY): requirements/fuzz.txt $(READY)
 	@touch $@
 
 fuzz: $(FUZZ_READY) ## a million inputs for every parser of foreign bytes (FUZZ=number)
-	mkdir -p out && rm -rf out/fuzz && cp -r tests/recorded/fuzz out/fuzz
+	mkdir -p out && rm -rf out/fuzz && cp -r tests/fuzz_corpus out/fuzz
 	PYTHONPATH=src $(FUZZ_VENV)/bin/python tests/support/fuzzing.py out/fuzz $(FUZZ) out/fuzz.json
 
 lint: $(READY) ## types, style and layers

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sherd.errors import SherdError as SherdError
     from sherd.federation.aggregator.aggregator_home import AggregatorHome as AggregatorHome
     from sherd.federation.owner.owner_home import OwnerHome as OwnerHome
+    from sherd.federation.wire.browser_login import log_in as log_in
     from sherd.federation.wire.fetching import fetch as fetch
     from sherd.methods.fragmenting.fragment_table import fragment as fragment
     from sherd.release.bundle import Release as Release
@@ -62,6 +63,7 @@ _PUBLIC = {
     "compare": "sherd.report.reporting",
     "fetch": "sherd.federation.wire.fetching",
     "fragment": "sherd.methods.fragmenting.fragment_table",
+    "log_in": "sherd.federation.wire.browser_login",
     "make_key": "sherd.release.signature",
     "protect": "sherd.release.protect",
     "protect_to": "sherd.release.protect",
@@ -93,6 +95,7 @@ __all__ = [
     "datasets",
     "fetch",
     "fragment",
+    "log_in",
     "make_key",
     "methods",
     "protect",

@@ -29,6 +29,7 @@ DOORS = {
     "key": "make_key",
     "sign": "sign",
     "fetch": "fetch",
+    "login": "log_in",
     "party": "take_part",
     "owner": "OwnerHome",
     "aggregator": "AggregatorHome",

@@ -22,7 +22,7 @@ from sherd.federation.protocol.messages import BODIES, Invite
 from sherd.federation.wire.exchange import read_request
 from sherd.values import from_data, to_data
 
-CORPUS = Path(__file__).parents[1] / "recorded" / "fuzz"
+CORPUS = Path(__file__).parents[1] / "fuzz_corpus"
 
 json_values = st.recursive(
     st.none()
