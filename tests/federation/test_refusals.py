@@ -53,7 +53,7 @@ def rewrite(consortium: Consortium, old: str, new: str) -> None:
     [
         ("registry:", "someone:", Reason.UNKNOWN_AGGREGATOR),
         ("kinds: [horizontal, vertical]", "kinds: []", Reason.METHOD_NOT_ALLOWED),
-        ("methods: [dp, dp-um,", "methods: [", Reason.METHOD_NOT_ALLOWED),
+        ("methods: [dp, dp-graph, dp-um,", "methods: [", Reason.METHOD_NOT_ALLOWED),
         ("least_k: 3", "least_k: 4", Reason.K_TOO_SMALL),
         ("least_rows: 3", "least_rows: 13", Reason.TOO_FEW_ROWS),
         ("largest_epsilon: 10", "largest_epsilon: 0.9", Reason.EPSILON_TOO_LARGE),
