@@ -9,6 +9,7 @@ publishes. A run that fails before the charge frees the reservation and leaves n
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -347,11 +348,12 @@ def _make(
                     keys=keys_of(table, schema, settings.key, prepared.kept), past=settings.past
                 ),
             )
-    order_of, kept = outcome.order_of, prepared.kept
+    order_of, kept, treated = outcome.order_of, prepared.kept, prepared.treated
+    del prepared  # its table is not needed beside the released one
     if order_of is not None and kept is not None:
         order_of = lambda: kept[outcome.order]  # noqa: E731 - worked out when asked for
     manifest = manifest_of(schema, plan, guarantee, settings, reservation)
-    release = released(outcome, prepared.treated, manifest)
+    release = released(outcome, treated, manifest)
     return replace(release, order_of=order_of, record=record)
 
 
@@ -366,9 +368,22 @@ def _fingerprint(tables: Any) -> str:
 
     whole = hashlib.sha256()
     for name, table in sorted(tables.items()):
-        sink = pa.BufferOutputStream()
+        whole.update(name.encode() + b"\0")
+        sink = pa.PythonFile(_Hashed(whole), mode="w")
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
-        whole.update(name.encode() + b"\0")
-        whole.update(sink.getvalue())
     return whole.hexdigest()
+
+
+class _Hashed(io.RawIOBase):
+    """A file that keeps nothing of what is written to it but a hash."""
+
+    def __init__(self, whole: hashlib._Hash) -> None:
+        self._whole = whole
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._whole.update(data)
+        return len(data)

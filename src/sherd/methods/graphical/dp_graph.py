@@ -365,7 +365,8 @@ def released(learned: Learned, schema: Schema, kinds: Kinds, rng: np.random.Gene
     """The release that a learned model leads to; no data takes part."""
     bins = draw(learned.model, learned.rows, rng)
     columns = {}
-    for grid, binning, drawn in zip(learned.design.grids, learned.binnings, bins, strict=True):
+    for grid, binning in zip(learned.design.grids, learned.binnings, strict=True):
+        drawn = bins.pop(0)  # of many rows, no more is held than is needed
         kind = kinds[grid.name]
         if pa.types.is_null(kind):  # that a column has no value at all is a fact about the data
             kind = PLAIN.get(schema[grid.name].type, pa.string())

@@ -10,7 +10,7 @@ independent of all else. Independent draws would add the noise of sampling on to
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sherd.methods.graphical.coarsening import Binning
     from sherd.methods.graphical.fitting import Model
 
-    Codes = NDArray[np.int64]
+    Codes = NDArray[np.integer[Any]]
 
 
 def draw(model: Model, n: int, rng: np.random.Generator) -> list[Codes]:
@@ -40,11 +40,12 @@ def draw(model: Model, n: int, rng: np.random.Generator) -> list[Codes]:
         joint = np.maximum(joint.reshape(groups, -1), 0.0)
         group = np.zeros(n, np.int64)
         for a in kept:
-            group = group * tree.sizes[a] + drawn[a]
+            group *= tree.sizes[a]
+            group += drawn[a]
         taken = systematic(joint, group, rng)
         for a in reversed(new):
-            drawn[a] = taken % tree.sizes[a]
-            taken = taken // tree.sizes[a]
+            drawn[a] = (taken % tree.sizes[a]).astype(np.min_scalar_type(tree.sizes[a]))
+            taken //= tree.sizes[a]
     return [drawn[a] for a in range(len(tree.sizes))]
 
 
@@ -67,7 +68,7 @@ def systematic(weights: NDArray[np.float64], group: Codes, rng: np.random.Genera
     shares = shares / shares.sum(axis=1, keepdims=True)
     upto = np.cumsum(shares, axis=1)
     upto /= upto[:, -1:]  # so that what follows the last share above 0 is exactly 1 as well
-    ordered = group[order]
+    ordered = group[order].astype(np.int64)
     rank = np.arange(n) - starts[ordered]
     offset = rng.random(len(weights))
     place = (rank + offset[ordered]) / sizes[ordered]
