@@ -129,11 +129,14 @@ def test_intervals_cover_the_truth(delta: float | None, runs: int) -> None:
             assert hits <= 0.985 * runs * groups, sql
 
 
-@pytest.mark.parametrize("delta", [None, 1e-6], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize(("delta", "runs"), [(None, 600), (1e-6, 60)], ids=["laplace", "gaussian"])
 def test_noise_larger_than_declared_is_found(
-    delta: float | None, monkeypatch: pytest.MonkeyPatch
+    delta: float | None, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test has power: 30 % more noise than the document says."""
+    """The test has power: 30 % more noise than the document says.
+
+    Laplace's long tails take more runs: 91 % of the intervals still cover.
+    """
     right = Noise.draw
     monkeypatch.setattr(
         Noise,
@@ -142,9 +145,9 @@ def test_noise_larger_than_declared_is_found(
             dataclasses.replace(self, scale=self.scale * Fraction(13, 10)), randomness, n
         ),
     )
-    found = documents(delta)
+    found = documents(delta, runs=runs)
     hits, groups = covered(QUERIES[1], found)
-    assert hits < least_hits(RUNS * groups)
+    assert hits < least_hits(runs * groups)
 
 
 @pytest.mark.parametrize("delta", [None, 1e-6], ids=["laplace", "gaussian"])
