@@ -138,7 +138,7 @@ def comparison(found: Comparison) -> str:
             warnings=[Point(tone="bad", text=f"Warning: {text}") for text in found.warnings],
             picture=picture,
             lights={n: _lights(audit, found.judged[n]) for n, audit in found.audits.items()},
-            columns=beside(found, {name: name for name in found.audits}),
+            columns=beside(found, {name: name for name in found.audits}, alike=True),
             questions=plain_words.QUESTIONS,
             rows=rows,
             attacks=attacks,
@@ -148,16 +148,23 @@ def comparison(found: Comparison) -> str:
     return text
 
 
-def beside(found: Comparison, shown: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Releases side by side, each with its answers in plain words; ``shown`` are their titles."""
-    return [
-        {
-            "title": shown[name],
-            "recommended": name == found.recommended,
-            "told": {part: plain_words.told_of(audit, part) for part in plain_words.QUESTIONS},
+def beside(
+    found: Comparison, shown: Mapping[str, str], *, alike: bool = False
+) -> list[dict[str, Any]]:
+    """Releases side by side, each with its answers in plain words; ``shown`` are their titles.
+
+    ``alike`` calls their risk what the attacks say that were run on all of them.
+    """
+    columns = []
+    for name, audit in found.audits.items():
+        lights = {"risk": found.judged[name].risk} if alike else {}
+        told = {
+            part: plain_words.told_of(audit, part, light=lights.get(part))
+            for part in plain_words.QUESTIONS
         }
-        for name, audit in found.audits.items()
-    ]
+        recommended = name == found.recommended
+        columns.append({"title": shown[name], "recommended": recommended, "told": told})
+    return columns
 
 
 def officer_page(tables: Sequence[ComparedTable]) -> str:

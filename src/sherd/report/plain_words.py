@@ -40,9 +40,9 @@ QUESTIONS = {
 """The parts of a verdict as questions."""
 
 
-def told_of(audit: Audit, part: str) -> Told:
-    """The answer to one of the questions."""
-    tone, word, _ = words.LIGHTS[part][getattr(audit.verdict, part)]
+def told_of(audit: Audit, part: str, *, light: str | None = None) -> Told:
+    """The answer to one of the questions; ``light`` stands where the audit's own does not."""
+    tone, word, _ = words.LIGHTS[part][light or getattr(audit.verdict, part)]
     say = {"promise": _promise, "risk": _risk, "usefulness": _usefulness}[part]
     return Told(tone=tone, word=word, lines=tuple(say(audit)))
 
