@@ -49,7 +49,7 @@ demo-joint: $(READY) $(JOINT_READY) ## parties without an aggregator (Python 3.1
 	SHERD_JOINT_PYTHON=$(abspath $(JOINT)/bin/python) $(BIN)/sherd demo --joint -o out/demo-joint
 
 test: $(READY) lint ## set up everything and pass the tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" $(COVER) --cov-report= --cov-report=json
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(COVER) --cov-report= --cov-report=json
 	$(BIN)/python tests/coverage_floor.py
 	$(MAKE) reproduce
 
@@ -58,7 +58,7 @@ reproduce: $(READY) ## the papers' experiments in short; fails when a verdict ch
 	timeout 600 $(BIN)/sherd reproduce --quick -o out/reproduce
 
 test-all: $(READY) lint ## the slow and the exhaustive tests too
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 chaos: $(READY) ## an hour of faults in joint rounds (CHAOS=seconds, CHAOS_SEED=number)
 	SHERD_CHAOS_SECONDS=$(CHAOS) SHERD_CHAOS_SEED=$(CHAOS_SEED) \

@@ -26,7 +26,6 @@ from sherd.studio.steward import Steward
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.xdist_group("access")  # its tests follow each other
 
 EVIL = "http://evil.example"
 SECRET_CELL = "the-cell-nobody-may-log"

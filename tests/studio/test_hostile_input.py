@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("hostile")  # its tests follow each other
 
 SCRIPT = "<svg onload=alert(1)>"
 LAUGHS = "a0: &a0 [l, l, l, l, l, l, l, l, l, l]\n" + "".join(

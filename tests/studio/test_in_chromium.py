@@ -19,7 +19,6 @@ from sherd.budget.ledger import Ledger
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.xdist_group("browser")  # its tests follow each other
 
 ROWS = 500
 COLUMNS = ("age", "workclass", "education", "marital_status", "sex", "hours_per_week", "income")

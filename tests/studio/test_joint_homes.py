@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from studio_process import Visitor
 
 
-pytestmark = pytest.mark.xdist_group("organisations")  # its tests follow each other
-
-
 @pytest.fixture(scope="module", name="organisations")
 def _organisations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Organisations]:
     with contextlib.ExitStack() as stack:

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-pytestmark = pytest.mark.xdist_group("browser")  # its tests follow each other
-
-
 @contextlib.contextmanager
 def opened(pages: Any, walker: Walker) -> Iterator[Callable[[str], None]]:
     """A studio on a real socket, entered by the browser; goes to its pages."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("steward")  # its tests follow each other
 
 TABLE = """id,zip,age,sex,income,notes
 {rows}"""

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.methods.compiled import AHEAD, OneCompiles
+from sherd.methods.compiled import AHEAD
 from sherd.methods.kernel_store import SHIPPED, level, tag
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ def exercise() -> int:
 
     table, declared, done = small_table(), schema(), 0
     for done, plan in enumerate(plans(), 1):  # noqa: B007 - the last number is the answer
-        OneCompiles.under_way.clear()  # of tries that failed, which Numba does not tell of
         protect(table, declared, plan, ledger=None, settings=Settings(seed=1))
     return done
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sherd.errors import MissingPartError
 from sherd.methods.kernel_store import SHIPPED, KernelStore
@@ -38,9 +38,6 @@ class OneCompiles:
     Functions that call each other are locked from the caller down and never in a circle.
     """
 
-    under_way: ClassVar[list[OneCompiles]] = []
-    """What is being compiled, callers first; a try that failed stays until its caller is done."""
-
     def __init__(self, inner: Any, function: Callable[..., object]) -> None:
         self._inner = inner
         self._function = function
@@ -54,7 +51,6 @@ class OneCompiles:
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was kept; if nothing was, wait for whoever compiles and look again."""
         if self._ahead:
-            self.under_way.append(self)
             return None
         found = self._load(sig, target_context)
         if found is not None:
@@ -77,11 +73,8 @@ class OneCompiles:
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a result, and let the others have it."""
-        if self._ahead:
-            while self.under_way.pop() is not self:
-                pass
-            if not self.under_way:  # called by Python: it holds the code of all that it calls
-                KernelStore(Path(self._ahead)).save(self._function, sig, data)
+        if self._ahead:  # also what only other kernels call here: Python may call it elsewhere
+            KernelStore(Path(self._ahead)).save(self._function, sig, data)
             return
         tell(STEP, 1, 1)
         try:
