@@ -179,6 +179,8 @@ def keep_certificate(home: AggregatorHome, made: uvicorn.Server, *, pause: float
     log = logging.getLogger("sherd.aggregator")
 
     def look() -> None:
+        while not made.started:  # before that it has read the old one, and no context to change
+            time.sleep(0.05)
         while True:
             try:
                 if home.renew_if_due():
