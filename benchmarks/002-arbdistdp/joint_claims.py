@@ -326,7 +326,8 @@ def adult_slower(rows: Rows, *, times: float, timed: str) -> Judged:
 def diffgen_faster(rows: Rows, *, times: float) -> Judged:
     """DiffGen needs less time than ArbDistDP, though neither does any cryptography here.
 
-    The secure computation has another clock and fewer leaves: it is in no ratio.
+    The claim names no factor: less is enough. The secure computation has another clock and
+    fewer leaves: it is in no ratio.
     """
     found: dict[str, list[float]] = {}
     for r in rows:
@@ -334,7 +335,7 @@ def diffgen_faster(rows: Rows, *, times: float) -> Judged:
             base = pick(rows, data=r["data"], records=r["records"], line="DiffGen")[0]
             found.setdefault(r["line"], []).append(r["seconds"] / base["seconds"])
     told = ", ".join(f"{name}: {min(x):.0f} to {max(x):.0f}" for name, x in found.items())
-    return f"times DiffGen's seconds: {told}", min(min(x) for x in found.values()) >= times
+    return f"times DiffGen's seconds: {told}", min(min(x) for x in found.values()) > times
 
 
 def exchange(rows: Rows, *, share: float) -> Judged:
