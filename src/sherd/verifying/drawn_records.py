@@ -1,0 +1,111 @@
+"""Re-checking records drawn from a model: every combination as often as the model says.
+
+Records are drawn clique by clique: those that agree in what a clique shares with the attributes
+drawn before are a group, and each combination of the others is taken by the group's size times its
+probability, rounded up or down; so is each cell within its bin. Nothing but rounding is left to
+chance in the counts, and records that were not drawn from the model, such as the original's or a
+column of it, do not have them.
+
+Cliques come from eliminating attributes, always the one whose clique has the fewest cells, and are
+taken from the largest on, always the one that shares most with one taken before.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sherd.verifying.model_inference import marginal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sherd.verifying.model_inference import Factor
+
+    Codes = NDArray[np.int64]
+
+SLACK = 1e-3
+"""How far beyond rounding a count may be."""
+
+PRECISION = 1e-6
+"""How precisely probabilities follow from the stated factors: records of a group that may be off."""
+
+LEAST = 1e-250
+"""The share below which a group holds records by rounding only, which take anything."""
+
+
+def beyond_rounding(
+    factors: Sequence[Factor], sizes: Sequence[int], binned: Sequence[Codes]
+) -> float:
+    """How far the counts of drawn bins are from the model's at most, beyond rounding."""
+    drawn: list[int] = []
+    worst = 0.0
+    for clique in _ordered(_cliques([scope for scope, _ in factors], sizes)):
+        kept = tuple(a for a in clique if a in drawn)
+        new = tuple(a for a in clique if a not in drawn)
+        drawn += new
+        shape = [math.prod(sizes[a] for a in part) for part in (kept, new)]
+        shares = marginal(factors, sizes, (*kept, *new)).reshape(shape)
+        index = np.zeros(len(binned[0]), np.int64)
+        for a in (*kept, *new):
+            index = index * sizes[a] + binned[a]
+        counts = np.bincount(index, minlength=shares.size).reshape(shape)
+        worst = max(worst, _apart(counts, shares))
+    return worst
+
+
+def beyond_spread(cells: Codes, bins: Codes, within: NDArray[np.float64]) -> float:
+    """How far the counts of drawn cells are from what their bins spread over them, at most."""
+    counts = np.bincount(cells, minlength=len(bins)).astype(np.float64)
+    whole = np.bincount(bins, counts)[bins]
+    return float((np.abs(counts - whole * within) - 1 - PRECISION * whole).max())
+
+
+def _apart(counts: NDArray[np.int64], shares: NDArray[np.float64]) -> float:
+    """The largest distance of a group's counts from its size times a share, beyond rounding."""
+    group = shares.sum(axis=1, keepdims=True)
+    known = group[:, 0] > LEAST
+    if not known.any():
+        return 0.0
+    size = counts[known].sum(axis=1, keepdims=True)
+    expected = size * shares[known] / group[known]
+    return float((np.abs(counts[known] - expected) - 1 - PRECISION * size).max())
+
+
+def _cliques(scopes: Iterable[tuple[int, ...]], sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """The largest sets of attributes that elimination joins.
+
+    >>> _cliques([(0, 1), (1, 2), (0, 2), (2, 3)], (2, 3, 4, 5))
+    [(0, 1, 2), (2, 3)]
+    """
+    joined: dict[int, set[int]] = {a: {a} for a in range(len(sizes))}
+    for scope in scopes:
+        for a in scope:
+            joined[a] |= set(scope)
+    found: list[set[int]] = []
+    while joined:
+        a = min(joined, key=lambda v: (math.prod(sizes[b] for b in joined[v]), v))
+        clique = joined.pop(a)
+        if not any(clique <= other for other in found):
+            found.append(clique)
+        for b in clique - {a}:
+            joined[b] = (joined[b] | clique) - {a}
+    return [tuple(sorted(clique)) for clique in found]
+
+
+def _ordered(cliques: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The largest first, then always one that shares most with a single one before it."""
+    first, *left = sorted(cliques, key=lambda c: (-len(c), c))
+    taken = [first]
+    while left:
+        best = max(
+            left,
+            key=lambda c: (max(len(set(c) & set(t)) for t in taken), [-a for a in c]),
+        )
+        left.remove(best)
+        taken.append(best)
+    return taken
