@@ -32,7 +32,7 @@ SLACK = 1e-3
 """How far beyond rounding a count may be."""
 
 PRECISION = 1e-6
-"""How precisely probabilities follow from the stated factors: records of a group that may be off."""
+"""How precisely probabilities follow from the stated factors, as a share of a group."""
 
 LEAST = 1e-250
 """The share below which a group holds records by rounding only, which take anything."""
