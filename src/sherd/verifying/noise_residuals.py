@@ -87,7 +87,8 @@ def residuals(original: pa.Table, schema: Schema, document: Mapping[str, Any]) -
         cells[gaps] = len(one["edges"]) - 1
         fine[name], binned[name] = cells, np.array(one["bins"])[cells]
         sizes[name] = max(one["bins"]) + 1
-    found, parts = [], []
+    found: list[NDArray[np.float64]] = []
+    parts: list[tuple[tuple[str, ...], float, NDArray[np.int64]]] = []
     for one in (*document["fine"], *document["marginals"]):
         single = len(parts) < len(document["fine"])
         index = np.zeros(original.num_rows, np.int64)
