@@ -55,9 +55,10 @@ def test_help_texts_begin_with_a_verb() -> None:
         assert command.help, name
         said = [command.help, command.get_short_help_str(1000)]
         said += [COMMANDS[name][1]] if name in COMMANDS else []
-        for text in said:
-            assert not NOT_VERBS.fullmatch(text.split()[0].title()), f"sherd {name}: {text}"
-            assert text.split("\n\n")[0].rstrip().endswith((".", ":")), f"sherd {name}: {text}"
+        for sentence in said:
+            first = sentence.split()[0].title()
+            assert not NOT_VERBS.fullmatch(first), f"sherd {name}: {sentence}"
+            assert sentence.split("\n\n")[0].rstrip().endswith((".", ":")), f"sherd {name}"
         for option in command.params:
             text = getattr(option, "help", None)
             if not text or option.name == "help":
