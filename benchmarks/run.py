@@ -27,6 +27,7 @@ SCRIPTS = {
     "noise.py": "Exact noise",
     "larger_than_memory.py": "Tables larger than memory",
     "ranking.py": "Masking by individual ranking, beside np.sort and the pandas way",
+    "against_commit.py": "In memory, beside the commit that speed is held to",
     "growth.py": "Growth with the rows: every method and engine",
     "spark_ranking.py": "Masking on Spark, beside Spark's own sort",
     "peers/compare.py": "Beside Anonymeter, SDMetrics, pycanon and sdcMicro",
