@@ -15,8 +15,6 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sherd.errors import FormatError
-from sherd.tables.read import is_parquet, reading_errors
-from sherd.tables.spreadsheet import escaped_schema, unescaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -81,15 +79,18 @@ def stored_table(
 
     Raises UsageError where a file of text does not have the schema's cells.
     """
-    if is_parquet(path):
+    form = path.name.partition(".")[2]
+    if form == "parquet":
         return _of_parquet(path)
-    if path.name.partition(".")[2].startswith("csv"):
+    if form.startswith("csv"):
         return _of_text(path, schema, stack, escaped=facts.get("spreadsheet_safe") is True)
     return _of_arrow(path)
 
 
 def _of_parquet(path: Path) -> StoredTable:
     import pyarrow.parquet as pq
+
+    from sherd.tables.read import reading_errors
 
     def read(names: tuple[str, ...]) -> Iterator[pa.Table]:
         with reading_errors(str(path), "Parquet"), pq.ParquetFile(path) as file:
@@ -124,6 +125,8 @@ def arrow_batches(
 
 
 def _of_arrow(source: Path | IO[bytes]) -> StoredTable:
+    from sherd.tables.read import reading_errors
+
     shown = str(getattr(source, "name", source))
 
     def read(wanted: tuple[str, ...]) -> Iterator[pa.Table]:
@@ -144,6 +147,7 @@ def _of_text(
     path: Path, schema: Schema, stack: contextlib.ExitStack, *, escaped: bool
 ) -> StoredTable:
     from sherd.tables.csvfile import csv_batches
+    from sherd.tables.spreadsheet import escaped_schema, unescaped
 
     spool = tempfile.SpooledTemporaryFile(SPOOLED)  # noqa: SIM115 - the stack closes it
     stack.enter_context(spool)

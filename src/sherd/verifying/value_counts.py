@@ -29,7 +29,7 @@ _MOST_PARTS = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counted:
+class Occurrences:
     """Different values, and how often the rarest of them occurs."""
 
     distinct: int
@@ -57,7 +57,7 @@ class _Tally:
         self.keys, self.times = self.keys[kept], self.times[kept]
 
 
-def count_values(column: Callable[[], Iterator[pa.ChunkedArray]], most: int) -> Counted:
+def count_values(column: Callable[[], Iterator[pa.ChunkedArray]], most: int) -> Occurrences:
     """The different values of a column, missing cells aside, and the rarest one's count.
 
     ``column`` gives its pieces, each time it is called. Counting ends early where there turn out
@@ -75,13 +75,13 @@ def count_values(column: Callable[[], Iterator[pa.ChunkedArray]], most: int) -> 
             tally.add(keys, times)
             while len(tally.keys) > ROOM:
                 if distinct + len(tally.keys) > most or 1 << bits >= _MOST_PARTS:
-                    return Counted(distinct=distinct + len(tally.keys), least=0)
+                    return Occurrences(distinct=distinct + len(tally.keys), least=0)
                 bits, part = bits + 1, part * 2
                 tally.keep(_parts(tally.keys, bits) == part)
         distinct += len(tally.keys)
         least = min(least, int(tally.times.min(initial=least)))
         part += 1
-    return Counted(distinct=distinct, least=least if distinct else 0)
+    return Occurrences(distinct=distinct, least=least if distinct else 0)
 
 
 def _parts(keys: Keys, bits: int) -> NDArray[np.uint64]:
