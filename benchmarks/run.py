@@ -59,13 +59,15 @@ NEEDS = {
 
 
 def run(line: str) -> tuple[list[str], int, float]:
-    """What a script prints, shown as it comes; its exit code; the seconds it took."""
+    """What a script prints, shown as it comes; its exit code; the seconds it took.
+
+    Warnings of libraries go to the screen only: they name this machine's folders.
+    """
     script, *arguments = shlex.split(line)
     start = time.perf_counter()
     with subprocess.Popen(
         [sys.executable, "-u", str(HERE / script), *arguments],
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
         text=True,
     ) as process:
         assert process.stdout is not None
