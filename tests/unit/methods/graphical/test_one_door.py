@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import sherd
-from sherd.methods.graphical import dp_graph, public_grid
+from sherd.methods.graphical import dp_graph, drawing, public_grid
 from sherd.methods.graphical.measuring import CodedTable
 from sherd.release import protect as releasing
 from sherd.release.protect import Settings
@@ -135,7 +135,7 @@ def test_a_leak_beside_the_door_is_found(
 ) -> None:
     """A type, a bound or an order taken from the table: planted, and seen in some file."""
     seen: dict[str, Any] = {}
-    right_code, right_draw = dp_graph.code, dp_graph.draw
+    right_code, right_draw = dp_graph.code, drawing.draw
 
     def code(table: pa.Table, schema: Any, design: Any) -> Any:
         seen["table"] = table
