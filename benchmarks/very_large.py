@@ -47,9 +47,11 @@ coefficients, nodes and prices into them. Measure at a tenth of your rows first.
 
 {used}
 
-The power is that of the last decade in `benchmarks/growth.json`; one that is less than 1, as where
-a run costs something at any size, is taken as 1. A core costs {price} an hour here, in whatever
-currency: an assumption. The picture is `benchmarks/growth.svg`.
+Of Spark it is what further cells take beyond 100,000 rows, and the power is 1; starting takes
+{started:.0f} s besides. Otherwise the power is that of the last decade in
+`benchmarks/growth.json`; one that is less than 1, as where a run costs something at any size, is
+taken as 1. A core costs {price} an hour here, in whatever currency: an assumption. The picture is
+`benchmarks/growth.svg`.
 
 ## One machine
 
@@ -111,11 +113,11 @@ def coefficients(growth: dict[str, Any], large: dict[str, Any]) -> dict[str, Coe
             exponent=last_exponent(sizes, engines[name]),
             row_bytes=one["peak"] / one["rows"],
         )
-    # Of Spark the processor time of Java and all workers, which a loaded machine does not change.
+    # Of Spark the processor time of Java and all workers that further cells take: starting costs
+    # as much as a million rows.
+    took = engines["spark"][-1] - engines["spark"][-2]
     found["spark"] = Coefficients(
-        cell=engines["spark"][-1] / sizes[-1] / growth["columns"],
-        rows=sizes[-1],
-        exponent=last_exponent(sizes, engines["spark"]),
+        cell=took / (sizes[-1] - sizes[-2]) / growth["columns"], rows=sizes[-1], exponent=1.0
     )
     return found
 
@@ -235,7 +237,8 @@ def page(growth: dict[str, Any], large: dict[str, Any]) -> str:
         for rows in ROWS
     ]
     return TEMPLATE.format(
-        columns=COLUMNS, k=K, used="\n".join(used), price=f"{PRICE:.2f}",
+        started=growth["engines"]["spark"][0], columns=COLUMNS, k=K,
+        used="\n".join(used), price=f"{PRICE:.2f}",
         machine="\n".join(on_one_machine(known)),
         cluster="\n".join(on_a_cluster(known, efficiency)),
         speedup=f"{2 * efficiency:.2f}", efficiency=f"{efficiency:.2f}", sorting=SORTING,
