@@ -13,6 +13,7 @@ taken from the largest on, always the one that shares most with one taken before
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,29 +39,51 @@ LEAST = 1e-250
 """The share below which a group holds records by rounding only, which take anything."""
 
 
-def beyond_rounding(
-    factors: Sequence[Factor], sizes: Sequence[int], binned: Sequence[Codes]
-) -> float:
-    """How far the counts of drawn bins are from the model's at most, beyond rounding."""
-    drawn: list[int] = []
-    worst = 0.0
-    for clique in _ordered(_cliques([scope for scope, _ in factors], sizes)):
-        kept = tuple(a for a in clique if a in drawn)
-        new = tuple(a for a in clique if a not in drawn)
-        drawn += new
-        shape = [math.prod(sizes[a] for a in part) for part in (kept, new)]
-        shares = marginal(factors, sizes, (*kept, *new)).reshape(shape)
-        index = np.zeros(len(binned[0]), np.int64)
-        for a in (*kept, *new):
-            index = index * sizes[a] + binned[a]
-        counts = np.bincount(index, minlength=shares.size).reshape(shape)
-        worst = max(worst, _apart(counts, shares))
-    return worst
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """How a model's records are drawn, and counts of drawn ones.
+
+    ``steps`` are the attributes of each clique that were drawn before, and those that were not.
+    """
+
+    factors: Sequence[Factor]
+    sizes: Sequence[int]
+    steps: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    counts: tuple[Codes, ...]
+
+    @classmethod
+    def of(cls, factors: Sequence[Factor], sizes: Sequence[int]) -> Drawing:
+        """The drawing of a model, nothing counted yet."""
+        drawn: set[int] = set()
+        steps = []
+        for clique in _ordered(_cliques([scope for scope, _ in factors], sizes)):
+            kept = tuple(a for a in clique if a in drawn)
+            steps.append((kept, tuple(a for a in clique if a not in drawn)))
+            drawn |= set(clique)
+        cells = [math.prod(sizes[a] for a in (*kept, *new)) for kept, new in steps]
+        counts = tuple(np.zeros(many, np.int64) for many in cells)
+        return cls(factors=factors, sizes=sizes, steps=tuple(steps), counts=counts)
+
+    def count(self, binned: Sequence[Codes]) -> None:
+        """Count some drawn records, given the bin of each attribute."""
+        for (kept, new), counts in zip(self.steps, self.counts, strict=True):
+            index = np.zeros(len(binned[0]), np.int64)
+            for a in (*kept, *new):
+                index = index * self.sizes[a] + binned[a]
+            counts += np.bincount(index, minlength=len(counts))
+
+    def beyond_rounding(self) -> float:
+        """How far the counts are from the model's at most, beyond rounding."""
+        worst = 0.0
+        for (kept, new), counts in zip(self.steps, self.counts, strict=True):
+            shape = [math.prod(self.sizes[a] for a in part) for part in (kept, new)]
+            shares = marginal(self.factors, self.sizes, (*kept, *new)).reshape(shape)
+            worst = max(worst, _apart(counts.reshape(shape), shares))
+        return worst
 
 
-def beyond_spread(cells: Codes, bins: Codes, within: NDArray[np.float64]) -> float:
+def beyond_spread(counts: Codes, bins: Codes, within: NDArray[np.float64]) -> float:
     """How far the counts of drawn cells are from what their bins spread over them, at most."""
-    counts = np.bincount(cells, minlength=len(bins)).astype(np.float64)
     whole = np.bincount(bins, counts)[bins]
     return float((np.abs(counts - whole * within) - 1 - PRECISION * whole).max())
 

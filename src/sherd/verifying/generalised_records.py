@@ -16,20 +16,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.verifying.check import Check
+from sherd.verifying.stored_table import StoredTable, pieces, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
 _PROTECTED = ("quasi-identifier", "sensitive")
 _MISSING = "(missing)"
 
 
-def verify(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
+def verify(
+    tables: Mapping[str, pa.Table | StoredTable], manifest: Mapping[str, Any]
+) -> list[Check]:
     """All checks of a release of generalised records."""
     absent = [name for name in ("data", "records") if name not in tables]
     if absent:
         return [Check(name="tables", passed=False, detail="missing: " + ", ".join(absent))]
-    data, records = tables["data"], tables["records"]
+    data, records = whole(tables["data"]), tables["records"]
     schema = manifest["schema"]["attributes"]
     target = manifest["plan"].get("class_attribute")
     wanted = [n for n, a in schema.items() if a.get("role") in _PROTECTED and n != target]
@@ -79,13 +84,8 @@ def _interval(text: str) -> bool:
     return text == _MISSING or (bare.startswith("[") and bare[-1] in ")]" and ", " in bare)
 
 
-def _texts(table: pa.Table, names: list[str]) -> pa.Table:
-    """Some columns as texts, however they are encoded."""
-    return pa.table({name: table.column(name).cast(pa.string()) for name in names})
-
-
 def _combinations(data: pa.Table, names: list[str]) -> Check:
-    plain = _texts(data, names)
+    plain = pa.table({n: data.column(n).cast(pa.string()) for n in names})
     expected = math.prod(len(pc.unique(column)) for column in plain.columns)
     distinct = plain.group_by(names).aggregate([]).num_rows
     passed = distinct == expected == data.num_rows
@@ -101,25 +101,42 @@ def _counts(data: pa.Table) -> Check:
     )
 
 
-def _records(data: pa.Table, records: pa.Table, manifest: Mapping[str, Any]) -> Check:
+def _records(data: pa.Table, records: pa.Table | StoredTable, manifest: Mapping[str, Any]) -> Check:
     """As many records as the manifest says: the combinations in turn, as often as counted."""
     rows, names = manifest.get("facts", {}).get("rows"), records.column_names
-    leaves, shown = _texts(data, names), _texts(records, names)
-    groups = [tuple(row.values()) for row in leaves.to_pylist()]
-    place = {group: i for i, group in enumerate(groups)}
-    distinct = shown.group_by(names).aggregate([([], "count_all")])
-    seen = [tuple(row.values()) for row in distinct.select(names).to_pylist()]
-    unknown = len(set(seen) - set(place))
-    detail = f"{records.num_rows} rows of {rows}, {unknown} unknown combinations"
+    known = [pc.unique(data.column(name).cast(pa.string())) for name in names]
+    leaves = _keys(data, names, known)
+    order = np.argsort(leaves)
+    times, last, ordered, unknown = np.zeros(len(leaves), np.int64), 0, True, False
+    for piece in pieces(records, *names):
+        keys = _keys(piece, names, known)
+        at = order[np.searchsorted(leaves, keys, sorter=order).clip(0, len(leaves) - 1)]
+        unknown = unknown or not np.array_equal(leaves[at], keys)
+        ordered = ordered and bool((np.diff(at, prepend=last) >= 0).all())
+        last = int(at[-1]) if len(at) else last
+        times += np.bincount(at, minlength=len(leaves))
+    detail = (
+        f"{records.num_rows} rows of {rows}, {'some' if unknown else 'no'} unknown combinations"
+    )
     if unknown or records.num_rows != rows:
         return Check(name="records", passed=False, detail=detail)
-    times = np.zeros(len(groups), np.int64)
-    times[[place[group] for group in seen]] = distinct.column("count_all").to_numpy()
-    ordered = leaves.take(pa.array(np.repeat(np.arange(len(groups)), times)))
-    counted = _projected(data.column(data.num_columns - 1).to_pylist(), times.tolist())
-    passed = counted and ordered.equals(shown)
+    counts = data.column(data.num_columns - 1).to_pylist()
+    passed = ordered and _projected(counts, times.tolist())
     said = "as often as the noisy counts lead to" if passed else "not what the noisy counts lead to"
     return Check(name="records", passed=passed, detail=f"{detail}, each {said}")
+
+
+def _keys(table: pa.Table, names: list[str], known: list[pa.Array]) -> NDArray[np.int64]:
+    """One number for the labels of each row, below 0 where a label is unknown."""
+    found = np.zeros(table.num_rows, np.int64)
+    strange = np.zeros(table.num_rows, np.bool_)
+    for name, labels in zip(names, known, strict=True):
+        at = pc.index_in(table.column(name).cast(pa.string()), value_set=labels)
+        codes = at.fill_null(-1).to_numpy().astype(np.int64)
+        strange |= codes < 0
+        found = found * len(labels) + codes
+    found[strange] = -1
+    return found
 
 
 def _projected(counts: list[int], times: list[int]) -> bool:

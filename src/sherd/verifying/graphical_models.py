@@ -22,12 +22,13 @@ from sherd.tables.axis import Axis, measure
 from sherd.tables.coding import positions
 from sherd.tables.schema import Missing, Schema
 from sherd.verifying.check import Check
-from sherd.verifying.drawn_records import SLACK, beyond_rounding, beyond_spread
+from sherd.verifying.drawn_records import SLACK, Drawing, beyond_spread
 from sherd.verifying.joint_noise import insider_checks
 from sherd.verifying.model_inference import marginal
+from sherd.verifying.stored_table import StoredTable, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -117,7 +118,7 @@ class Stated:
 
 
 def verify(
-    tables: Mapping[str, pa.Table],
+    tables: Mapping[str, pa.Table | StoredTable],
     manifest: Mapping[str, Any],
     documents: Mapping[str, Mapping[str, Any]],
 ) -> list[Check]:
@@ -149,7 +150,7 @@ def verify(
 
 
 def expected_facts(
-    tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]
+    tables: Mapping[str, pa.Table | StoredTable], manifest: Mapping[str, Any]
 ) -> dict[str, Callable[[Any], bool]]:
     """What the manifest must state; which marginals were measured is checked with the model."""
     attributes = manifest["schema"]["attributes"]
@@ -330,29 +331,49 @@ def _model(stated: Stated) -> list[Check]:
     ]
 
 
-def _records(stated: Stated, data: pa.Table) -> Check:
+def _records(stated: Stated, data: pa.Table | StoredTable) -> Check:
     """The table's counts are the model's, rounded, and no rule is broken."""
-    binned, worst = [], []
-    for one, bins in zip(stated.document["attributes"], stated.bins, strict=True):
-        axis = Axis.of(stated.schema[one["name"]])
-        place, gaps = positions(data.column(one["name"]), axis, stated.schema.missing_values)
-        cells = np.searchsorted(one["edges"], place, side="right") - 1
-        cells[gaps] = len(one["edges"]) - 1
-        worst.append(beyond_spread(cells, bins, np.array(one["within"], np.float64)))
-        binned.append(bins[cells])
-    worst.append(beyond_rounding(_factors(stated), stated.sizes, binned))
+    drawing, rules = Drawing.of(_factors(stated), stated.sizes), _excluded(stated)
+    spread = [np.zeros(len(bins), np.int64) for bins in stated.bins]
     excluded = 0
-    for scope, allowed_ in _excluded(stated):
-        index = np.zeros(data.num_rows, np.int64)
-        for a in scope:
-            index = index * stated.sizes[a] + binned[a]
-        excluded += int((allowed_.ravel()[index] < 0).sum())
+    for piece in pieces(data, *stated.names):
+        binned = []
+        for bins, cells, counts in zip(stated.bins, _cells(stated, piece), spread, strict=True):
+            counts += np.bincount(cells, minlength=len(bins))
+            binned.append(bins[cells])
+        drawing.count(binned)
+        for scope, allowed_ in rules:
+            index = _index(stated, scope, binned, piece.num_rows)
+            excluded += int((allowed_.ravel()[index] < 0).sum())
+    worst = [drawing.beyond_rounding()]
+    for one, bins, counts in zip(stated.document["attributes"], stated.bins, spread, strict=True):
+        worst.append(beyond_spread(counts, bins, np.array(one["within"], np.float64)))
     return _check(
         "records",
         float(np.max(worst)) <= SLACK and not excluded and data.num_rows == stated.rows,
         "counts are the model's, rounded, and no record breaks a rule",
         "counts are not the model's, rounded, or a record breaks a rule",
     )
+
+
+def _cells(stated: Stated, piece: pa.Table) -> Iterator[NDArray[np.int64]]:
+    """The fine cell of every value of some rows, attribute by attribute."""
+    for one in stated.document["attributes"]:
+        axis = Axis.of(stated.schema[one["name"]])
+        place, gaps = positions(piece.column(one["name"]), axis, stated.schema.missing_values)
+        cells = np.searchsorted(one["edges"], place, side="right") - 1
+        cells[gaps] = len(one["edges"]) - 1
+        yield cells
+
+
+def _index(
+    stated: Stated, scope: tuple[int, ...], binned: list[NDArray[np.int64]], rows: int
+) -> NDArray[np.int64]:
+    """The cell of a marginal that every row is in."""
+    index = np.zeros(rows, np.int64)
+    for a in scope:
+        index = index * stated.sizes[a] + binned[a]
+    return index
 
 
 def _facts(stated: Stated, given: Mapping[str, Any]) -> Check:
