@@ -70,7 +70,7 @@ class Drawing:
             index = np.zeros(len(binned[0]), np.int64)
             for a in (*kept, *new):
                 index = index * self.sizes[a] + binned[a]
-            counts += np.bincount(index, minlength=len(counts))
+            np.add(counts, np.bincount(index, minlength=len(counts)), out=counts)
 
     def beyond_rounding(self) -> float:
         """How far the counts are from the model's at most, beyond rounding."""

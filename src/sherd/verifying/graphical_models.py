@@ -339,7 +339,7 @@ def _records(stated: Stated, data: pa.Table | StoredTable) -> Check:
     for piece in pieces(data, *stated.names):
         binned = []
         for bins, cells, counts in zip(stated.bins, _cells(stated, piece), spread, strict=True):
-            counts += np.bincount(cells, minlength=len(bins))
+            np.add(counts, np.bincount(cells, minlength=len(bins)), out=counts)
             binned.append(bins[cells])
         drawing.count(binned)
         for scope, allowed_ in rules:

@@ -158,6 +158,6 @@ def test_factors_beyond_floating_point_are_worked_out() -> None:
     made = sherd.protect(table, sherd.datasets.schema("adult"), plan)
     assert sherd.verify(made).passed
     documents = copy.deepcopy(dict(made.documents))
-    documents["model"]["fine"][0]["factor"][0] = 1e6  # type: ignore[index]
+    documents["model"]["fine"][0]["factor"][0] = 1e6
     names = {c.name for c in sherd.verify(replace(made, documents=documents)).failed}
     assert {"model", "records"} <= names
