@@ -13,7 +13,7 @@ import pytest
 from organisations import OWNERS, Organisations
 
 import sherd
-from sherd.errors import UsageError
+from sherd.errors import UsageError, VerificationError
 from sherd.federation.aggregator.owner_certificates import renew_owner
 from sherd.federation.aggregator.storage import audit_log
 from sherd.federation.wire import certificates
@@ -184,7 +184,7 @@ def test_refusal_ends_the_round(organisations: Organisations) -> None:
     count, head = audit_log.verify_lines(audit_log.read_export(lines))
     assert count == len(kept["audit"]) > 5
     assert head == kept["head"] == kept["audit"][-1]["hash"]
-    with pytest.raises(sherd.VerificationError):
+    with pytest.raises(VerificationError):
         audit_log.verify_lines(audit_log.read_export([*lines[:2], *lines[3:]]))
 
 
