@@ -17,6 +17,8 @@ from sherd.methods.fragmenting.query import answer
 from . import random_queries as made
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
 
@@ -138,12 +140,12 @@ PIECES = 20
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("piece", range(PIECES))
-def test_ten_thousand_queries(piece: int) -> None:
+def test_ten_thousand_queries(piece: int, record_property: Callable[[str, object], None]) -> None:
     """None is silently wrong."""
     free, weighted = 7000 // PIECES, 3200 // PIECES
     seen = compare_with_duckdb(free, seed=10_000 + piece * free)
-    print(f"piece {piece}, beside DuckDB: {dict(seen)}")
+    record_property("beside DuckDB", dict(seen))
     assert sum(seen.values()) == free
     seen = compare_with_weights(weighted, seed=50_000 + piece * weighted)
-    print(f"piece {piece}, beside weights: {dict(seen)}")
+    record_property("beside weights", dict(seen))
     assert seen["exact"] + seen["estimated"] == weighted
