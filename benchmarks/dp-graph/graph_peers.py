@@ -1,6 +1,7 @@
 """``dp-graph`` beside dpmm's and OpenDP's MST and AIM, in one run, at equal ε.
 
-    python benchmarks/dp-graph/graph_peers.py [--rows N] [--minutes M] [--only NAME …]
+    python benchmarks/dp-graph/graph_peers.py [--rows N] [--minutes M] [--only NAME …] \
+        [--peers dpmm-mst …]
 
 Every peer runs in a process and an environment of its own, on the same records, δ = 1e-9. Printed
 are the mean total variation distances of single attributes, pairs and triples, seconds of processor
@@ -85,13 +86,15 @@ def peer(
     )
 
 
-def compared(name: str, table: PublicTable, minutes: float) -> list[str]:
+def compared(
+    name: str, table: PublicTable, minutes: float, peers: list[tuple[str, str]]
+) -> list[str]:
     """Print a line for each tool; the limits that are missed, which are those on Adult."""
     released, seconds, peak = ours(table)
     pairs = table.distance(released)
     _line(name, "dp-graph", table, released, seconds, peak)
     missed = []
-    for library, kind in PEERS:
+    for library, kind in peers:
         try:
             drawn, used, most = peer(table, library, kind, minutes)
         except PeerMissingError as error:
@@ -121,12 +124,15 @@ def main() -> int:
     """Print a table, and say which limits are missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, help="so many records of each table only")
-    parser.add_argument("--minutes", type=float, default=30, help="a peer's time for one table")
-    parser.add_argument("--only", nargs="*", default=["Adult", *SOURCES], help="which tables")
+    parser.add_argument("--minutes", type=float, default=10, help="a peer's time for one table")
+    every = ["Adult", *SOURCES]
+    parser.add_argument("--only", nargs="*", default=every, help="which tables, or parts of names")
+    parser.add_argument("--peers", nargs="*", help="which peers, as in dpmm-mst")
     given = parser.parse_args()
     print("| table | tool | 1-way | 2-way | 3-way | seconds | MB |\n|---|---|---|---|---|---|---|")
     missed = []
-    for name in given.only:
+    peers = [one for one in PEERS if given.peers is None or "-".join(one) in given.peers]
+    for name in [one for one in every if any(part in one for part in given.only)]:
         if name == "Adult":
             table: PublicTable = Adult()
         else:
@@ -135,7 +141,7 @@ def main() -> int:
                 print(f"| {name} | not there: set SHERD_DATA | | | | | |")
                 continue
             table = found
-        missed += compared(name, table, given.minutes)
+        missed += compared(name, table, given.minutes, peers)
     print(f"Missed: {', '.join(missed) or 'nothing'}.")
     return 1 if missed else 0
 

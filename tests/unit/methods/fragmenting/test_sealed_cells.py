@@ -299,7 +299,8 @@ def test_a_release_that_follows_another_has_ciphertext_of_its_own(tmp_path: Path
     one, two = (sherd.query(r, sql, key=KEY).table for r in (first, second))
     assert one.equals(two)
     second.save(tmp_path / "second")
-    assert all(c.passed is not False for c in verify(tmp_path / "second").checks)
+    outcome = verify(tmp_path / "second", beside=tmp_path / "first")
+    assert all(c.passed is not False for c in outcome.checks), outcome.checks
 
 
 def test_what_does_not_fit_is_refused_without_the_value() -> None:
