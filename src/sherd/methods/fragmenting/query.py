@@ -115,23 +115,13 @@ def answer(
     from sherd.tables.frames import to_arrow
 
     facts = manifest.get("facts", {})
-    if "fragments" not in facts:
-        raise UsageError(
-            "this release is not made of fragments", do="open its data file with any SQL tool"
-        )
     try:
         import duckdb
     except ImportError:
         raise MissingPartError(
             "queries need DuckDB and sqlglot", do="pip install 'sherd[fragments]'"
         ) from None
-    release = Fragmented(
-        tables=tables,
-        fragments=tuple(tuple(f) for f in facts["fragments"]),
-        withheld=tuple(facts.get("withheld", ())),
-    )
-    if key is not None:
-        release = release.put_together(manifest, key)
+    release = _fragmented(tables, manifest, key)
     mine = {name: to_arrow(table) for name, table in (own or {}).items()}
     if any(name.lower() == VIEW for name in mine):
         raise UsageError(f"a table of yours is called '{VIEW}'", do="give it another name")
@@ -167,6 +157,23 @@ def answer(
         bounds=relation.bounds,
         **worth,
     )
+
+
+def _fragmented(
+    tables: Mapping[str, pa.Table], manifest: Mapping[str, Any], key: CellKey | None
+) -> Fragmented:
+    """A release as queries read it, put together where there is a key."""
+    facts = manifest.get("facts", {})
+    if "fragments" not in facts:
+        raise UsageError(
+            "this release is not made of fragments", do="open its data file with any SQL tool"
+        )
+    release = Fragmented(
+        tables=tables,
+        fragments=tuple(tuple(f) for f in facts["fragments"]),
+        withheld=tuple(facts.get("withheld", ())),
+    )
+    return release if key is None else release.put_together(manifest, key)
 
 
 def _check_asked(tree: Any, sql: str) -> None:
