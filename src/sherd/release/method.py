@@ -147,6 +147,15 @@ class Run:
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None
     cell_key: CellKey | None = field(default=None, repr=False)
 
+    @property
+    def fair_ties(self) -> bool:
+        """Whether equal values are ranked at random, as in all that may be published.
+
+        By their place where the order of rows is kept, so that engines can be compared; in a joint
+        round that order is the owners' common one, and what they deliver is published.
+        """
+        return self.shuffle or self.randomness.is_keyed
+
 
 @dataclass(frozen=True, kw_only=True)
 class Committed:

@@ -310,6 +310,7 @@ class Masking:
                     floor=Fraction(repr(floor)) * axis.steps,
                     missing_values=schema.missing_values,
                     randomness=stream,
+                    fair=run.fair_ties,
                 )
             )
         return jobs
