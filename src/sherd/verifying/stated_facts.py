@@ -295,7 +295,7 @@ def fragmented(tables: Tables, manifest: Manifest) -> Expected:
 
 def _sizes_of_sets(plan: Mapping[str, Any], count: int) -> list[int]:
     """Group sizes where the plan gives none, in every set of fragments that are associated."""
-    found = {}
+    found: dict[int, int] = {}
     for chosen in plan.get("associations") or [list(range(1, count + 1))]:
         found.update(zip(chosen, _sizes(plan["looseness"], len(chosen)), strict=True))
     return [found[f] for f in range(1, count + 1)]

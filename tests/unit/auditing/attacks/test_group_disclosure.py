@@ -54,7 +54,7 @@ def test_conditions_are_measured_as_the_verifier_holds_releases_against_them() -
         counted = list(
             conditions.grouped_counts(groups.tolist(), values.tolist(), [1] * 90).values()
         )
-        table = sum(counted, Counter())
+        table: Counter[Any] = sum(counted, Counter())
         lowest = min(map(conditions.entropy_diversity, counted))
         assert found["entropy-diversity"] == pytest.approx(lowest)
         share = max(max(group.values()) / group.total() for group in counted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,7 @@ def test_no_combination_within_a_set_is_likelier_than_one_in_k() -> None:
             meets[row[f"group_{f}"]].append(row[f"group_{g}"])
         for group, others in meets.items():
             assert len(others) == len(members[f][group])
-            belief: Counter[int] = Counter()
+            belief: dict[int, Fraction] = defaultdict(Fraction)
             for other in others:
                 for value in members[g][other]:
                     belief[value] += Fraction(1, len(others) * len(members[g][other]))
