@@ -16,6 +16,7 @@ from sherd.verifying import specialisations
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.manifest_form import is_count, is_hash
 from sherd.verifying.ordered_centroids import counted
+from sherd.verifying.sealed_tables import sealed_facts
 from sherd.verifying.stored_table import StoredTable, whole
 
 if TYPE_CHECKING:
@@ -282,6 +283,7 @@ def fragmented(tables: Tables, manifest: Manifest) -> Expected:
         "constraints": _is(separate),
         "fragmentation_proved_best": lambda given: type(given) is bool,
         "fragmentation_minimal": _is(fragments.is_minimal(layout, plan)),
+        **sealed_facts(manifest),
     }
     if plan.get("after") is not None:
         return found | {"after": lambda given: is_hash(given) and given == plan["after"]["release"]}
