@@ -15,10 +15,12 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sherd.federation.protocol.linkage import POINT, Secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PEOPLE = 5_000_000
 LIMIT_SECONDS_A_PERSON = 8 * 60 / 5_000_000

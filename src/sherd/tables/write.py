@@ -17,13 +17,23 @@ import pyarrow.compute as pc
 from sherd.errors import StorageError, TableError, UsageError
 from sherd.tables.conform import check_names, is_text, plain
 from sherd.tables.spreadsheet import escaped
+from sherd.tables.streamed_table import StreamedTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _ROWS = 1 << 16
-_GROUP = 1 << 20
+MOST_GROUP_ROWS, MOST_GROUP_CELLS = 1 << 20, 1 << 23
 _QUOTED = r"[\",\r\n]|^\s|\s$|^$"
+
+
+def group_rows(columns: int) -> int:
+    """The rows of a row group of Parquet, so that one is never large, whatever the columns.
+
+    >>> group_rows(3), group_rows(16)
+    (1048576, 524288)
+    """
+    return min(MOST_GROUP_ROWS, max(1, MOST_GROUP_CELLS // max(1, columns)))
 
 
 def _plainly(path: Path) -> IO[bytes]:
@@ -31,40 +41,40 @@ def _plainly(path: Path) -> IO[bytes]:
 
 
 def write(
-    table: pa.Table,
+    table: pa.Table | StreamedTable,
     path: Path,
     *,
     spreadsheet_safe: bool = False,
     opened: Callable[[Path], IO[bytes]] = _plainly,
+    rows_at_once: int | None = None,
 ) -> None:
     """Write a table to exactly this path, in the format its suffix names.
 
     ``spreadsheet_safe`` puts an apostrophe before text that a spreadsheet would run as a
     formula; it concerns CSV only, since only there a cell's type is guessed. ``opened`` makes
-    the file, where it is not to be a plain one.
+    the file, where it is not to be a plain one; ``rows_at_once`` are the rows of a row group of
+    Parquet, where they are not to be as many as the columns ask for.
     """
     path = Path(path)
     name = path.name.lower()
     check_names(table.column_names, shown=str(path))
-    table = pa.table(
-        {column: plain(table[column], column) for column in table.column_names}
-    )  # which also leaves any metadata behind
     try:
+        if isinstance(table, StreamedTable):
+            _write_parquet(table.schema, table.pieces(), path, opened)
+            return
+        table = pa.table(
+            {column: plain(table[column], column) for column in table.column_names}
+        )  # which also leaves any metadata behind
         if name.endswith((".csv", ".csv.gz", ".csv.zst")):
             with opened(path) as file:
                 _write_csv(table, file, name, spreadsheet_safe=spreadsheet_safe)
         elif name.endswith((".parquet", ".pq")):
-            import pyarrow.parquet as pq
-
-            # Without the schema of Arrow, in which types of the original could hide.
-            with (
-                opened(path) as file,
-                pq.ParquetWriter(
-                    file, table.schema, compression="zstd", store_schema=False
-                ) as parquet,
-            ):
-                for piece in _pieces(table, _GROUP):
-                    parquet.write_table(piece, row_group_size=_GROUP)
+            _write_parquet(
+                table.schema,
+                _pieces(table, rows_at_once or group_rows(table.num_columns)),
+                path,
+                opened,
+            )
         elif name.endswith(".arrows"):
             # A stream without compression, which a stranger can read without decompressing.
             with opened(path) as file:
@@ -81,6 +91,24 @@ def write(
     except OSError as error:
         reason = error.strerror or "the disk failed"
         raise StorageError("the table cannot be written", got=f"{path}: {reason}") from None
+
+
+def _write_parquet(
+    schema: pa.Schema,
+    pieces: Iterator[pa.Table],
+    path: Path,
+    opened: Callable[[Path], IO[bytes]],
+) -> None:
+    """Write pieces as row groups; without the schema of Arrow, in which types could hide."""
+    import pyarrow.parquet as pq
+
+    with (
+        opened(path) as file,
+        pq.ParquetWriter(file, schema, compression="zstd", store_schema=False) as parquet,
+    ):
+        for piece in pieces:
+            parquet.write_table(piece, row_group_size=max(piece.num_rows, 1))
+            del piece  # before the next is made
 
 
 def _write_arrow(
