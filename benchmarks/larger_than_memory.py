@@ -7,7 +7,7 @@ watched; beside the same work in memory on as many rows as fit (2 million), both
 processor time of one thread. ``duckdb``: one column of N values under 1 GB in all. Memory is what
 the process holds of its own (``RssAnon``): pages of mapped files belong to the system. The limit is
 enforced: the system gives the process no more private memory than that (``RLIMIT_DATA``), so that a
-run which needs more ends in an error.
+run which needs more ends in an error. The release of ``columns`` is then verified within 0.5 GB.
 """
 
 from __future__ import annotations
@@ -27,10 +27,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from machine import keep
+
 COLUMNS = 10
 IN_MEMORY = 2_000_000
 LIMITS = {"columns": (2.0, 2.5e9), "duckdb": (4.0, 1.0e9)}
 """Times the processor time per cell in memory, and bytes held."""
+
+FULL = 50_000_000
+"""Rows from which on a run is worth computing others from."""
+
+VERIFIED = 0.5e9
+"""Bytes that the verification of a release may hold."""
 
 
 def write_parquet(path: Path, rows: int, columns: int) -> None:
@@ -85,6 +95,19 @@ def protect(path: Path, engine: str, memory: str, columns: int, most: int) -> No
     print(json.dumps({"seconds": time.process_time() - begin, "peak": peak.stop()}))
 
 
+def verify(release: Path, most: int) -> None:
+    """Verify a release in this process, which gets no more memory than this; prints its cost."""
+    import sherd
+
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    peak = _Peak()
+    begin = time.process_time()
+    seen = sherd.verify(release)
+    if not seen.passed or len(seen.checks) < COLUMNS:
+        raise SystemExit(f"the release was not verified: {seen.failed}")
+    print(json.dumps({"seconds": time.process_time() - begin, "peak": peak.stop()}))
+
+
 class _Peak:
     """The most memory this process held of its own, looked at every 20 ms."""
 
@@ -112,8 +135,12 @@ def measured(
     path: Path, engine: str, memory: str, columns: int, most: float = 0
 ) -> dict[str, float] | None:
     """The same in a process of its own; None where the memory it was given did not do."""
+    return _alone("--one", str(path), engine, memory, str(columns), f"{most:.0f}")
+
+
+def _alone(*arguments: str) -> dict[str, float] | None:
     ran = subprocess.run(
-        [sys.executable, __file__, "--one", str(path), engine, memory, str(columns), f"{most:.0f}"],
+        [sys.executable, __file__, *arguments],
         capture_output=True, text=True, check=False, env=os.environ | PLAIN_MEMORY,
     )  # fmt: skip
     if ran.returncode and "MemoryError" not in ran.stderr:
@@ -128,7 +155,11 @@ def main() -> int:
     parser.add_argument("--long", type=int, default=100_000_000)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--one", nargs=5)
+    parser.add_argument("--verify", nargs=2)
     given = parser.parse_args()
+    if given.verify is not None:
+        verify(Path(given.verify[0]), int(given.verify[1]))
+        return 0
     if given.one is not None:
         path, engine, memory, columns, most = given.one
         protect(Path(path), engine, memory, int(columns), int(most))
@@ -144,6 +175,7 @@ def main() -> int:
             plain = measured(small, "memory", memory, columns)
             out = measured(large, engine, memory, columns, most_bytes)
             control = measured(large, "memory", memory, columns, most_bytes)
+            checked = _alone("--verify", f"{folder}/out-{engine}-large", f"{VERIFIED:.0f}")
         if plain is None or out is None:
             print(f"{engine}: {rows:,} x {columns}: the memory did not do  MISSED", flush=True)
             missed += 1
@@ -159,7 +191,30 @@ def main() -> int:
             + ("" if kept else "  MISSED"),
             flush=True,
         )
+        missed += _told_of(checked)
+        if rows >= FULL:
+            facts = {"rows": rows, "columns": columns, **_rounded(out)}
+            keep(engine, {**facts, "memory, a cell": plain["seconds"] / IN_MEMORY / columns})
+            keep(f"verify, {engine}", {"rows": rows, "columns": columns, **_rounded(checked or {})})
     return min(missed, 1)
+
+
+def _rounded(facts: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 2) for name, value in facts.items()}
+
+
+def _told_of(checked: dict[str, float] | None) -> bool:
+    """Print what the verification of a release took; whether it missed its limit."""
+    if checked is None:
+        print("  the memory did not do to verify it  MISSED", flush=True)
+        return True
+    kept = checked["peak"] <= VERIFIED
+    print(
+        f"  verified in {checked['seconds']:.1f} s of processor, {checked['peak'] / 1e9:.2f} GB "
+        f"held (limit {VERIFIED / 1e9:g}, enforced)" + ("" if kept else "  MISSED"),
+        flush=True,
+    )
+    return not kept
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ SCRIPTS = {
     "noise.py": "Exact noise",
     "larger_than_memory.py": "Tables larger than memory",
     "ranking.py": "Masking by individual ranking, beside np.sort and the pandas way",
+    "against_commit.py": "In memory, beside the commit that speed is held to",
     "growth.py": "Growth with the rows: every method and engine",
     "spark_ranking.py": "Masking on Spark, beside Spark's own sort",
     "peers/compare.py": "Beside Anonymeter, SDMetrics, pycanon and sdcMicro",
@@ -35,14 +36,18 @@ SCRIPTS = {
     "004-fragments/placement.py --seeds 3": "Placement beside the published heuristic",
     "dp-graph/graph_utility.py --million": "Records drawn from noisy marginals, with their limits",
     "dp-graph/graph_rows.py": "Records drawn from sums of ten owners' noisy histograms",
-    "dp-graph/graph_peers.py": "Records drawn from noisy marginals, beside dpmm and OpenDP",
+    "dp-graph/graph_peers.py --only Adult": "Drawn records of Adult, beside dpmm and OpenDP",
+    "dp-graph/graph_peers.py --only ACS": "Drawn records of ACS 2018, beside dpmm and OpenDP",
+    "dp-graph/graph_peers.py --only KDD": "Drawn records of Census-Income KDD, beside the same",
+    "dp-graph/graph_peers.py --only ATUS": "Drawn records of ATUS, beside the same",
     "audit.py": "Audit and verification of a large table",
     "false_alarms.py": "Valid releases that an audit refutes, and broken ones that it does not",
     "studio_large_table.py": "A large table in the studio",
     "federation/load.py": "Joint releases: many owners, a large table, many rounds",
     "federation/linking.py": "Linking people: pseudonyms of five million identifiers",
     "002-arbdistdp/cost.py --records 45222 500000": "Joint releases by secure computation",
-    "002-arbdistdp/histograms.py --engines cheetah aby3": "Secure histograms by columns",
+    "002-arbdistdp/histograms.py": "Secure histograms by columns",
+    "methods_on_tables.py --only Nursery Adult --rows 1500": "Every method on two public tables",
 }
 PICTURES = {"growth.py": "growth.svg"}
 WITHOUT_LIMITS = ("noise.py", "growth.py", "peers/compare.py")
@@ -55,13 +60,15 @@ NEEDS = {
 
 
 def run(line: str) -> tuple[list[str], int, float]:
-    """What a script prints, shown as it comes; its exit code; the seconds it took."""
+    """What a script prints, shown as it comes; its exit code; the seconds it took.
+
+    Warnings of libraries go to the screen only: they name this machine's folders.
+    """
     script, *arguments = shlex.split(line)
     start = time.perf_counter()
     with subprocess.Popen(
         [sys.executable, "-u", str(HERE / script), *arguments],
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
         text=True,
     ) as process:
         assert process.stdout is not None

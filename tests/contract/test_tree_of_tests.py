@@ -36,6 +36,7 @@ ACROSS = {
     "federation/test_setting_up": "folders of owner and aggregator",
     "methods/fragmenting/test_property_4_6": "a property of the paper, over every grouping",
     "methods/fragmenting/test_random_queries": "queries at random, over all that answers them",
+    "methods/graphical/test_one_door": "every byte of a release, from any table",
     "methods/slicing/test_adult": "slicing of one public table from end to end",
     "methods/slicing/test_baselines": "the two baselines beside each other",
     "methods/slicing/test_set_values": "cells that are sets, over all methods of the family",

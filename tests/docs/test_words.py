@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from sherd.cli import cli
+from sherd.cli import COMMANDS, cli
 
 ROOT = Path(__file__).parents[2]
 BANNED = (r"\banew\b", r"name it otherwise", r"With you take part", r"the schema is not one\b")
@@ -53,6 +53,12 @@ def test_help_texts_begin_with_a_verb() -> None:
         if command.hidden:
             continue
         assert command.help, name
+        said = [command.help, command.get_short_help_str(1000)]
+        said += [COMMANDS[name][1]] if name in COMMANDS else []
+        for sentence in said:
+            first = sentence.split()[0].title()
+            assert not NOT_VERBS.fullmatch(first), f"sherd {name}: {sentence}"
+            assert sentence.split("\n\n")[0].rstrip().endswith((".", ":")), f"sherd {name}"
         for option in command.params:
             text = getattr(option, "help", None)
             if not text or option.name == "help":

@@ -87,14 +87,25 @@ def test_three_parties_by_mpyc(tmp_path: Path, by_columns: bool) -> None:
     assert all("8675309" not in parties.log(name) for name in names)
 
 
-@pytest.mark.parametrize("by_columns", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_two_parties_by_spu(tmp_path: Path, by_columns: bool) -> None:
-    """The same with two parties and CHEETAH, linked by OPRF."""
+@pytest.mark.parametrize(
+    ("names", "by_columns"),
+    [
+        (("a", "b"), True),
+        pytest.param(("a", "b"), False, marks=pytest.mark.slow),
+        pytest.param(("a", "b", "c"), True, marks=pytest.mark.slow),
+        pytest.param(("a", "b", "c"), False, marks=pytest.mark.slow),
+    ],
+    ids=["CHEETAH, columns", "CHEETAH, cells", "ABY3, columns", "ABY3, cells"],
+)
+def test_parties_by_spu(tmp_path: Path, names: tuple[str, ...], by_columns: bool) -> None:
+    """The same with two parties and CHEETAH or three and ABY3, linked by OPRF."""
     python = joint_python()
-    parties = parties_of(tmp_path, ("a", "b"), by_columns=by_columns, engine="spu")
-    assert parties.run({"a": python, "b": python}) == {"a": 0, "b": 0}, parties.logs()
+    parties = parties_of(tmp_path, names, by_columns=by_columns, engine="spu")
+    assert parties.run(dict.fromkeys(names, python)) == dict.fromkeys(names, 0), parties.logs()
     apart = residuals(parties, check(parties))
     assert 0 < np.abs(apart).max() < 6
+    facts = sherd.Release.load(parties.folders["a"] / "release").manifest["facts"]
+    assert facts["protocol"] == {2: "CHEETAH", 3: "ABY3"}[len(names)]
 
 
 @pytest.mark.parametrize("results", [pytest.param(0, marks=pytest.mark.slow), 1])

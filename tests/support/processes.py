@@ -162,7 +162,7 @@ class Village:
     def client(self) -> httpx.Client:
         """A line to the service for somebody without a certificate."""
         context = ssl.create_default_context(cafile=str(self.premises.authority))
-        return httpx.Client(verify=context, trust_env=False)
+        return httpx.Client(verify=context, trust_env=False, timeout=60.0)
 
     def _await_service(self, process: Spawned) -> None:
         with self.client() as client:

@@ -14,11 +14,11 @@ from sherd.cli.aggregator_folder import home_option, open_home
 from sherd.cli.aggregator_people import enrol_user, provider
 from sherd.cli.aggregator_rounds import round_group
 from sherd.cli.aggregator_upkeep import audit, backup, renew, restore
-from sherd.cli.options import emit_json, in_words, json_option
+from sherd.cli.options import CommandGroup, emit_json, in_words, json_option
 from sherd.errors import UsageError
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def aggregator() -> None:
     """Run joint releases of several owners.
 

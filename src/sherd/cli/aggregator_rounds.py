@@ -14,14 +14,14 @@ import click
 from sherd.cli.aggregator_folder import home_option, open_home
 from sherd.cli.aggregator_remote import remote_client, remote_options
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
-from sherd.cli.options import emit_json, json_option, settings
+from sherd.cli.options import CommandGroup, emit_json, json_option, settings
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
     from sherd.federation.protocol.joint_plan import Terms
 
 
-@click.group("round")
+@click.group("round", cls=CommandGroup)
 def round_group() -> None:
     """Open, repeat or abort a round."""
 

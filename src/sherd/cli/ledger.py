@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, json_option
+from sherd.cli.options import CommandGroup, emit_json, json_option
 from sherd.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
-@click.group(short_help="What has been spent of each population's privacy budget.")
+@click.group(cls=CommandGroup)
 def ledger() -> None:
     """Show, check and limit what has been spent of each population's privacy budget."""
 

@@ -27,6 +27,20 @@ host_option = click.option(
 port_option = click.option("--port", default=0, help="Listen at this port. Default: any free port.")
 
 
+class CommandGroup(click.Group):
+    """A group whose help tells the whole first sentence of each command."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click does, but wrapped instead of cut off."""
+        rows = []
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                rows.append((name, command.get_short_help_str(limit=1000)))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 def emit_json(data: Any) -> None:
     """Print a command's result as JSON."""
     click.echo(json.dumps(data, indent=2, ensure_ascii=False))

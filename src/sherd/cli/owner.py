@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from sherd.cli.options import (
+    CommandGroup,
     emit_json,
     host_option,
     in_words,
@@ -20,7 +21,7 @@ from sherd.cli.owner_folder import home_option, open_home, open_journal
 from sherd.cli.owner_upkeep import backup, recover, renew, restore
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def owner() -> None:
     """Take part in joint releases. Only dials out; refuses what the policy does not allow.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, json_option, progress
+from sherd.cli.options import CommandGroup, emit_json, json_option, progress
 from sherd.errors import ConnectionFailedError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sherd.secure.party import PartySettings
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def party() -> None:
     """Take part in a joint release of records whose cells several parties hold.
 
@@ -152,7 +152,7 @@ def _watched(
 @click.argument("settings", type=click.Path(path_type=Path))
 @json_option
 def status(settings: Path, as_json: bool) -> None:
-    """What is there of the joint release that the file SETTINGS describes."""
+    """Show how far the joint release is that the file SETTINGS describes."""
     import sherd
     from sherd.secure.party.run_journal import RunJournal, finished
 

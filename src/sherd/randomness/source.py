@@ -80,6 +80,11 @@ class Randomness:
         """Whether anybody can draw the numbers again, so that they protect nothing."""
         return isinstance(self._seeds, np.random.SeedSequence)
 
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the numbers are those of a secret key."""
+        return isinstance(self._seeds, KeyStream)
+
     def spawn(self, n: int) -> list[Randomness]:
         """Independent children, n of them: give each task its own, whatever thread runs it."""
         if self._seeds is None:

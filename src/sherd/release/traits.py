@@ -42,6 +42,8 @@ class Traits:
     - ``documents``: the JSON documents every release has beside its tables.
     - ``verifier``: ``(tables, manifest) -> list[Check]``, the checks of a release's contents; given
       the documents too where releases have any.
+    - ``verified_in_pieces``: whether ``verifier`` and ``facts`` also take tables that stay in their
+      files (``sherd.verifying.stored_table``), so that a release of any size is verified.
     - ``facts``: ``(tables, manifest) -> {name: test}``, what a manifest must state.
     - ``drawing``: ``(tables, manifest) -> Drawable``, how records are drawn from a release that
       is not made of records.
@@ -64,6 +66,7 @@ class Traits:
     tables: tuple[str, ...] | None = ("data",)
     documents: tuple[str, ...] = ()
     verifier: str | None = None
+    verified_in_pieces: bool = False
     facts: str | None = None
     drawing: str | None = None
     alternative: Mapping[str, Any] | None = None

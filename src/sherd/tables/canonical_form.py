@@ -346,13 +346,19 @@ def released_form(table: pa.Table) -> pa.Table:
 
 
 def _bare(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    from sherd.tables.released_texts import emptied, spelled
+
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.cast(column.type.storage_type)
     if pa.types.is_dictionary(column.type):
+        if _is_text(column.type.value_type):
+            parts = [part for chunk in column.chunks for part in spelled(chunk)]
+            return pa.chunked_array(parts, pa.string())
         column = column.cast(column.type.value_type)
     kind, test = column.type, pa.types
     if _is_text(kind) or test.is_null(kind):
-        return _bare_texts(column.cast(pa.string()))
+        parts = [emptied(chunk) for chunk in column.cast(pa.string()).chunks]
+        return pa.chunked_array(parts, pa.string())
     if test.is_floating(kind) or test.is_decimal(kind):
         column = _finite(column.cast(pa.float64(), safe=False))
     elif test.is_integer(kind):
@@ -364,20 +370,6 @@ def _bare(column: pa.ChunkedArray) -> pa.ChunkedArray:
     elif not test.is_boolean(kind):
         return column  # writing it is refused, with a name
     return pa.chunked_array([_rebuilt(chunk) for chunk in column.chunks], column.type)
-
-
-def _bare_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts one after the other, a missing one as an empty one."""
-    chunks = []
-    for chunk in column.chunks:
-        gaps = nulls(chunk)
-        whole = pc.fill_null(chunk, "") if gaps.any() else chunk
-        if whole.offset:
-            whole = whole.take(arrow_array(np.arange(len(whole))))
-        bits = pa.py_buffer(np.packbits(~gaps, bitorder="little")) if gaps.any() else None
-        buffers = [bits, *whole.buffers()[1:]]
-        chunks.append(pa.Array.from_buffers(pa.string(), len(chunk), buffers))
-    return pa.chunked_array(chunks, pa.string())
 
 
 def _rebuilt(whole: pa.Array) -> pa.Array:

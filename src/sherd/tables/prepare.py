@@ -27,7 +27,6 @@ from sherd.tables.coding import (
     in_units,
     nulls,
     numpy_array,
-    text_array,
     texts,
     unreadable,
 )
@@ -35,6 +34,8 @@ from sherd.tables.schema import Attribute, Missing, Outside, Role, Schema, Type
 from sherd.tables.treatment import Treated, note
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 
@@ -219,20 +220,16 @@ def is_missing(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) ->
     """Which cells have no value: null, NaN, or one of the schema's marks for it."""
     found = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
     marks = [m for m in schema.missing_values if m not in (attribute.labels or ())]
+    gaps = numpy_array(found.combine_chunks())
     if marks and _is_text(column.type):
-        marked = pc.is_in(_plain_text(column), value_set=text_array(marks))
-        found = pc.or_(found, marked)
-    return numpy_array(found.combine_chunks())
+        gaps = gaps | _with_text(column, lambda text: text in marks)
+    return gaps
 
 
 def _is_text(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column if pa.types.is_string(column.type) else column.cast(pa.string())
 
 
 def _missing(
@@ -330,19 +327,24 @@ def outside_treatment(attribute: Attribute, schema: Schema) -> tuple[str, str]:
 
 def _unlisted(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> NDArray[np.bool_]:
     known = set(attribute.labels or ()) | set(schema.missing_values)
-    unknown = np.zeros(len(column), np.bool_)
+    try:
+        return _with_text(column, lambda text: text not in known)
+    except pa.ArrowNotImplementedError:
+        raise unreadable(attribute.name, attribute.type, column.type) from None
+
+
+def _with_text(column: pa.ChunkedArray, test: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """Which cells have a text that passes a test; each of a chunk's texts is tested once."""
+    found = np.zeros(len(column), np.bool_)
     start = 0
     for chunk in column.chunks:
-        try:
-            coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        except pa.ArrowNotImplementedError:
-            raise unreadable(attribute.name, attribute.type, chunk.type) from None
-        odd = [t is not None and t not in known for t in texts(coded.dictionary)]
-        if any(odd):
-            indices = np.where(nulls(coded.indices), len(odd), numpy_array(coded.indices))
-            unknown[start : start + len(chunk)] = np.array([*odd, False])[indices]
+        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        passes = [text is not None and test(text) for text in texts(coded.dictionary)]
+        if any(passes):
+            indices = np.where(nulls(coded.indices), len(passes), numpy_array(coded.indices))
+            found[start : start + len(chunk)] = np.array([*passes, False])[indices]
         start += len(chunk)
-    return unknown
+    return found
 
 
 def _beyond(column: pa.ChunkedArray, attribute: Attribute) -> NDArray[np.bool_]:

@@ -127,6 +127,8 @@ def reading_errors(shown: str, name: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise UsageError("the file does not exist", got=shown, do="check the path") from None
+    except MemoryError:  # Arrow's own is one of its exceptions too
+        raise
     except (pa.ArrowException, OSError) as error:
         # Arrow raises a plain OSError without a number for bytes that make no sense.
         if isinstance(error, OSError) and error.errno is not None:

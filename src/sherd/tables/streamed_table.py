@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class StreamedTable:
     """What writing a released table needs of it; ``pieces`` may be asked for more than once.
 
-    The pieces are in released form already, each with the rows of a row group of Parquet
-    (``sherd.tables.write.group_rows``).
+    The pieces are in released form already and of the rows of a row group of Parquet
+    (``sherd.tables.write.rows_of_piece``), so that it is written as Parquet only.
     """
 
     schema: pa.Schema

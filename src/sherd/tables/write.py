@@ -20,20 +20,15 @@ from sherd.tables.spreadsheet import escaped
 from sherd.tables.streamed_table import StreamedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _ROWS = 1 << 16
-MOST_GROUP_ROWS, MOST_GROUP_CELLS = 1 << 20, 1 << 23
+_GROUP = 1 << 20
+_TEXT = (".csv", ".csv.gz", ".csv.zst")
+_PARQUET = (".parquet", ".pq")
+_STREAM = (".arrows",)
+_ARROW = (".feather", ".arrow", ".ipc")
 _QUOTED = r"[\",\r\n]|^\s|\s$|^$"
-
-
-def group_rows(columns: int) -> int:
-    """The rows of a row group of Parquet, so that one is never large, whatever the columns.
-
-    >>> group_rows(3), group_rows(16)
-    (1048576, 524288)
-    """
-    return min(MOST_GROUP_ROWS, max(1, MOST_GROUP_CELLS // max(1, columns)))
 
 
 def _plainly(path: Path) -> IO[bytes]:
@@ -46,77 +41,64 @@ def write(
     *,
     spreadsheet_safe: bool = False,
     opened: Callable[[Path], IO[bytes]] = _plainly,
-    rows_at_once: int | None = None,
 ) -> None:
     """Write a table to exactly this path, in the format its suffix names.
 
     ``spreadsheet_safe`` puts an apostrophe before text that a spreadsheet would run as a
     formula; it concerns CSV only, since only there a cell's type is guessed. ``opened`` makes
-    the file, where it is not to be a plain one; ``rows_at_once`` are the rows of a row group of
-    Parquet, where they are not to be as many as the columns ask for.
+    the file, where it is not to be a plain one.
     """
     path = Path(path)
     name = path.name.lower()
     check_names(table.column_names, shown=str(path))
+    if not name.endswith((*_TEXT, *_PARQUET, *_STREAM, *_ARROW)):
+        raise UsageError(
+            "the output's format is unknown",
+            must="a name that ends in .csv, .csv.gz, .csv.zst, .parquet, .feather or .arrows",
+            got=path.name,
+        )
     try:
         if isinstance(table, StreamedTable):
-            _write_parquet(table.schema, table.pieces(), path, opened)
+            with opened(path) as file:
+                write_pieces(table.pieces(), table.schema, file, name)
             return
         table = pa.table(
             {column: plain(table[column], column) for column in table.column_names}
         )  # which also leaves any metadata behind
-        if name.endswith((".csv", ".csv.gz", ".csv.zst")):
-            with opened(path) as file:
+        with opened(path) as file:
+            if name.endswith(_TEXT):
                 _write_csv(table, file, name, spreadsheet_safe=spreadsheet_safe)
-        elif name.endswith((".parquet", ".pq")):
-            _write_parquet(
-                table.schema,
-                _pieces(table, rows_at_once or group_rows(table.num_columns)),
-                path,
-                opened,
-            )
-        elif name.endswith(".arrows"):
-            # A stream without compression, which a stranger can read without decompressing.
-            with opened(path) as file:
-                _write_arrow(table, file, pa.ipc.new_stream, compression=None)
-        elif name.endswith((".feather", ".arrow", ".ipc")):
-            with opened(path) as file:
-                _write_arrow(table, file, pa.ipc.new_file, compression="zstd")
-        else:
-            raise UsageError(
-                "the output's format is unknown",
-                must="a name that ends in .csv, .csv.gz, .csv.zst, .parquet, .feather or .arrows",
-                got=path.name,
-            )
+            else:
+                whole = table if name.endswith(_PARQUET) else table.unify_dictionaries()
+                write_pieces(_pieces(whole, rows_of_piece(name)), table.schema, file, name)
     except OSError as error:
         reason = error.strerror or "the disk failed"
         raise StorageError("the table cannot be written", got=f"{path}: {reason}") from None
 
 
-def _write_parquet(
-    schema: pa.Schema,
-    pieces: Iterator[pa.Table],
-    path: Path,
-    opened: Callable[[Path], IO[bytes]],
-) -> None:
-    """Write pieces as row groups; without the schema of Arrow, in which types could hide."""
-    import pyarrow.parquet as pq
-
-    with (
-        opened(path) as file,
-        pq.ParquetWriter(file, schema, compression="zstd", store_schema=False) as parquet,
-    ):
-        for piece in pieces:
-            parquet.write_table(piece, row_group_size=max(piece.num_rows, 1))
-            del piece  # before the next is made
+def rows_of_piece(name: str) -> int:
+    """The rows of a piece (a row group, a batch) in a file of this name; the last has fewer."""
+    return _GROUP if name.lower().endswith(_PARQUET) else _ROWS
 
 
-def _write_arrow(
-    table: pa.Table, file: IO[bytes], form: Callable[..., Any], *, compression: str | None
-) -> None:
+def write_pieces(pieces: Iterable[pa.Table], schema: pa.Schema, file: IO[bytes], name: str) -> None:
+    """Write a table that comes piece by piece as Parquet or Arrow, as the file's name says."""
+    if name.lower().endswith(_PARQUET):
+        import pyarrow.parquet as pq
+
+        # Without the schema of Arrow, in which types of the original could hide.
+        with pq.ParquetWriter(file, schema, compression="zstd", store_schema=False) as parquet:
+            for piece in pieces:
+                parquet.write_table(piece, row_group_size=_GROUP)
+                del piece  # before the next is made
+        return
+    # A stream is not compressed: a stranger can read it without decompressing.
+    stream = name.lower().endswith(_STREAM)
+    compression = None if stream else "zstd"
     options = pa.ipc.IpcWriteOptions(compression=compression, unify_dictionaries=True)
-    with form(file, table.schema, options=options) as writer:
-        for piece in _pieces(table.unify_dictionaries(), _ROWS):
+    make: Callable[..., Any] = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with make(file, schema, options=options) as writer:
+        for piece in pieces:
             writer.write_table(piece)
 
 
@@ -138,14 +120,17 @@ def _write_csv(table: pa.Table, file: IO[bytes], name: str, *, spreadsheet_safe:
         sink.close()
 
 
-def csv_blocks(table: pa.Table, *, spreadsheet_safe: bool = False) -> Iterator[Any]:
-    r"""The bytes of the table as CSV, in blocks.
+def csv_blocks(
+    table: pa.Table, *, spreadsheet_safe: bool = False, header: bool = True
+) -> Iterator[Any]:
+    r"""The bytes of the table as CSV, in blocks; without its header where it goes on.
 
     >>> b"".join(bytes(b) for b in csv_blocks(pa.table({"a": [1, None], "b": ["x,y", ""]})))
     b'a,b\n1,"x,y"\n,""\n'
     """
-    header = pa.array(table.column_names, pa.string())
-    yield (",".join(_escaped(header, safe=spreadsheet_safe).to_pylist()) + "\n").encode()
+    if header:
+        names = pa.array(table.column_names, pa.string())
+        yield (",".join(_escaped(names, safe=spreadsheet_safe).to_pylist()) + "\n").encode()
     # A lone empty cell would be an empty line, which readers skip.
     blank = '""' if table.num_columns == 1 else ""
     for batch in table.to_batches(max_chunksize=_ROWS):

@@ -22,9 +22,11 @@ from sherd.release.method import traits_of
 from sherd.release.signature import COUNTERSIGNATURES, SIGNATURE
 from sherd.tables.schema import Schema
 from sherd.verifying.check import Check
+from sherd.verifying.stored_table import StoredTable, stored_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import ExitStack
     from pathlib import Path
 
     import pyarrow as pa
@@ -90,13 +92,32 @@ def _is_known(name: str, traits: Traits | None) -> bool:
     return form in FORMATS
 
 
+def stored_tables(
+    folder: Path, manifest: Mapping[str, Any], stack: ExitStack
+) -> dict[str, pa.Table | StoredTable]:
+    """The released tables, left in their files; what they need besides ends with the stack."""
+    schema = _released(manifest)
+    tables: dict[str, pa.Table | StoredTable] = {}
+    for name, facts in _tables(manifest):
+        stem = name.partition(".")[0]
+        try:
+            tables[stem] = stored_table(folder / name, facts, schema, stack)
+        except UsageError:
+            tables[stem] = read_data(folder / name, facts)
+    return tables
+
+
+def _tables(manifest: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The files that are tables, with what the manifest says of them."""
+    files = manifest["files"].items()
+    return [(name, facts) for name, facts in files if name != PACKAGE and not is_document(name)]
+
+
 def read_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, pa.Table]:
     """The released tables, by the stem of their files."""
     schema = _released(manifest)
     tables = {}
-    for name, facts in manifest["files"].items():
-        if name == PACKAGE or is_document(name):
-            continue
+    for name, facts in _tables(manifest):
         stem, _, form = name.partition(".")
         try:
             # A CSV file does not say that 007 is a label: the schema does.
@@ -116,14 +137,12 @@ def read_documents(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[
     }
 
 
-def check_sizes(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> Check:
+def check_sizes(tables: Mapping[str, pa.Table | StoredTable], manifest: Mapping[str, Any]) -> Check:
     """Whether every table has as many rows and columns as the manifest says."""
     wrong = [
         name
-        for name, facts in manifest["files"].items()
-        if name != PACKAGE
-        and not is_document(name)
-        and (facts["rows"], facts["columns"]) != tables[name.partition(".")[0]].shape
+        for name, facts in _tables(manifest)
+        if (facts["rows"], facts["columns"]) != tables[name.partition(".")[0]].shape
     ]
     detail = "as the manifest says" if not wrong else "not as stated: " + ", ".join(wrong)
     return Check(name="rows and columns", passed=not wrong, detail=detail)

@@ -7,10 +7,12 @@ was so can give the original away; they are told by it.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from sherd.tables.schema import Schema
 from sherd.verifying.check import UNREADABLE, Check
+from sherd.verifying.stored_table import arrow_batches
 from sherd.verifying.written_again import BYTES, oddity
 
 if TYPE_CHECKING:
@@ -112,11 +114,10 @@ def _wrong_in_parquet(path: Path, kinds: Mapping[str, str]) -> str | None:
         return wrong
     texts = [field.name for field in bare if str(field.type) == "string"]
     with pq.ParquetFile(path, read_dictionary=texts) as file:
-        for group in range(file.num_row_groups):
-            table = file.read_row_group(group, columns=texts)
-            for name, column in zip(table.column_names, table.columns, strict=True):
-                if not all(_of_its_cells(chunk) for chunk in column.chunks):
-                    return f"the dictionary of '{name}' is not the one that its cells make"
+        for group, name in itertools.product(range(file.num_row_groups), texts):
+            column = file.read_row_group(group, columns=[name]).column(name)
+            if not all(_of_its_cells(chunk) for chunk in column.chunks):
+                return f"the dictionary of '{name}' is not the one that its cells make"
     return None
 
 
@@ -149,20 +150,14 @@ def _of_its_cells(chunk: pa.Array) -> bool:
 
 
 def _wrong_in_arrow(path: Path, kinds: Mapping[str, str]) -> str | None:
-    import pyarrow as pa
-
-    with path.open("rb") as file:
-        if file.read(6) == b"ARROW1":
-            table = pa.ipc.open_file(file).read_all()
-        else:
-            file.seek(0)
-            table = pa.ipc.open_stream(file).read_all()
-    wrong = _wrong_type(table.schema, kinds)
-    if wrong is not None:
-        return wrong
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if not all(_is_blank_where_missing(chunk) for chunk in column.chunks):
-            return f"the column '{name}' holds something where cells are missing"
+    with arrow_batches(path) as (schema, batches):
+        wrong = _wrong_type(schema, kinds)
+        if wrong is not None:
+            return wrong
+        for batch in batches:
+            for name, chunk in zip(schema.names, batch.columns, strict=True):
+                if not _is_blank_where_missing(chunk):
+                    return f"the column '{name}' holds something where cells are missing"
     return None
 
 

@@ -24,6 +24,7 @@ from sherd.tables.schema import Missing, Schema
 from sherd.verifying.check import Check
 from sherd.verifying.joint_noise import insider_checks
 from sherd.verifying.model_inference import marginal
+from sherd.verifying.stored_table import StoredTable, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -116,7 +117,7 @@ class Stated:
 
 
 def verify(
-    tables: Mapping[str, pa.Table],
+    tables: Mapping[str, pa.Table | StoredTable],
     manifest: Mapping[str, Any],
     documents: Mapping[str, Mapping[str, Any]],
 ) -> list[Check]:
@@ -148,7 +149,7 @@ def verify(
 
 
 def expected_facts(
-    tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]
+    tables: Mapping[str, pa.Table | StoredTable], manifest: Mapping[str, Any]
 ) -> dict[str, Callable[[Any], bool]]:
     """What the manifest must state; which marginals were measured is checked with the model."""
     attributes = manifest["schema"]["attributes"]
@@ -322,37 +323,53 @@ def _model(stated: Stated) -> list[Check]:
     ]
 
 
-def _records(stated: Stated, data: pa.Table) -> Check:
+def _records(stated: Stated, data: pa.Table | StoredTable) -> Check:
     """The table's counts are the model's, up to what drawing does."""
-    binned = []
-    for one, bins in zip(stated.document["attributes"], stated.bins, strict=True):
-        axis = Axis.of(stated.schema[one["name"]])
-        place, gaps = positions(data.column(one["name"]), axis, stated.schema.missing_values)
-        cells = np.searchsorted(one["edges"], place, side="right") - 1
-        cells[gaps] = len(one["edges"]) - 1
-        binned.append(bins[cells])
+    targets, rules = stated.targets(), _excluded(stated)
+    counts = [np.zeros(shares.size, np.int64) for _, _, shares, _ in targets]
+    excluded = 0
+    for piece in pieces(data, *stated.names):
+        binned = _binned(stated, piece)
+        for place, (scope, _, shares, _) in enumerate(targets):
+            index = _index(stated, scope, binned, piece.num_rows)
+            counts[place] += np.bincount(index, minlength=shares.size)
+        for scope, allowed_ in rules:
+            index = _index(stated, scope, binned, piece.num_rows)
+            excluded += int((allowed_.ravel()[index] == 0).sum())
     worst = 0.0
-    for scope, one, shares, _ in stated.targets():
-        index = np.zeros(data.num_rows, np.int64)
-        for a in scope:
-            index = index * stated.sizes[a] + binned[a]
-        counts = np.bincount(index, minlength=shares.size)
+    for (_, one, shares, _), seen in zip(targets, counts, strict=True):
         expected = np.array(one["model"], np.float64) * stated.rows
         # What drawing at random would do on average, at most, and rounding.
         allowed = 1.5 * np.sqrt(2 / np.pi * expected).sum() + np.sqrt(stated.rows) + shares.size
-        worst = max(worst, float(np.abs(counts - expected).sum() / allowed))
-    excluded = 0
-    for scope, allowed_ in _excluded(stated):
-        index = np.zeros(data.num_rows, np.int64)
-        for a in scope:
-            index = index * stated.sizes[a] + binned[a]
-        excluded += int((allowed_.ravel()[index] == 0).sum())
+        worst = max(worst, float(np.abs(seen - expected).sum() / allowed))
     return _check(
         "records",
         worst <= 1 and not excluded and data.num_rows == stated.rows,
         "counts agree with the model, and no record breaks a rule",
         "counts do not agree with the model, or a record breaks a rule",
     )
+
+
+def _binned(stated: Stated, piece: pa.Table) -> list[NDArray[np.int64]]:
+    """The bin of every cell of some rows, attribute by attribute."""
+    binned = []
+    for one, bins in zip(stated.document["attributes"], stated.bins, strict=True):
+        axis = Axis.of(stated.schema[one["name"]])
+        place, gaps = positions(piece.column(one["name"]), axis, stated.schema.missing_values)
+        cells = np.searchsorted(one["edges"], place, side="right") - 1
+        cells[gaps] = len(one["edges"]) - 1
+        binned.append(bins[cells])
+    return binned
+
+
+def _index(
+    stated: Stated, scope: tuple[int, ...], binned: list[NDArray[np.int64]], rows: int
+) -> NDArray[np.int64]:
+    """The cell of a marginal that every row is in."""
+    index = np.zeros(rows, np.int64)
+    for a in scope:
+        index = index * stated.sizes[a] + binned[a]
+    return index
 
 
 def _facts(stated: Stated, given: Mapping[str, Any]) -> Check:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
-
 from sherd.release.traits import Traits, loaded
 from sherd.verifying import fragmented_tables as fragments
 from sherd.verifying import label_books as books
@@ -17,6 +15,9 @@ from sherd.verifying import sliced_tables as slicing
 from sherd.verifying import specialisations
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.manifest_form import is_count, is_hash
+from sherd.verifying.ordered_centroids import counted
+from sherd.verifying.sealed_tables import sealed_facts
+from sherd.verifying.stored_table import StoredTable, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Tables = Mapping[str, pa.Table]
+    Stored = Mapping[str, pa.Table | StoredTable]
     Manifest = Mapping[str, Any]
     Expected = dict[str, Callable[[Any], bool]]
 
@@ -35,7 +37,7 @@ _UNCHECKED = {
 
 
 def check_facts(
-    tables: Tables, manifest: Manifest, traits: Traits, documents: Collection[str] = ()
+    tables: Stored, manifest: Manifest, traits: Traits, documents: Collection[str] = ()
 ) -> list[Check]:
     """The tables and documents that must be there, and every fact that can be worked out again."""
     given = manifest["facts"]
@@ -87,27 +89,26 @@ def _roles(manifest: Manifest, *roles: str) -> list[str]:
     return [name for name, a in attributes.items() if a.get("role") in roles]
 
 
-def masked(tables: Tables, manifest: Manifest) -> Expected:
+def masked(tables: Stored, manifest: Manifest) -> Expected:
     """What a masked table's manifest must state, or that of a strict release's centroids."""
     data = tables["data"]
     if manifest["plan"].get("guarantee") != "strict":
         return {"rows": _is(data.num_rows)}
-    counted = pc.value_counts(data.column("attribute").combine_chunks()).to_pylist()
-    first = counted[0]["values"]
-    sizes = data.filter(pc.equal(data.column("attribute"), first)).column("size")
+    records, clusters = counted(data)
     return {
-        "rows": _is(pc.sum(sizes).as_py()),
-        "clusters": _is({one["values"]: one["counts"] for one in counted}),
+        "rows": _is(records),
+        "clusters": _is(clusters),
         "form": _is("ordered-centroids"),
     }
 
 
-def generalised(tables: Tables, manifest: Manifest) -> Expected:
+def generalised(tables: Stored, manifest: Manifest) -> Expected:
     """What the manifest of generalised records must state."""
+    data = whole(tables["data"])
     return {
         "rows": _is(tables["records"].num_rows),
-        "leaves": _is(specialisations.leaves(tables["data"], manifest)),
-        "specialisations": lambda given: specialisations.fit(given, tables["data"], manifest),
+        "leaves": _is(specialisations.leaves(data, manifest)),
+        "specialisations": lambda given: specialisations.fit(given, data, manifest),
         "left_out": _is(
             [
                 name
@@ -118,7 +119,7 @@ def generalised(tables: Tables, manifest: Manifest) -> Expected:
     }
 
 
-def jointly_generalised(tables: Tables, manifest: Manifest) -> Expected:
+def jointly_generalised(tables: Stored, manifest: Manifest) -> Expected:
     """What the manifest of records that several parties generalised together must state."""
     return generalised(tables, manifest) | of_parties(manifest)
 
@@ -282,6 +283,7 @@ def fragmented(tables: Tables, manifest: Manifest) -> Expected:
         "constraints": _is(separate),
         "fragmentation_proved_best": lambda given: type(given) is bool,
         "fragmentation_minimal": _is(fragments.is_minimal(layout, plan)),
+        **sealed_facts(manifest),
     }
     if plan.get("after") is not None:
         return found | {"after": lambda given: is_hash(given) and given == plan["after"]["release"]}

@@ -9,6 +9,7 @@ methods: a mistake in one is not repeated in the other.
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from sherd.verifying.bundle_files import (
     check_sizes,
     read_documents,
     read_tables,
+    stored_tables,
 )
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.file_form import check_form
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import pyarrow as pa
+
+    from sherd.verifying.stored_table import StoredTable
+
+    Tables = Mapping[str, pa.Table] | Mapping[str, pa.Table | StoredTable]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +97,12 @@ def verify(
         checks.append(_unmade("contents", "manifest or files are not intact"))
     else:
         checks += [check_package(folder, manifest), check_form(folder, manifest)]
-        checks += _contents(
-            lambda: read_tables(folder, manifest),
-            manifest,
-            lambda: read_documents(folder, manifest),
-        )
+        with ExitStack() as stack:
+            checks += _contents(
+                lambda: _released_tables(folder, manifest, stack),
+                manifest,
+                lambda: read_documents(folder, manifest),
+            )
     checks += _origin(manifest)
     if "joint" in manifest:
         from sherd.verifying.joint_signatures import check_signatures
@@ -148,12 +155,20 @@ def _verify_tables(release: Release) -> Verification:
     return Verification(checks=tuple(checks), manifest=release.manifest)
 
 
+def _released_tables(folder: Path, manifest: Mapping[str, Any], stack: ExitStack) -> Tables:
+    """The tables of a bundle: left in their files where the method's checks take pieces."""
+    traits = traits_of(manifest)
+    if traits is not None and traits.verified_in_pieces:
+        return stored_tables(folder, manifest, stack)
+    return read_tables(folder, manifest)
+
+
 def _unmade(name: str, detail: str) -> Check:
     return Check(name=name, passed=None, detail=detail)
 
 
 def _contents(
-    tables_of: Callable[[], Mapping[str, pa.Table]],
+    tables_of: Callable[[], Tables],
     manifest: Mapping[str, Any],
     documents_of: Callable[[], Mapping[str, Mapping[str, Any]]],
 ) -> list[Check]:
@@ -181,7 +196,7 @@ def _contents(
 
 
 def verify_contents(
-    tables: Mapping[str, pa.Table],
+    tables: Tables,
     manifest: Mapping[str, Any],
     documents: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Check]:

@@ -8,21 +8,30 @@ files are compared where the library that wrote them is the one at hand.
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import hashlib
 import io
 import math
+import mmap
+import tempfile
 import zlib
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from sherd.verifying.stored_table import arrow_batches
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
 BYTES = "it is not byte for byte what writing its cells gives"
 PIECES = "it is compressed in more than one piece, or its header says more than it must"
 
+_CELL = 8
+_ROOM = 256 << 20  # of a row group's cells in memory
+_BLOCKS = (1 << 22, 1 << 26)  # of a text, tried in turn
 _GZIP = b"\x1f\x8b\x08" + bytes(5)  # no name, no comment, no time
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _ZSTD_SIZES = (0, 1, 2, 4), (0, 2, 4, 8)  # of a dictionary's number, of the content's size
@@ -47,86 +56,156 @@ class _Digest(io.RawIOBase):
     def tell(self) -> int:
         return self._size
 
-    def opened(self, _path: Path) -> IO[bytes]:
-        """Itself, wherever it should be."""
-        return cast("IO[bytes]", self)
-
 
 def oddity(path: Path, kinds: Mapping[str, str]) -> str | None:
     """What a file of a release says besides its cells, in words; None where nothing.
 
-    ``kinds`` are the types of the cells of each attribute.
+    ``kinds`` are the types of the cells of each attribute. Files are read and written again a piece
+    at a time, so that their size does not matter.
     """
     form = path.name.partition(".")[2]
     if form.startswith("csv"):
-        return _odd_text(path.read_bytes(), form, kinds)
+        return _odd_text(path, form, kinds)
     with path.open("rb") as file:
         stated = hashlib.file_digest(file, "sha256").hexdigest()
-    return None if stated in _hashes_again(path, form) else BYTES
+    return None if _hash_again(path, form) == stated else BYTES
 
 
-def _hashes_again(path: Path, form: str) -> Iterator[str]:
-    """The hash of what writing a file's cells gives; of wide tables also by earlier versions."""
+def _hash_again(path: Path, form: str) -> str | None:
+    """The hash of the file that its cells give; None where they lie in other pieces."""
     import pyarrow as pa
+
+    from sherd.tables.write import rows_of_piece, write_pieces
+
+    again, rows = _Digest(), rows_of_piece(path.name)
+    with contextlib.ExitStack() as stack:
+        if form == "parquet":
+            schema, pieces = stack.enter_context(_row_groups(path, rows))
+        else:
+            schema, batches = stack.enter_context(arrow_batches(path))
+            pieces = (pa.Table.from_batches([batch]) for batch in batches)
+        try:
+            bare = pa.schema([(field.name, field.type) for field in schema])
+            pieces = (part.cast(bare) for part in _in_pieces(pieces, bare, rows))
+            write_pieces(pieces, bare, cast("IO[bytes]", again), path.name)
+        except _OtherPiecesError:
+            return None
+    return again.hash.hexdigest()
+
+
+class _OtherPiecesError(Exception):
+    """A file's cells do not lie in pieces of as many rows as those of every file."""
+
+
+def _in_pieces(parts: Iterable[pa.Table], schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
+    """The parts of a file, where each but the last has so many rows; an empty one for none."""
+    last: int | None = None
+    for part in parts:
+        if last not in (None, rows) or part.num_rows > rows:
+            raise _OtherPiecesError
+        last = part.num_rows
+        yield part.combine_chunks()
+    if last is None:
+        yield schema.empty_table()
+
+
+@contextlib.contextmanager
+def _row_groups(path: Path, rows: int) -> Iterator[tuple[pa.Schema, Iterator[pa.Table]]]:
+    """The schema of a Parquet file and its row groups, one by one."""
     import pyarrow.parquet as pq
 
-    from sherd.tables.write import MOST_GROUP_ROWS, group_rows, write
+    with pq.ParquetFile(path) as file, tempfile.TemporaryDirectory() as folder:
 
-    with path.open("rb") as file:
-        if form == "parquet":
-            table = pq.ParquetFile(file).read()
-        elif file.read(6) == b"ARROW1":
-            table = pa.ipc.open_file(file).read_all()
-        else:
-            file.seek(0)
-            table = pa.ipc.open_stream(file).read_all()
-    ways: list[int | None] = [None]
-    if form == "parquet" and table.num_rows > group_rows(table.num_columns) < MOST_GROUP_ROWS:
-        ways.append(MOST_GROUP_ROWS)
-    for rows in ways:
-        again = _Digest()
-        write(table, path, opened=again.opened, rows_at_once=rows)
-        yield again.hash.hexdigest()
+        def groups() -> Iterator[pa.Table]:
+            for at in range(file.num_row_groups):
+                if file.metadata.row_group(at).num_rows > rows:
+                    raise _OtherPiecesError
+                wide = file.metadata.num_columns * rows * _CELL > _ROOM
+                yield _on_disk(file, at, Path(folder)) if wide else file.read_row_group(at)
+
+        yield file.schema_arrow, groups()
 
 
-def _odd_text(raw: bytes, form: str, kinds: Mapping[str, str]) -> str | None:
+def _on_disk(file: Any, group: int, folder: Path) -> pa.Table:
+    """A row group of very many columns, each in a file of its own that is mapped into memory."""
+    import pyarrow as pa
+
+    columns = []
+    for place, name in enumerate(file.schema_arrow.names):
+        column = file.read_row_group(group, columns=[name]).select([name]).combine_chunks()
+        path = str(folder / f"{group}-{place}")
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, column.schema) as writer:
+            writer.write_table(column)
+        columns.append(pa.ipc.open_file(pa.memory_map(path)).read_all().column(0))
+        Path(path).unlink()  # it lasts as long as it is mapped
+    return pa.table(columns, names=file.schema_arrow.names)
+
+
+class _Hashed(io.RawIOBase):
+    """A file that is read once, and the hash of what was read."""
+
+    def __init__(self, source: Any) -> None:
+        self.hash = hashlib.sha256()
+        self._source = source
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        block = self._source.read(len(room))
+        room[: len(block)] = block
+        self.hash.update(block)
+        return len(block)
+
+
+def _odd_text(path: Path, form: str, kinds: Mapping[str, str]) -> str | None:
     """Cells are compared as text, so that no guess at their types takes part."""
+    import pyarrow as pa
+
+    if not _is_one_piece(path, form):
+        return PIECES
+    for block in _BLOCKS:
+        # A row that is longer than a block needs a longer one.
+        with contextlib.suppress(pa.ArrowInvalid):
+            return _odd_cells(path, form, kinds, block)
+    return _odd_cells(path, form, kinds, path.stat().st_size * _BLOCKS[0])
+
+
+def _odd_cells(path: Path, form: str, kinds: Mapping[str, str], block: int) -> str | None:
     import pyarrow as pa
 
     from sherd.tables.write import csv_blocks
 
-    if form == "csv.gz":
-        member = zlib.decompressobj(wbits=31)
-        inside = member.decompress(raw)
-        if raw[: len(_GZIP)] != _GZIP or member.unused_data or not member.eof:
-            return PIECES
-        raw = inside
-    elif form == "csv.zst":
-        if _end_of_frame(raw) != len(raw):
-            return PIECES
-        raw = pa.CompressedInputStream(pa.BufferReader(raw), "zstd").read()
-    table = _texts(raw)
-    if b"".join(bytes(block) for block in csv_blocks(table)) != raw:
+    with _unpacked(path, form) as source:
+        names = _reader(source, block, {}).schema.names
+    spelled = {name: _Spelling(kinds.get(name, "")) for name in names}
+    again = hashlib.sha256(next(csv_blocks(pa.table({name: [] for name in names}))))
+    with _unpacked(path, form) as source:
+        hashed = _Hashed(source)
+        for batch in _reader(hashed, block, dict.fromkeys(names, pa.string())):
+            for piece in csv_blocks(pa.Table.from_batches([batch]), header=False):
+                again.update(piece)
+            for name, column in zip(names, batch.columns, strict=True):
+                spelled[name].add(column)
+        while hashed.read(_BLOCKS[0]):
+            pass
+    if again.digest() != hashed.hash.digest():
         return BYTES
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if not _is_spelled(column, kinds.get(name, "")):
+    for name, spelling in spelled.items():
+        if not spelling.usual:
             return f"numbers of the column '{name}' are not spelled as they are written"
     return None
 
 
-def _texts(raw: bytes) -> pa.Table:
+def _reader(source: Any, block: int, kinds: Mapping[str, pa.DataType]) -> Any:
     """The cells as they stand there; an empty one is missing unless it is quoted."""
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    options = pacsv.ParseOptions(newlines_in_values=True)
-    read = pacsv.ReadOptions(block_size=max(1 << 20, len(raw)))
-    head = pacsv.open_csv(pa.BufferReader(raw), read_options=read, parse_options=options)
-    kinds = {field.name: pa.string() for field in head.schema}
-    table = pacsv.read_csv(
-        pa.BufferReader(raw),
-        read_options=read,
-        parse_options=options,
+    return pacsv.open_csv(
+        pa.PythonFile(source, "r"),
+        read_options=pacsv.ReadOptions(block_size=block, use_threads=False),
+        parse_options=pacsv.ParseOptions(newlines_in_values=True),
         convert_options=pacsv.ConvertOptions(
             column_types=kinds,
             strings_can_be_null=True,
@@ -134,24 +213,71 @@ def _texts(raw: bytes) -> pa.Table:
             null_values=[""],
         ),
     )
-    return table.combine_chunks()
 
 
-def _is_spelled(column: pa.ChunkedArray, kind: str) -> bool:
-    """Whether texts that are numbers of a type are spelled as that type's numbers are."""
+@contextlib.contextmanager
+def _unpacked(path: Path, form: str) -> Iterator[Any]:
+    """The text of a file, compressed or not."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    target = {"int64": pa.int64(), "double": pa.float64()}.get(kind)
-    if target is None:
-        return True
-    texts = pc.unique(column.drop_null())
-    try:
-        numbers = texts.cast(target)
-    except pa.ArrowInvalid:
-        # Ranges and other labels, which books explain; a number among them has its one spelling.
-        return all(_is_plain(text) for text in texts.to_pylist())
-    return bool(pc.all(pc.equal(numbers.cast(pa.string()), texts)).as_py() in (True, None))
+    with contextlib.ExitStack() as stack:
+        file: Any = stack.enter_context(path.open("rb"))
+        if form == "csv.gz":
+            file = stack.enter_context(gzip.GzipFile(fileobj=file))
+        elif form == "csv.zst":
+            file = stack.enter_context(pa.CompressedInputStream(file, "zstd"))
+        yield file
+
+
+def _is_one_piece(path: Path, form: str) -> bool:
+    """Whether a compressed file is one plain piece, with nothing in its header or behind it."""
+    with path.open("rb") as file:
+        if form == "csv.zst":
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
+                return _end_of_frame(raw) == len(raw)
+        if form != "csv.gz":
+            return True
+        if file.read(len(_GZIP)) != _GZIP:
+            return False
+        file.seek(0)
+        member = zlib.decompressobj(wbits=31)
+        while not member.eof:
+            block = member.unconsumed_tail or file.read(_BLOCKS[0])
+            if not member.decompress(block, _BLOCKS[0]) and not block:
+                return False  # it was cut
+        return not member.unused_data and not file.read(1)
+
+
+class _Spelling:
+    """Whether texts that are numbers of a type are spelled as that type's numbers are."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._numbers = self._canonical = self._plain = True
+
+    def add(self, column: pa.Array) -> None:
+        """Look at some more texts."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        target = {"int64": pa.int64(), "double": pa.float64()}.get(self._kind)
+        if target is None:
+            return
+        texts = pc.unique(column.drop_null())
+        try:
+            back = texts.cast(target).cast(pa.string())
+        except pa.ArrowInvalid:
+            self._numbers = False
+        else:
+            if pc.all(pc.equal(back, texts), min_count=0).as_py():
+                return
+            self._canonical = False
+        self._plain = self._plain and all(map(_is_plain, texts.to_pylist()))
+
+    @property
+    def usual(self) -> bool:
+        """Ranges and other labels have books; a number among them has one of its spellings."""
+        return self._canonical if self._numbers else self._plain
 
 
 def _is_plain(text: str) -> bool:
@@ -168,7 +294,7 @@ def _is_plain(text: str) -> bool:
     return text in (repr(number), f"{number:g}", whole)
 
 
-def _end_of_frame(raw: bytes) -> int:
+def _end_of_frame(raw: bytes | mmap.mmap) -> int:
     """Where the first frame of a zstd file ends; −1 where it is not a plain one.
 
     RFC 8878, section 3.1.1: magic, header, blocks that tell their length, perhaps a checksum.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sherd
@@ -114,6 +115,72 @@ def released_dp(table: pa.Table, engine: Engine, tmp: Path) -> pa.Table:
     protect_to(folder, lambda: table, SCHEMA, plan, settings=made)
     engine.close()
     return sherd.read(folder / "data.parquet")
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory, require_or_skip: Any) -> Iterator[Any]:
+    """A session on two cores of this machine."""
+    if shutil.which("java") is None:
+        require_or_skip("there is no Java")
+    from sherd.engines.spark_stages import spark_session
+
+    session = spark_session("local[2]")
+    session.sparkContext.setLogLevel("OFF")
+    session.conf.set("spark.sherd.staging", str(tmp_path_factory.mktemp("staging")))
+    session.conf.set("spark.sherd.parts", "3")
+    yield session
+    session.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+@given(table=st.integers(11, 130).flatmap(tables), block=st.sampled_from([7, 50, 200]))
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_all_four_engines_give_the_same_cells(
+    tmp_path_factory: pytest.TempPathFactory, spark: Any, table: pa.Table, block: int
+) -> None:
+    """Without noise, to the bit: ties, remainders, missing cells, labels and days; on Spark too."""
+    tmp = tmp_path_factory.mktemp("engines")
+    for method in ("idp-ls", "dp-um"):
+        plan: dict[str, Any] = {"method": method, "guarantee": "paper"}
+        one = released(table, InMemory(), tmp, **plan)
+        assert released(table, MappedColumns(tmp, block), tmp, block=block, **plan).equals(one)
+        external = ExternalSort(tmp, block, part_rows=20)
+        assert released(table, external, tmp, block=block, **plan).equals(one)
+        chosen = sherd.Plan(epsilon=QUIET, k=5, **plan)
+        kept = Settings(keep_order=True)
+        frame = spark.createDataFrame(table)
+        made: Any = sherd.protect(frame, SCHEMA, chosen, ledger=None, settings=kept)
+        assert made.collected.table.equals(one)
+        made.remove_parts()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_on_spark_the_order_of_rows_does_not_tell_equal_values(spark: Any) -> None:
+    """Clusters of equal values are whole, and their rows lie all over the release."""
+    rows, k = 2050, 100
+    schema = sherd.Schema.from_data(
+        {"attributes": {n: {"type": "number", "domain": [0, 100]} for n in ("x", "y")}}
+    )
+    table = pa.table({"x": np.full(rows, 40.0), "y": np.repeat([20.0, 80.0], rows // 2)})
+    plan = sherd.Plan(method="dp-um", epsilon=1.0, k=k)
+    made: Any = sherd.protect(spark.createDataFrame(table), schema, plan, ledger=None)
+    data = made.collected.table
+    made.remove_parts()
+    assert data.num_rows == rows
+    for column in data.columns:
+        cells = np.asarray(column)
+        found = [np.flatnonzero(cells == cell) for cell in np.unique(cells)]
+        assert all(len(places) % k in (0, 50) for places in found)
+        assert sum(map(len, found)) == rows
+        assert len(found) > 10
+    reach = [
+        np.ptp(np.flatnonzero(np.asarray(data["x"]) == cell)) for cell in set(data["x"].to_pylist())
+    ]
+    assert min(reach) > 0.7 * rows
 
 
 def test_seeded_releases_are_the_same_in_memory_and_by_columns(tmp_path: Path) -> None:

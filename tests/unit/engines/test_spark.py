@@ -245,7 +245,7 @@ def test_clusters_from_spans_are_those_of_the_whole(rows: int, k: int, cuts: int
                 record("words", len(piece), piece.tobytes(), column=0, span=at)
                 for piece in np.array_split(mixed, 2)
             ]
-    out = list(ReduceSpans(bits=bits, spans=spans, depth=3)(iter(batches)))
+    out = list(ReduceSpans(bits=bits, spans=spans, depth=3, ties=(0,))(iter(batches)))
     kinds: dict[str, list[Any]] = {"sums": [], "edge": [], "sorted": []}
     for _key, records in groups(out, "column", "span"):
         for one in records:
@@ -270,7 +270,7 @@ def test_a_span_that_lost_a_block_is_refused() -> None:
     block = np.arange(8, dtype=np.uint64).tobytes()
     with pytest.raises(InternalError, match="another number"):
         list(
-            ReduceSpans(bits=4, spans=span, depth=1)(
+            ReduceSpans(bits=4, spans=span, depth=1, ties=(0,))(
                 iter([record("words", 8, block, column=0, span=0)])
             )
         )

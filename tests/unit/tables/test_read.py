@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sherd.errors import FormatError, SherdError, StorageError, TableError, UsageError
-from sherd.tables.read import read
+from sherd.tables.read import read, reading_errors
 from sherd.tables.schema import Schema
 from sherd.tables.textfile import Checked
 
@@ -456,3 +456,10 @@ def test_a_late_cell_in_another_form_is_read_like_an_early_one(tmp_path: Path) -
     assert table.slice(60_000)["t"].to_pylist()[0] is None
     path.write_text("\n".join(["n,x,t", *rows, *late, "old,1,2020-01-01T00:00:00Z"]) + "\n")
     assert "in row 60003" in refused(path, TableError, "'n' has a cell that cannot be read", given)
+
+
+@pytest.mark.parametrize("error", [MemoryError, pa.ArrowMemoryError])
+def test_a_want_of_memory_is_not_called_a_damaged_file(error: type[Exception]) -> None:
+    """Arrow's own is one of its exceptions too; the command line says what to do."""
+    with pytest.raises(MemoryError), reading_errors("table.parquet", "Parquet"):
+        raise error("no room")

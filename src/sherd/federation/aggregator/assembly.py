@@ -163,7 +163,7 @@ def _shuffled(
     import pyarrow as pa
 
     from sherd.randomness import Randomness
-    from sherd.tables.write import group_rows
+    from sherd.tables.write import rows_of_piece
 
     rows = groups[0].rows
     if any(group.rows != rows for group in groups):
@@ -173,15 +173,16 @@ def _shuffled(
         for name, column in _flat(scratch, group).items():
             columns[name] = column, group
     places = scratch.places_by_parts(Randomness.from_system(), rows, 1, PART_ROWS)
-    step = group_rows(len(order))
+    step = rows_of_piece(".parquet")
     kinds = [(name, columns[name][0].kind) for name in order]
 
     def pieces() -> Iterator[pa.Table]:
         for start in range(0, max(rows, 1), step):
             here = np.asarray(places[start : start + step], np.int64)
-            yield pa.table(  # held nowhere here: there is room for one row group, not for two
+            # A column of a row group is in memory, not all of them.
+            yield pa.table(
                 [
-                    column.take(here if group.order is None else group.order[here])
+                    scratch.keep(column.take(here if group.order is None else group.order[here]))
                     for column, group in (columns[name] for name in order)
                 ],
                 names=list(order),
@@ -216,9 +217,9 @@ def _flat(scratch: MappedColumns, group: _Group) -> dict[str, FlatColumn]:
 def _as_it_is(table: pa.Table) -> StreamedTable:
     """A table whose rows are no records, in its own order."""
     from sherd.tables.canonical_form import released_form
-    from sherd.tables.write import group_rows
+    from sherd.tables.write import rows_of_piece
 
-    step = group_rows(table.num_columns)
+    step = rows_of_piece(".parquet")
 
     def pieces() -> Iterator[pa.Table]:
         for start in range(0, max(table.num_rows, 1), step):

@@ -217,8 +217,12 @@ def problem_shape(
         groups=number,
         group_from=_starts(number),
         member_from=_starts(number.astype(np.int64) * 2 * k),
-        aspect_filter_from=_starts(number[owner]),
-        reach_filter_from=_starts(number[source]),
+        aspect_filter_from=_starts(number)[owner],
+        aspect_filter=np.asarray(_numbered(owner.tolist()), np.int32),
+        reach_filter_from=_starts(number)[source],
+        reach_filter=np.asarray(
+            _numbered([*owner.tolist(), *source.tolist()])[len(owner) :], np.int32
+        ),
     )
 
 
@@ -260,6 +264,15 @@ def _reaches(
     return reaches, wide, covered
 
 
+def _numbered(fragments: Sequence[int]) -> list[int]:
+    """How often each entry occurred before.
+
+    >>> _numbered([0, 0, 1, 0])
+    [0, 1, 0, 2]
+    """
+    return [list(fragments[:at]).count(f) for at, f in enumerate(fragments)]
+
+
 def _starts(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)[:-1]]).astype(np.int64)[
         : len(lengths)
@@ -271,12 +284,12 @@ def empty_state(shape: Any) -> Any:
     from sherd.methods.fragmenting.heterogeneity_kernels import State
 
     groups, k = shape.groups.astype(np.int64), shape.capacity.astype(np.int64)
+    width = 1 + max([*shape.aspect_filter, *shape.reach_filter], default=0)
     return State(
         members=np.empty(int((groups * k).sum()), np.int32),
         size=np.zeros(int(groups.sum()), np.int32),
         place=np.full((shape.codes.shape[0], len(groups)), -1, np.int32),
-        aspect_filter=np.zeros(int(groups[shape.aspect_fragment].sum()), np.uint64),
-        reach_filter=np.zeros(int(groups[shape.reach_source].sum()), np.uint64),
+        filters=np.zeros((int(groups.sum()), width), np.uint64),
     )
 
 
@@ -289,10 +302,10 @@ def _place(
     allowed: float,
 ) -> Association:
     from sherd.methods.fragmenting.placement import place, settle
-    from sherd.methods.fragmenting.soundness import sound
+    from sherd.methods.fragmenting.soundness import group_members, sound
 
     # tuples are renumbered by their home in the first fragment: near in order, near in memory
-    rank = np.argsort(homes[0], kind="stable")
+    rank = group_members(homes[0], int(shape.groups[0]))[1]
     inverse = np.empty_like(rank)
     inverse[rank] = np.arange(len(rank))
     shape = shape._replace(codes=np.ascontiguousarray(shape.codes[rank]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from sherd.methods.fragmenting.feasibility import check_sizes, group_sizes
 from sherd.methods.fragmenting.fragmentation import check_given, find_minimal
 from sherd.methods.fragmenting.next_release_plan import check_following
 from sherd.methods.fragmenting.released_tables import GROUP
+from sherd.methods.fragmenting.sealed_cells import MOST_BYTES, SEALED
 
 if TYPE_CHECKING:
     from sherd.methods.fragmenting.fragmentation import Fragmentation, Objective
@@ -43,9 +45,9 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
             got=repr(plan["suppress"]),
         )
     for name in released:
-        if name.startswith(GROUP) and name[len(GROUP) :].isdigit():
+        if re.fullmatch(f"({GROUP}|{SEALED})[0-9]+", name):
             raise SchemaError(
-                f"the attribute '{name}' is called like a column of group identifiers",
+                f"the attribute '{name}' is called like a column of groups or ciphertext",
                 do="rename it",
             )
     if plan["fragments"] is not None:
@@ -58,6 +60,7 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
             "the constraints need no fragmentation: one fragment fulfils them",
             do="release the table without the withheld attributes, or add constraints",
         )
+    _check_sealing(plan, found)
     check_sizes(planned_sizes(plan, len(found.fragments)), plan["looseness"], len(found.fragments))
     for chosen in _lists(plan["projections"] or (), "projections", int):
         if len(set(chosen)) < 2 or not set(chosen) <= set(range(1, len(found.fragments) + 1)):
@@ -67,6 +70,21 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
                 got=repr(list(chosen)),
             )
     return found
+
+
+def _check_sealing(plan: Plan, found: Fragmentation) -> None:
+    if plan["cell_bytes"] > MOST_BYTES:
+        raise PlanError(
+            "the 'cell_bytes' parameter is not valid",
+            must=f"at most {MOST_BYTES}",
+            got=str(plan["cell_bytes"]),
+        )
+    if plan["withheld"] == "ciphertext" and not found.withheld:
+        raise PlanError(
+            "there is nothing to release as ciphertext: every attribute lies in a fragment",
+            must="a constraint of a single attribute, which withholds it",
+            do="leave out the parameter 'withheld'",
+        )
 
 
 @lru_cache(maxsize=16)

@@ -77,6 +77,21 @@ PARAMETERS: tuple[Parameter, ...] = (
         "one block only",
     ),
     Parameter(
+        name="withheld",
+        kind=str,
+        default="left-out",
+        choices=("left-out", "ciphertext"),
+        help="what becomes of attributes that no fragment may hold: nothing, or ciphertext that "
+        "only your key opens",
+    ),
+    Parameter(
+        name="cell_bytes",
+        kind=int,
+        default=64,
+        least=16,
+        help="the size that every cell of ciphertext is filled up to",
+    ),
+    Parameter(
         name="time_limit",
         kind=float,
         default=10.0,

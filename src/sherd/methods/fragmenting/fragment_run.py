@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sherd.errors import InfeasibleError
 from sherd.methods.fragmenting.association import Search, associate
@@ -18,10 +19,12 @@ from sherd.methods.fragmenting.loose_fragmentation import loose_ones
 from sherd.methods.fragmenting.next_release import first_release
 from sherd.methods.fragmenting.next_release_plan import check_past, findings, next_groups, signed
 from sherd.methods.fragmenting.released_tables import first_groups, released_tables
+from sherd.methods.fragmenting.sealed_cells import TABLE as SEALED_TABLE
+from sherd.methods.fragmenting.sealed_cells import seal
 from sherd.release.method import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -54,14 +57,50 @@ def run_fragmenting(
         return _associated(fresh, schema, plan, run, found.fragments)
 
     change = next_groups(old, table, plan, run, keys=keys, fragments=found.fragments, place=place)
+    sealing = _Sealing(table=table, plan=plan, run=run, found=found)
     outcome = Outcome(
         tables=released_tables(
-            change.kept.groups, table, found.fragments, run.randomness, shuffle=run.shuffle
+            change.kept.groups,
+            table,
+            found.fragments,
+            run.randomness,
+            shuffle=run.shuffle,
+            seal=sealing.how,
         ),
-        facts={**_facts(plan, found), "after": plan["after"]["release"]},
+        facts={**_facts(plan, found), **sealing.facts, "after": plan["after"]["release"]},
         findings=findings(change),
     )
     return outcome, signed(change.kept, schema, run, keys)
+
+
+@dataclass(kw_only=True)
+class _Sealing:
+    """Making the ciphertext of a run, where its plan asks for it, and what is stated of it."""
+
+    table: pa.Table
+    plan: Plan
+    run: Run
+    found: Fragmentation
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def how(self) -> Callable[[list[Any]], pa.Table] | None:
+        """What makes the table of ciphertext, None where there is none."""
+        return self._seal if self.plan["withheld"] == "ciphertext" else None
+
+    def _seal(self, orders: list[Any]) -> pa.Table:
+        assert self.run.cell_key is not None, "checked before the table was read"
+        made, stated = seal(
+            self.table,
+            orders,
+            self.found.fragments,
+            self.found.withheld,
+            cell_bytes=self.plan["cell_bytes"],
+            key=self.run.cell_key,
+            randomness=self.run.randomness,
+        )
+        self.facts[SEALED_TABLE] = stated
+        return made
 
 
 def _facts(plan: Plan, found: Fragmentation) -> dict[str, object]:
@@ -92,6 +131,7 @@ def _first(
     if keys is not None:
         record = first_release(groups, table, keys.values, chosen.fragments)
         record = signed(record, schema, run, keys)
+    sealing = _Sealing(table=table, plan=plan, run=run, found=chosen)
     outcome = Outcome(
         tables=released_tables(
             groups,
@@ -100,9 +140,11 @@ def _first(
             run.randomness,
             shuffle=run.shuffle,
             projections=plan["projections"],
+            seal=sealing.how,
         ),
         facts={
             **_facts(plan, found),
+            **sealing.facts,
             "fragments": [list(f) for f in chosen.fragments],
             "withheld": list(chosen.withheld),
             "suppressed": made.suppressed,

@@ -110,8 +110,9 @@ class Block:
         self._name_subqueries(select)
         reading = self._reading(select)
         scope = Scope([source for source, _ in reading], self.release.withheld)
-        parts = Clauses(self.inside, scope, select)
+        # joins first: USING settles which table's column a bare name means
         joins = [(source, self._join(node, scope)) for source, node in reading]
+        parts = Clauses(self.inside, scope, select)
         weighted = self._weighted(reading)
         if not weighted:
             return self._plain(parts, joins, distinct)

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sherd.methods.fragmenting.sealed_cells import TABLE as SEALED_TABLE
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
     import pyarrow as pa
@@ -54,19 +56,23 @@ def released_tables(
     *,
     shuffle: bool = True,
     projections: Any = None,
+    seal: Callable[[list[npt.NDArray[np.int64]]], pa.Table] | None = None,
 ) -> dict[str, pa.Table]:
     """Fragments with group identifiers, and the association or projections of it.
 
     Every table is in the order of its group identifiers and at random within them, so that
     it says nothing about the others; as it came where ``shuffle`` is off. Where a part was
-    withdrawn, its place in the association is empty.
+    withdrawn, its place in the association is empty. ``seal`` makes the table of ciphertext from
+    the tuples behind every fragment's rows.
     """
     import pyarrow as pa
 
     names = [f"{GROUP}{f}" for f in range(1, len(fragments) + 1)]
     tables: dict[str, pa.Table] = {}
+    orders = []
     for f, attributes in enumerate(fragments):
         rows = _ordered(groups[f], groups[f] >= 0, randomness, shuffle)
+        orders.append(rows)
         part = table.select(list(attributes)).take(pa.array(rows))
         tables[f"fragment-{f + 1}"] = part.append_column(names[f], pa.array(groups[f][rows]))
     wanted = [tuple(p) for p in projections] if projections else [tuple(range(1, len(names) + 1))]
@@ -78,6 +84,8 @@ def released_tables(
         tables[label] = pa.table(
             {name: pa.array(column, mask=column < 0) for name, column in columns.items()}
         )
+    if seal is not None:
+        tables[SEALED_TABLE] = seal(orders)
     return tables
 
 

@@ -216,6 +216,7 @@ class DPGraph:
         drawing="sherd.auditing.case.record_drawing:drawn_rows",
         documents=("model",),
         verifier="sherd.verifying.graphical_models:verify",
+        verified_in_pieces=True,
         facts="sherd.verifying.graphical_models:expected_facts",
         alternative={},
         query="sherd.methods.graphical.measured_answers:answer",

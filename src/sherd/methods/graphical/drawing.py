@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     Codes = NDArray[np.integer[Any]]
 
 
+AT_ONCE = 2**16
+"""Records whose places are worked out at once: what bounds the memory it takes."""
+
+
 def draw(model: Model, n: int, rng: np.random.Generator) -> list[Codes]:
     """The bin of every attribute of n records, in random order."""
     tree = model.tree
@@ -38,7 +42,7 @@ def draw(model: Model, n: int, rng: np.random.Generator) -> list[Codes]:
         )
         groups = math.prod(tree.sizes[a] for a in kept)
         joint = np.maximum(joint.reshape(groups, -1), 0.0)
-        group = np.zeros(n, np.int64)
+        group = np.zeros(n, np.min_scalar_type(groups))
         for a in kept:
             group *= tree.sizes[a]
             group += drawn[a]
@@ -57,8 +61,8 @@ def systematic(weights: NDArray[np.float64], group: Codes, rng: np.random.Genera
     >>> np.bincount(taken).tolist()
     [2, 6]
     """
-    n = len(group)
-    order = rng.permutation(n)
+    n, columns = len(group), weights.shape[1]
+    order = rng.permutation(np.arange(n, dtype=np.min_scalar_type(n)))
     order = order[np.argsort(group[order], kind="stable")]
     sizes = np.bincount(group, minlength=len(weights))
     starts = np.cumsum(sizes) - sizes
@@ -68,16 +72,17 @@ def systematic(weights: NDArray[np.float64], group: Codes, rng: np.random.Genera
     shares = shares / shares.sum(axis=1, keepdims=True)
     upto = np.cumsum(shares, axis=1)
     upto /= upto[:, -1:]  # so that what follows the last share above 0 is exactly 1 as well
-    ordered = group[order].astype(np.int64)
-    rank = np.arange(n) - starts[ordered]
-    offset = rng.random(len(weights))
-    place = (rank + offset[ordered]) / sizes[ordered]
     # Each group's cumulative shares lie between its number and the next.
     line = (upto + np.arange(len(weights))[:, None]).ravel()
-    at = np.searchsorted(line, place + ordered, side="right")
-    column = np.clip(at - ordered * weights.shape[1], 0, weights.shape[1] - 1)
-    taken = np.empty(n, np.int64)
-    taken[order] = column
+    offset = rng.random(len(weights))
+    taken = np.empty(n, np.min_scalar_type(columns))
+    for start in range(0, n, AT_ONCE):
+        some = order[start : start + AT_ONCE]
+        ordered = group[some].astype(np.int64)
+        rank = np.arange(start, start + len(some)) - starts[ordered]
+        place = (rank + offset[ordered]) / sizes[ordered]
+        at = np.searchsorted(line, place + ordered, side="right")
+        taken[some] = np.clip(at - ordered * columns, 0, columns - 1)
     return taken
 
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from sherd.tables.schema import Attribute
 
+AT_ONCE = 2**16
+"""Records whose values are drawn at once: what bounds the memory it takes."""
+
 MOST_CELLS = 128
 """Cells of a measured attribute, where its domain has as many values."""
 
@@ -103,9 +106,14 @@ class PublicGrid:
     ) -> pa.Array:
         """Cells as values of a column's type: uniform on the grid within each cell."""
         gaps = codes == self.cells if self.keeps_missing else np.zeros(len(codes), np.bool_)
-        inside = np.where(gaps, 0, codes).astype(np.int64)
         edges = np.array(self.edges, np.int64)
-        low, width = edges[inside], np.diff(edges)[inside]
-        place = low + rng.integers(0, width) if width.max(initial=1) > 1 else low
-        cells = storage(self.axis, place, 1, kind)
-        return wrap(self.axis, cells, gaps if gaps.any() else None, kind)
+        widths = np.diff(edges)
+        parts = []
+        for start in range(0, max(1, len(codes)), AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            inside = np.where(gaps[some], 0, codes[some])
+            place = edges[inside]
+            if widths.max() > 1:
+                place += rng.integers(0, widths[inside])
+            parts.append(storage(self.axis, place, 1, kind))
+        return wrap(self.axis, np.concatenate(parts), gaps if gaps.any() else None, kind)

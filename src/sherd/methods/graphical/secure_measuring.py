@@ -97,32 +97,32 @@ class SecureMeasurer:
             return []
         exact = self._counts([one.marginal for one in requests])
         flat = [
-            self._noisy(counts, one.noise, one.marginal.cells)
+            self._noisy(counts.secret, one.noise, one.marginal.cells)
             for counts, one in zip(exact, requests, strict=True)
         ]
         opened = self._engine.open(self._engine.join(flat), NOISY)
         ends = np.cumsum([one.marginal.cells for one in requests])
         parts = np.split(opened, ends[:-1])
         return [
-            Measurement(request=one, counts=part.reshape(one.marginal.shape))
-            for one, part in zip(requests, parts, strict=True)
+            Measurement(request=one, counts=counts.ordered(part, one.marginal.shape))
+            for one, counts, part in zip(requests, exact, parts, strict=True)
         ]
 
     # Counting
 
-    def _counts(self, marginals: Sequence[Marginal]) -> list[Any]:
+    def _counts(self, marginals: Sequence[Marginal]) -> list[_FlatCounts]:
         """Exact counts as flat secrets."""
-        found: dict[int, Any] = {}
+        found: dict[int, _FlatCounts] = {}
         crossing: dict[tuple[_Side, _Side], list[int]] = {}
         for i, one in enumerate(marginals):
             sides = self._sides(one)
             if sides is None:
-                found[i] = self._product_of_all(one)
+                found[i] = _FlatCounts(secret=self._product_of_all(one))
             elif len(sides) == 1:
-                found[i] = self._within(one, sides[0].party)
+                found[i] = _FlatCounts(secret=self._within(one, sides[0].party))
             else:
                 crossing.setdefault((sides[0], sides[1]), []).append(i)
-        self._cross(crossing, marginals, found)
+        self._cross(crossing, found)
         return [found[i] for i in range(len(marginals))]
 
     def _sides(self, marginal: Marginal) -> tuple[_Side, ...] | None:
@@ -169,8 +169,7 @@ class SecureMeasurer:
     def _cross(
         self,
         crossing: Mapping[tuple[_Side, _Side], list[int]],
-        marginals: Sequence[Marginal],
-        found: dict[int, Any],
+        found: dict[int, _FlatCounts],
     ) -> None:
         """One matrix product for all histograms between each two parties."""
         engine = self._engine
@@ -188,7 +187,7 @@ class SecureMeasurer:
                     columns = slice(across[right], across[right] + right.cells)
                     block = engine.block(product, rows, columns)
                     for i in crossing[left, right]:
-                        found[i] = _ordered(engine, block, left, right, marginals[i].shape)
+                        found[i] = _FlatCounts(secret=block, axes=(*left.places, *right.places))
 
     def _product(self, lefts: Sequence[_Side], rights: Sequence[_Side]) -> Any:
         """How many records have each combination of both sides, some records after the other."""
@@ -278,6 +277,25 @@ class _Side(Binned):
     bins: tuple[tuple[int, ...], ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _FlatCounts:
+    """Counts of a marginal as a flat secret, its attributes in an order of their own.
+
+    They are put in order once they are open: the noise on each is as good as on any other, and
+    moving secrets one by one costs as much as counting them.
+    """
+
+    secret: Any
+    axes: tuple[int, ...] | None = None
+
+    def ordered(self, opened: Numbers, shape: tuple[int, ...]) -> Numbers:
+        """The opened counts in the marginal's shape."""
+        if self.axes is None:
+            return opened.reshape(shape)
+        given = opened.reshape([shape[place] for place in self.axes])
+        return np.ascontiguousarray(given.transpose(np.argsort(self.axes)))
+
+
 def _index(
     columns: Sequence[Numbers], bins: Sequence[tuple[int, ...]], shape: tuple[int, ...]
 ) -> Numbers:
@@ -311,22 +329,6 @@ def _blocks(pairs: Sequence[tuple[_Side, _Side]]) -> list[list[tuple[_Side, _Sid
 def _starts(sides: Sequence[_Side]) -> dict[_Side, int]:
     ends = np.cumsum([0, *(one.cells for one in sides)])
     return {one: int(start) for one, start in zip(sides, ends, strict=False)}
-
-
-def _ordered(
-    engine: JointEngine, flat: Any, left: _Side, right: _Side, shape: tuple[int, ...]
-) -> Any:
-    """Counts by left and right combinations as those of the marginal, last attribute fastest."""
-    given = [*left.places, *right.places]
-    place = np.arange(left.cells * right.cells).reshape(*left.shape, *right.shape)
-    order = place.transpose(np.argsort(given)).ravel()
-    assert place.transpose(np.argsort(given)).shape == shape
-    if (order == np.arange(len(order))).all():
-        return flat
-    # Neighbours that stay neighbours are taken together.
-    breaks = np.flatnonzero(np.diff(order) != 1) + 1
-    runs = np.split(order, breaks)
-    return engine.join([engine.take(flat, int(run[0]), int(run[-1]) + 1) for run in runs])
 
 
 @dataclass(frozen=True, kw_only=True)

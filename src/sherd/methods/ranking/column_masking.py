@@ -11,6 +11,7 @@ from sherd.engines import InMemory
 from sherd.methods.ranking.individual_ranking import Clusters, put_back, rank, reduce
 from sherd.methods.ranking.noise_scales import Scales
 from sherd.methods.ranking.sensitivity import loss
+from sherd.randomness.tie_breaking import SEED_WORDS, TieBits
 from sherd.release.method import Finding
 from sherd.tables.coding import encode, storage, wrap
 
@@ -31,7 +32,7 @@ class ColumnJob:
     """One attribute to mask, with everything that takes part in it.
 
     ``floor`` is the least scale of the noise on a centroid, in steps; ``enlarge`` asks for
-    scales that cover clusters recomputed.
+    scales that cover clusters recomputed; ``fair`` that equal values are ranked at random.
     """
 
     column: pa.ChunkedArray
@@ -43,6 +44,15 @@ class ColumnJob:
     floor: Fraction
     missing_values: tuple[str, ...]
     randomness: Randomness
+    fair: bool = True
+
+    def ties(self) -> TieBits | None:
+        """What ranks equal values; None where that is their place."""
+        return TieBits(self.tie_seed()) if self.fair else None
+
+    def tie_seed(self) -> NDArray[np.uint64]:
+        """Words of a stream of their own: the noise is the same with ties or without."""
+        return self.randomness.spawn(1)[0].words(SEED_WORDS)
 
 
 def scales_of(job: ColumnJob, clusters: Clusters) -> Scales:
@@ -68,7 +78,9 @@ def mask_column(
     """
     if not job.masking.least_k:
         return _each_value(job, places, engine)
-    ranking = rank(job.column, job.axis, job.k, places, job.missing_values, words, engine.sort)
+    ranking = rank(
+        job.column, job.axis, job.k, places, job.missing_values, words, engine.sort, job.ties()
+    )
     kind = job.column.type
     out = engine.array(len(places), storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)
     found: list[Finding] = []

@@ -20,6 +20,7 @@ from sherd.engines.spark_stages import failure
 from sherd.errors import InternalError, SherdError
 from sherd.methods.ranking.individual_ranking import Ranking, reduce
 from sherd.randomness import Randomness
+from sherd.randomness.tie_breaking import WIDTH, TieBits, tie_width
 from sherd.tables.coding import arrow_array, positions
 from sherd.tables.conform import conform
 from sherd.tables.prepare import prepare
@@ -195,6 +196,7 @@ class PackWords:
     bits: int
     offsets: dict[int, int]
     splitters: tuple[NDArray[np.uint64], ...]
+    tie_seeds: tuple[NDArray[np.uint64] | None, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blocks of words by attribute and span, and what else belongs to a part."""
@@ -202,7 +204,7 @@ class PackWords:
             table, places = rows_of_part(blocks)
             masks = {}
             for number, axis in enumerate(self.axes):
-                words, gaps = self._packed(table.column(axis.name), axis, places, part)
+                words, gaps = self._packed(table.column(axis.name), number, places, part)
                 if gaps.any():
                     mask = np.zeros(len(places), np.bool_)
                     mask[places] = gaps
@@ -222,11 +224,17 @@ class PackWords:
             yield record("gaps", len(places), packed(pa.table(masks)), part=part)
 
     def _packed(
-        self, column: pa.ChunkedArray, axis: Axis, places: NDArray[np.int64], part: int
+        self, column: pa.ChunkedArray, number: int, places: NDArray[np.int64], part: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        axis, seed = self.axes[number], self.tie_seeds[number]
         found, gaps = positions(column, axis, self.missing_values)
         place = (places + self.offsets[part]).astype(np.uint64)
-        words = (found.view(np.uint64) << np.uint64(self.bits)) | place
+        width = 0 if seed is None else tie_width(axis.steps, self.bits)
+        words = (found.view(np.uint64) << np.uint64(self.bits + width)) | place
+        if seed is not None and width:
+            # The seed was drawn by the driver: a task that is tried again draws the same bits.
+            drawn = TieBits(seed, part).take(len(words)) >> np.uint16(WIDTH - width)
+            words |= drawn.astype(np.uint64) << np.uint64(self.bits)
         words = words[~gaps] if gaps.any() else words
         words.sort()
         return words, gaps
@@ -268,6 +276,7 @@ class ReduceSpans:
     bits: int
     spans: Spans
     depth: int
+    ties: tuple[int, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Sorted words, sums and edges of every span."""
@@ -288,6 +297,7 @@ class ReduceSpans:
                     bits=self.bits,
                     k=span.k,
                     missing=np.empty(0, np.uint32),
+                    ties=self.ties[column],
                 )
                 made = reduce(inside, self.depth)
                 table = pa.table({"sums": made.sums, **_extremes(made.low, made.high)})
@@ -295,7 +305,7 @@ class ReduceSpans:
                 edges = [(span.start, words[:start]), (span.start + stop, words[stop:])]
             for rank, raw in edges:
                 if len(raw):
-                    cells = (raw >> np.uint64(self.bits)).tobytes()
+                    cells = (raw >> np.uint64(self.bits + self.ties[column])).tobytes()
                     yield record("edge", rank, cells, **fields)
 
 

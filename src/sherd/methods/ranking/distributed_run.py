@@ -38,6 +38,7 @@ from sherd.methods.ranking.distributed_blocks import (
 )
 from sherd.methods.ranking.distributed_form import Finish, Form, MaskEach, no_cells, unpack
 from sherd.methods.ranking.individual_ranking import Clusters, check_filled, check_grid
+from sherd.randomness.tie_breaking import tie_width
 from sherd.release.method import Committed, Finding
 from sherd.tables.coding import positions
 from sherd.tables.treatment import Treated
@@ -128,13 +129,16 @@ def rank_and_mask(jobs: list[ColumnJob], rows: Rows, form: Form, stages: SparkSt
         check_grid(job.axis, job.k, total)
     bits = max(1, (total - 1).bit_length())
     axes = tuple(job.axis for job in jobs)
-    cuts = _splitters(jobs, rows, bits, spans=len(rows.counts))
+    seeds = tuple(job.tie_seed() if job.fair else None for job in jobs)
+    ties = tuple(tie_width(job.axis.steps, bits) if job.fair else 0 for job in jobs)
+    cuts = _splitters(jobs, rows, bits, ties, spans=len(rows.counts))
     packing = PackWords(
         axes=axes,
         missing_values=jobs[0].missing_values,
         bits=bits,
         offsets=rows.offsets,
         splitters=cuts,
+        tie_seeds=seeds,
     )
     words = stages.step("words", rows.frame, packing)
     spans = _spans(jobs, words, total)
@@ -143,7 +147,8 @@ def rank_and_mask(jobs: list[ColumnJob], rows: Rows, form: Form, stages: SparkSt
         .repartition(len(rows.counts), "column", "span")
         .sortWithinPartitions("column", "span", "part")
     )
-    clusters = stages.step("clusters", by_span, ReduceSpans(bits=bits, spans=spans, depth=depth))
+    reducing = ReduceSpans(bits=bits, spans=spans, depth=depth, ties=ties)
+    clusters = stages.step("clusters", by_span, reducing)
     made, findings = [], []
     for number, job in enumerate(jobs):
         cells, found = _masked(job, number, spans, clusters)
@@ -187,7 +192,7 @@ def mask_each(jobs: list[ColumnJob], rows: Rows, form: Form, stages: SparkStages
 
 
 def _splitters(
-    jobs: list[ColumnJob], rows: Rows, bits: int, spans: int
+    jobs: list[ColumnJob], rows: Rows, bits: int, ties: tuple[int, ...], spans: int
 ) -> tuple[NDArray[np.uint64], ...]:
     """Words that cut every attribute into spans of about equal length, from one part's rows.
 
@@ -195,11 +200,13 @@ def _splitters(
     """
     table = unpacked(rows.frame.select("block").limit(1).collect()[0].block)
     found = []
-    for job in jobs:
+    for job, width in zip(jobs, ties, strict=True):
         sample, gaps = positions(table.column(job.axis.name), job.axis, job.missing_values)
         sample = np.sort(sample[~gaps])
-        place = np.arange(len(sample)) * rows.total // max(1, len(sample))
-        words = (sample.view(np.uint64) << np.uint64(bits)) | place.astype(np.uint64)
+        # Places run up to the number of rows, random bits before them through all they can be.
+        ends = 1 << (bits + width) if width else rows.total
+        below = (np.arange(len(sample)) / max(1, len(sample)) * ends).astype(np.uint64)
+        words = (sample.view(np.uint64) << np.uint64(bits + width)) | below
         words.sort()
         at = np.arange(1, spans) * len(words) // spans
         found.append(words[at] if len(words) else np.empty(0, np.uint64))

@@ -8,8 +8,10 @@ Notation: cluster j has size s_j, smallest position u_j, largest v_j.
 A position (at most 36 bits, see ``Axis``) and a row number are packed into one 64-bit
 word, so that one sort of words is exact, needs no second look at ties and carries every
 row's place with it. The row number is the row's place in the *released* table: shuffling
-the rows costs nothing, and ties between equal values fall at random. Everything around the
-sort runs in blocks that stay in cache; extra memory is one word a row.
+the rows costs nothing. Random bits stand between the two, drawn for every attribute by itself,
+so that equal values fall into clusters at random: were they ranked by place, the order of the
+released rows would tell which clusters hold equal values. Everything around the sort runs in
+blocks that stay in cache; extra memory is one word a row.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sherd.errors import InternalError, TableError
+from sherd.randomness.tie_breaking import WIDTH, tie_width
 from sherd.tables.coding import encode
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from sherd.randomness.tie_breaking import TieBits
     from sherd.tables.axis import Axis
 
 WORDS_AT_ONCE = 1 << 15
@@ -38,14 +42,20 @@ WORDS_AT_ONCE = 1 << 15
 class Ranking:
     """One attribute's present cells, sorted and cut into clusters of at least k.
 
-    ``words`` holds position and place, packed and sorted; ``missing`` the places of the
-    cells without a value.
+    ``words`` holds position, ``ties`` random bits, and place in ``bits`` bits, packed and
+    sorted; ``missing`` the places of the cells without a value.
     """
 
     words: NDArray[np.uint64]
     bits: int
     k: int
     missing: NDArray[np.uint32]
+    ties: int = 0
+
+    @property
+    def shift(self) -> np.uint64:
+        """How far a word's position lies above its end."""
+        return np.uint64(self.bits + self.ties)
 
     @property
     def clusters(self) -> int:
@@ -61,7 +71,7 @@ class Ranking:
 
     def positions(self) -> NDArray[np.int64]:
         """Every position in ascending order, as a new array."""
-        return (self.words >> np.uint64(self.bits)).view(np.int64)
+        return (self.words >> self.shift).view(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +95,16 @@ def rank(
     missing_values: Sequence[str] = (),
     words: NDArray[np.uint64] | None = None,
     sort: Callable[[NDArray[np.uint64]], None] = np.ndarray.sort,
+    ties: TieBits | None = None,
 ) -> Ranking:
     """Sort a column's present cells; ``places`` says where each row stands in the release.
 
     ``words`` is memory to work in, a word a row, that the ranking then holds on to; ``sort``
-    puts words into ascending order in place.
+    puts words into ascending order in place. Equal values are ranked by ``ties``, or by place.
     """
     rows = len(column)
     bits = max(1, (rows - 1).bit_length())
+    width = 0 if ties is None else tie_width(axis.steps, bits)
     check_grid(axis, k, rows)
     if words is None:
         words = np.empty(rows, np.uint64)
@@ -104,15 +116,35 @@ def rank(
         if missing is not None:
             gaps.append(place[missing])
             block, place = block[~missing], place[~missing]
-        target = words[filled : filled + len(block)]
-        np.left_shift(block, np.uint64(bits), out=target)
-        target |= place
+        _pack(block, place, words[filled : filled + len(block)], bits, ties, width)
         filled += len(block)
     check_filled(axis, k, filled, rows)
     words = words[:filled]
     sort(words)
     absent = np.concatenate(gaps) if gaps else np.empty(0, np.uint32)
-    return Ranking(words=words, bits=bits, k=k, missing=absent)
+    return Ranking(words=words, bits=bits, k=k, missing=absent, ties=width)
+
+
+def _pack(
+    block: NDArray[np.uint64],
+    place: NDArray[np.uint32],
+    target: NDArray[np.uint64],
+    bits: int,
+    ties: TieBits | None,
+    width: int,
+) -> None:
+    """Put positions, random bits and places into words, a piece at a time."""
+    for start in range(0, len(block), WORDS_AT_ONCE):
+        stop = start + WORDS_AT_ONCE
+        piece = target[start:stop]
+        np.left_shift(block[start:stop], np.uint64(bits + width), out=piece)
+        piece |= place[start:stop]
+        if ties is not None and width:
+            drawn = ties.take(len(piece)).astype(np.uint64)
+            if width < WIDTH:
+                drawn >>= np.uint64(WIDTH - width)
+            drawn <<= np.uint64(bits)
+            piece |= drawn
 
 
 def check_grid(axis: Axis, k: int, rows: int) -> None:
@@ -151,9 +183,8 @@ def reduce(ranking: Ranking, depth: int = 1) -> Clusters:
     sums = np.empty(p, np.int64)
     low = tuple(np.empty(p, np.int64) for _ in range(depth))
     high = tuple(np.empty(p, np.int64) for _ in range(depth))
-    shift = np.uint64(ranking.bits)
     for first, last, words in _blocks(ranking):
-        grid = (words >> shift).view(np.int64).reshape(last - first, -1)
+        grid = (words >> ranking.shift).view(np.int64).reshape(last - first, -1)
         np.sum(grid, axis=1, out=sums[first:last])
         for i in range(depth):
             low[i][first:last] = grid[:, i]

@@ -154,6 +154,7 @@ class Masking:
             masking={"centre": self.centre, "reach": self.reach},
             noise="sherd.auditing.noise.masked_noise:check",
             verifier="sherd.verifying.masked_tables:verify",
+            verified_in_pieces=True,
             facts="sherd.verifying.stated_facts:masked",
             drawing="sherd.auditing.case.centroid_drawing:centroids",
             alternative={} if self.default_promise else {"guarantee": "paper"},
@@ -309,6 +310,7 @@ class Masking:
                     floor=Fraction(repr(floor)) * axis.steps,
                     missing_values=schema.missing_values,
                     randomness=stream,
+                    fair=run.fair_ties,
                 )
             )
         return jobs

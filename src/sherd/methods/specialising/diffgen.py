@@ -216,6 +216,7 @@ class DiffGen:
         family="specialising",
         tables=("data", "records"),
         verifier="sherd.verifying.generalised_records:verify",
+        verified_in_pieces=True,
         facts="sherd.verifying.stated_facts:generalised",
         drawing="sherd.auditing.case.specialised_drawing:records",
         noise="sherd.auditing.noise.count_noise:check",

@@ -235,6 +235,66 @@ def test_joins_to_own_tables() -> None:
     assert exact.exact
 
 
+@pytest.mark.parametrize("tables", ["release JOIN pay", "pay JOIN release", "release r JOIN pay p"])
+def test_a_column_that_is_joined_by_needs_no_table(tables: str) -> None:
+    """After USING, over one fragment and over several, whichever table comes first."""
+    pay = pa.table({"Race": ["Black", "White"], "rate": [1, 2]})
+    shown = "SELECT Race, MAX(rate) AS rate, AVG(Salary) AS pay FROM"
+    assert ask(
+        f"{shown} {tables} USING (Race) GROUP BY Race ORDER BY 1", pay=pay
+    ).table.to_pylist() == [
+        {"Race": "Black", "rate": 1, "pay": 1500.0},
+        {"Race": "White", "rate": 2, "pay": 4500.0},
+    ]
+    shown = "SELECT Race, COUNT(*) AS n FROM"
+    counted = ask(f"{shown} {tables} USING (Race) GROUP BY Race", pay=pay)
+    assert counted.exact
+    assert sorted(counted.table.column("n").to_pylist()) == [2, 2]
+
+
+OWN = {
+    "pay": pa.table({"Race": ["Black", "White"], "rate": [1.5, 2.0]}),
+    "twice": pa.table({"a": [1], "A": [2]}),
+}
+"""Tables of an analyst: one that fits, one whose columns differ in case only."""
+
+
+@pytest.mark.parametrize(
+    ("sql", "wrong"),
+    [
+        ("SELECT AVG(Salary), COUNT(ZIP) FROM release JOIN pay USING (rate)", "not in both"),
+        ("SELECT COUNT(ZIP), AVG(Salary) FROM release r JOIN pay r ON r.rate > 1", "alike"),
+        ("SELECT COUNT(ZIP), AVG(Salary) FROM release JOIN pay p ON p.Race = Race", "table.column"),
+        ("SELECT ZIP, AVG(Salary) FROM release RIGHT JOIN pay USING (Race) GROUP BY ZIP", "RIGHT"),
+        ("SELECT Race, AVG(Salary) FROM release JOIN twice ON true GROUP BY Race", "case only"),
+        ("SELECT Race, AVG(Salary) FROM nope, release GROUP BY Race", "an unknown table"),
+        ("SELECT Race, AVG(Salary) FROM release GROUP BY Race LIMIT 1 + 1", "LIMIT"),
+        ("SELECT Race, AVG(Salary) AS m FROM release GROUP BY Race, m", "not answered"),
+        ("SELECT Race, AVG(Salary) AS m FROM release WHERE m > 3 GROUP BY Race", "not answered"),
+        ("SELECT Race, AVG(Salary) FROM release WHERE SUM(Salary) > 1 GROUP BY Race", "SUM"),
+        ("SELECT Race, AVG(Salary), release.* FROM release GROUP BY Race", r"'\*'"),
+        ("SELECT Race, release.Rase, AVG(Salary) FROM release GROUP BY Race", "'Race'"),
+        ("SELECT Race, AVG(Salary) FROM release GROUP BY ()", "not answered"),
+        ("SELECT Race, AVG(SUM(Salary)) FROM release GROUP BY Race", "not answered"),
+        ("SELECT Race, Salary + AVG(Salary) FROM release GROUP BY Race", "neither grouped by"),
+        ("SELECT AVG(x) FROM (SELECT Race, Salary AS x FROM release LIMIT 3)", "neither ordered"),
+        (
+            "SELECT COUNT(*) FROM pay LEFT JOIN (SELECT Race, Salary FROM release) s "
+            "ON pay.Race = s.Race",
+            "LEFT JOIN",
+        ),
+        (
+            "SELECT Race, AVG(Salary) FILTER (WHERE COUNT(*) > 2) FROM release GROUP BY Race",
+            "not answered",
+        ),
+    ],
+)
+def test_what_cannot_be_joined_or_grouped_is_refused(sql: str, wrong: str) -> None:
+    """Over several fragments and an analyst's own tables; never answered as something else."""
+    with pytest.raises(UsageError, match=wrong):
+        ask(sql, **OWN)
+
+
 def test_missing_values_are_not_averaged() -> None:
     """Nulls count in COUNT(*) only; a group without values has no sum, average or error."""
     part = TABLES["fragment-2"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,17 @@ def test_cells_are_spread_within_their_bin() -> None:
     bins = np.repeat([0, 1], [400, 100])
     cells = refine(bins, binning, np.random.default_rng(6))
     assert np.bincount(cells).tolist() == [100, 300, 100]
+
+
+def test_drawing_many_records_holds_little_more_than_them() -> None:
+    """An order to draw in, and nothing else of many bytes a record."""
+    n = 400_000
+    binning = Binning(bins=(0, 0, 1, 2), within=np.array([0.25, 0.75, 1.0, 1.0]))
+    tracemalloc.start()
+    try:
+        bins = draw(model(7), n, np.random.default_rng(8))
+        refine(bins[1], binning, np.random.default_rng(9))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 24 * n

@@ -1,0 +1,262 @@
+"""Write the page on tables of 10⁸ and 10⁹ rows, computed from what was measured.
+
+    python benchmarks/very_large.py
+
+Takes ``growth.json`` (written by ``growth.py``) and ``large.json`` (written by
+``larger_than_memory.py`` and ``spark_ranking.py``), and writes
+``docs/how-to/very-large-tables.md``. A test holds the page against the measurements.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "how-to" / "very-large-tables.md"
+ROWS = (10**8, 10**9)
+COLUMNS, K = 10, 100
+WORD = 8
+PRICE = 0.05
+"""Of a core for an hour: an assumption, about what clouds ask for without a contract."""
+
+NODE_CORES, NODE_MEMORY = 8, 32e9
+"""Nodes of a cluster as the page counts them."""
+
+SORTING = 4
+"""Times a part of the table that an executor's core must have room for."""
+
+DRIVER = 24
+"""Bytes of a cluster and attribute at the driver: its size, its sum and its cell."""
+
+
+TEMPLATE = """\
+# Plan for 10⁸ and 10⁹ rows
+
+<!-- written by benchmarks/very_large.py from what was measured; do not edit -->
+
+What a table of {columns} numbers takes by `idp-ls` with k = {k}, computed from what smaller runs
+took on one machine with two cores (`benchmarks/RESULTS.md`). The sums are written out: put your own
+coefficients, nodes and prices into them. Measure at a tenth of your rows first.
+
+## Coefficients
+
+{used}
+
+Of Spark it is what further cells take beyond 100,000 rows, and the power is 1; starting takes
+{started:.0f} s besides. Otherwise the power is that of the last decade in
+`benchmarks/growth.json`; one that is less than 1, as where a run costs something at any size, is
+taken as 1. A core costs {price} an hour here, in whatever currency: an assumption. The picture is
+`benchmarks/growth.svg`.
+
+## One machine
+
+{machine}
+
+With n threads `columns` holds n columns at a time: n times the memory, and the processor time over
+n, as long as the disk keeps up. Room on disk is for the mapped table, the masked columns and the
+release. From 2²⁸ rows on a grid must leave room for the row's number: [](large-tables.md).
+
+## A cluster
+
+{cluster}
+
+Nodes are counted so that the work ends within an hour, two at least. Two cores did {speedup} times
+the work of one, so each counts for {efficiency}; more than two were not measured, and neither was
+the network between nodes. A part, with its sorting, takes {sorting} times its size in the memory of
+a core; set their number by `spark.sherd.parts`. The driver's bytes are counted, not measured.
+Staging holds the rows, the words, their sums and the release.
+
+## Verifying it
+
+| rows | processor | memory |
+|---|---|---|
+{verified}
+
+Measured at {checked_rows} rows of {checked_columns} columns; memory does not grow with the rows.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coefficients:
+    """Seconds of processor a cell at the rows where it was measured, and how they grow."""
+
+    cell: float
+    rows: int
+    exponent: float
+    row_bytes: float = 0.0
+
+    def seconds(self, rows: int) -> float:
+        """Processor seconds of a table: a cell's, times the cells, times what growth adds."""
+        return self.cell * rows * COLUMNS * (rows / self.rows) ** (self.exponent - 1)
+
+
+def last_exponent(sizes: list[int], seconds: list[float]) -> float:
+    """The exponent of growth over the last decade, or 1 where it is less: nothing is hoped for."""
+    slope = math.log(seconds[-1] / seconds[-2]) / math.log(sizes[-1] / sizes[-2])
+    return max(1.0, slope)
+
+
+def coefficients(growth: dict[str, Any], large: dict[str, Any]) -> dict[str, Coefficients]:
+    """What the page computes with, engine by engine."""
+    sizes, engines = growth["sizes"], growth["engines"]
+    found = {}
+    for name in ("columns", "duckdb"):
+        one = large[name]
+        found[name] = Coefficients(
+            cell=one["seconds"] / one["rows"] / one["columns"],
+            rows=one["rows"],
+            exponent=last_exponent(sizes, engines[name]),
+            row_bytes=one["peak"] / one["rows"],
+        )
+    # Of Spark the processor time of Java and all workers that further cells take: starting costs
+    # as much as a million rows.
+    took = engines["spark"][-1] - engines["spark"][-2]
+    found["spark"] = Coefficients(
+        cell=took / (sizes[-1] - sizes[-2]) / growth["columns"], rows=sizes[-1], exponent=1.0
+    )
+    return found
+
+
+def size(number: float) -> str:
+    """Bytes in words.
+
+    >>> size(28e9), size(1.6e12)
+    ('28 GB', '1.6 TB')
+    """
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
+        if number >= unit:
+            return (
+                f"{number / unit:.2g} {name}"
+                if number < 10 * unit
+                else f"{number / unit:.0f} {name}"
+            )
+    return f"{number:.0f} bytes"
+
+
+def span(seconds: float) -> str:
+    """Seconds in words.
+
+    >>> span(90), span(5400)
+    ('1.5 minutes', '1.5 hours')
+    """
+    return f"{seconds / 60:.1f} minutes" if seconds < 3600 else f"{seconds / 3600:.1f} hours"
+
+
+def power(number: float) -> str:
+    """A power of ten as the page writes it.
+
+    >>> power(10**9)
+    '10⁹'
+    """
+    return "10" + str(round(math.log10(number))).translate(
+        str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+    )
+
+
+def on_one_machine(known: dict[str, Coefficients]) -> list[str]:
+    """The table of what one machine needs, with the sums written out."""
+    lines = [
+        "| rows | engine | processor | memory, one thread | room on disk | cost |",
+        "|---|---|---|---|---|---|",
+    ]
+    for rows in ROWS:
+        table = rows * COLUMNS * WORD
+        for name in ("columns", "duckdb"):
+            one = known[name]
+            seconds = one.seconds(rows)
+            grown = (rows / one.rows) ** (one.exponent - 1)
+            sums = (
+                f"{one.cell * 1e9:.0f} ns × {power(rows * COLUMNS)} cells × {grown:.2f} "
+                f"= {seconds:,.0f} s = {span(seconds)}"
+            )
+            held = (
+                f"{one.row_bytes:.1f} bytes × {power(rows)} = {size(one.row_bytes * rows)}"
+                if name == "columns"
+                else "what `--memory` says; 1 GB was enough for 10⁸ rows"
+            )
+            disk = f"3 × {size(table)} = {size(3 * table)}"
+            cost = f"{seconds / 3600:.3f} h × {PRICE:.2f} = {seconds / 3600 * PRICE:.3f}"
+            lines.append(f"| {power(rows)} | `{name}` | {sums} | {held} | {disk} | {cost} |")
+    return lines
+
+
+def nodes_for(seconds: float, efficiency: float) -> int:
+    """Nodes that finish within an hour, two at least."""
+    return max(2, math.ceil(seconds / (3600 * NODE_CORES * efficiency)))
+
+
+def on_a_cluster(known: dict[str, Coefficients], efficiency: float) -> list[str]:
+    """The table of what a cluster needs."""
+    lines = [
+        "| rows | work | nodes | time | parts | driver | room for staging | cost |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    one = known["spark"]
+    for rows in ROWS:
+        seconds, table = one.seconds(rows), rows * COLUMNS * WORD
+        grown = (rows / one.rows) ** (one.exponent - 1)
+        nodes = nodes_for(seconds, efficiency)
+        cores = nodes * NODE_CORES
+        took = seconds / cores / efficiency
+        parts = max(2 * cores, math.ceil(SORTING * table / (NODE_MEMORY / NODE_CORES)))
+        driver = rows / K * COLUMNS * DRIVER
+        cells = f"{power(rows * COLUMNS)}"
+        lines.append(
+            f"| {power(rows)} "
+            f"| {one.cell * 1e6:.2f} µs × {cells} × {grown:.2f} = {seconds:,.0f} s "
+            f"| {nodes} of {NODE_CORES} cores and {size(NODE_MEMORY)} "
+            f"| {seconds:,.0f} s ÷ ({cores} × {efficiency:.2f}) = {span(took)} "
+            f"| {parts} of {size(table / parts)} "
+            f"| {power(rows / K)} × {COLUMNS} × {DRIVER} bytes = {size(driver)} "
+            f"| 4 × {size(table)} = {size(4 * table)} "
+            f"| {cores} × {took / 3600:.3f} h × {PRICE:.2f} = {cores * took / 3600 * PRICE:.3f} |"
+        )
+    return lines
+
+
+def page(growth: dict[str, Any], large: dict[str, Any]) -> str:
+    """The whole page."""
+    known = coefficients(growth, large)
+    efficiency = large["spark"]["speed-up of two cores"] / 2
+    checked = large["verify, columns"]
+    again = checked["seconds"] / checked["rows"] / checked["columns"]
+    used = [
+        f"- `{name}`: {one.cell * 1e9:,.0f} ns of processor a cell, measured at {one.rows:,} rows; "
+        f"growth with the power {one.exponent:.2f}"
+        + (f"; {one.row_bytes:.1f} bytes of memory a row" if one.row_bytes else "")
+        for name, one in known.items()
+    ]
+    verified = [
+        f"| {power(rows)} | {again * 1e9:.0f} ns × {power(rows * COLUMNS)} cells = "
+        f"{span(again * rows * COLUMNS)} | {size(checked['peak'])} |"
+        for rows in ROWS
+    ]
+    return TEMPLATE.format(
+        started=growth["engines"]["spark"][0], columns=COLUMNS, k=K,
+        used="\n".join(used), price=f"{PRICE:.2f}",
+        machine="\n".join(on_one_machine(known)),
+        cluster="\n".join(on_a_cluster(known, efficiency)),
+        speedup=f"{2 * efficiency:.2f}", efficiency=f"{efficiency:.2f}", sorting=SORTING,
+        verified="\n".join(verified),
+        checked_rows=f"{checked['rows']:,}", checked_columns=checked["columns"],
+    )  # fmt: skip
+
+
+def main() -> int:
+    """Write the page."""
+    growth, large = (
+        json.loads((HERE / name).read_text(encoding="utf-8"))
+        for name in ("growth.json", "large.json")
+    )
+    PAGE.write_text(page(growth, large), encoding="utf-8")
+    print(f"written to {PAGE}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

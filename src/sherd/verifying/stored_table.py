@@ -1,0 +1,169 @@
+"""A released table that stays in its file: columns are read piece by piece, whatever their length.
+
+Parquet and Arrow files are read as they are. A file of text has no columns to pick from: its cells
+are put into a temporary Arrow file once, which stays in memory while it is small.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sherd.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sherd.tables.schema import Schema
+
+PIECE = 1 << 18
+"""Rows of a piece at most."""
+
+SPOOLED = 16 << 20
+"""Bytes of a temporary file that are held in memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredTable:
+    """The names and the length of a table, and how its columns are read."""
+
+    column_names: list[str]
+    num_rows: int
+    read: Callable[[tuple[str, ...]], Iterator[pa.Table]]
+
+    @property
+    def num_columns(self) -> int:
+        """How many columns there are."""
+        return len(self.column_names)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.num_rows, self.num_columns
+
+
+def pieces(table: pa.Table | StoredTable, *names: str) -> Iterator[pa.Table]:
+    """These columns of a table, some rows at a time; labels as text."""
+    if isinstance(table, StoredTable):
+        parts = table.read(names)
+    else:
+        parts = iter([table.select(list(names))])
+    for part in parts:
+        for start in range(0, part.num_rows, PIECE):
+            yield _as_text(part.slice(start, PIECE))
+
+
+def whole(table: pa.Table | StoredTable) -> pa.Table:
+    """A table in memory, for what is known to be small."""
+    if isinstance(table, pa.Table):
+        return table
+    return pa.concat_tables(table.read(tuple(table.column_names)), promote_options="default")
+
+
+def _as_text(table: pa.Table) -> pa.Table:
+    columns = [
+        c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def stored_table(
+    path: Path, facts: Mapping[str, Any], schema: Schema, stack: contextlib.ExitStack
+) -> StoredTable:
+    """The table in a bundle's file; what it needs besides ends with the stack.
+
+    Raises UsageError where a file of text does not have the schema's cells.
+    """
+    form = path.name.partition(".")[2]
+    if form == "parquet":
+        return _of_parquet(path)
+    if form.startswith("csv"):
+        return _of_text(path, schema, stack, escaped=facts.get("spreadsheet_safe") is True)
+    return _of_arrow(path)
+
+
+def _of_parquet(path: Path) -> StoredTable:
+    import pyarrow.parquet as pq
+
+    from sherd.tables.read import reading_errors
+
+    def read(names: tuple[str, ...]) -> Iterator[pa.Table]:
+        with reading_errors(str(path), "Parquet"), pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(PIECE, columns=list(names), use_threads=False):
+                # Asked for `age`, Parquet also gives `age.1`.
+                yield pa.Table.from_batches([batch]).select(list(names))
+            if not file.metadata.num_rows:
+                yield file.schema_arrow.empty_table().select(list(names))
+
+    with reading_errors(str(path), "Parquet"), pq.ParquetFile(path) as file:
+        names, rows = file.schema_arrow.names, file.metadata.num_rows
+    return StoredTable(column_names=list(names), num_rows=rows, read=read)
+
+
+@contextlib.contextmanager
+def arrow_batches(
+    source: Path | IO[bytes], columns: list[int] | None = None
+) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    """The schema of an Arrow file or stream and its batches, one by one."""
+    options = pa.ipc.IpcReadOptions(included_fields=columns, use_threads=False)
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(source.open("rb")) if isinstance(source, Path) else source
+        file.seek(0)
+        start = file.read(6)
+        file.seek(0)
+        if start == b"ARROW1":
+            reader = pa.ipc.open_file(file, options=options)
+            yield reader.schema, map(reader.get_batch, range(reader.num_record_batches))
+        else:
+            stream = pa.ipc.open_stream(file, options=options)
+            yield stream.schema, iter(stream)
+
+
+def _of_arrow(source: Path | IO[bytes]) -> StoredTable:
+    from sherd.tables.read import reading_errors
+
+    shown = str(getattr(source, "name", source))
+
+    def read(wanted: tuple[str, ...]) -> Iterator[pa.Table]:
+        places = [names.index(name) for name in wanted]
+        with reading_errors(shown, "Arrow"), arrow_batches(source, places) as (kept, batches):
+            yield kept.empty_table().select(list(wanted))
+            for batch in batches:
+                yield pa.Table.from_batches([batch]).select(list(wanted))
+
+    with reading_errors(shown, "Arrow"), arrow_batches(source) as (head, _):
+        names = list(head.names)
+    with reading_errors(shown, "Arrow"), arrow_batches(source, [0]) as (_, batches):
+        rows = sum(batch.num_rows for batch in batches)
+    return StoredTable(column_names=names, num_rows=rows, read=read)
+
+
+def _of_text(
+    path: Path, schema: Schema, stack: contextlib.ExitStack, *, escaped: bool
+) -> StoredTable:
+    from sherd.tables.csvfile import csv_batches
+    from sherd.tables.spreadsheet import escaped_schema, unescaped
+
+    spool = tempfile.SpooledTemporaryFile(SPOOLED)  # noqa: SIM115 - the stack closes it
+    stack.enter_context(spool)
+    writer = None
+    try:
+        for batch in csv_batches(path, escaped_schema(schema) if escaped else schema):
+            part = pa.Table.from_batches([batch])
+            part = _as_text(unescaped(part) if escaped else part)
+            if writer is None:
+                writer = pa.ipc.new_file(
+                    spool, part.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+                )
+            writer.write_table(part)
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is None:
+        raise FormatError("the file is empty", must="a header row", got=str(path))
+    return _of_arrow(spool)
