@@ -336,7 +336,8 @@ def _print(release: Release, folder: Path, ledger: Ledger | None, given: dict[st
         emit_release(release, folder, account=None if account is None else account.as_data())
         return
     follows = "" if given["after"] is None else f", which follows {given['after']}"
-    click.echo(f"released {release.rows} rows to {folder}{follows}")
+    rows = "1 row" if release.rows == 1 else f"{release.rows} rows"
+    click.echo(f"released {rows} to {folder}{follows}")
     method = find(manifest["plan"]["method"])
     for line in method.told(manifest["facts"]) if isinstance(method, Explaining) else ():
         click.echo(line)

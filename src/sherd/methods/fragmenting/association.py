@@ -29,7 +29,7 @@ from sherd.methods.fragmenting.preferred_groups import Homes, Ordered, Preferred
 from sherd.methods.fragmenting.tuple_codes import combined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
     import pyarrow as pa
@@ -81,13 +81,13 @@ class Association:
 
     @property
     def kept(self) -> npt.NDArray[np.int64]:
-        """The tuples that have groups."""
-        return np.flatnonzero(self.place[0] >= 0)
+        """The tuples that have groups in every fragment."""
+        return np.flatnonzero((self.place >= 0).all(axis=0))
 
     @property
     def suppressed(self) -> int:
-        """How many tuples are left out."""
-        return int((self.place[0] < 0).sum())
+        """How many tuples are left out, of one fragment at least."""
+        return int((self.place < 0).any(axis=0).sum())
 
 
 def associate(
@@ -175,6 +175,20 @@ def _joined(
         groups=tuple(int(g) for g in before),
         unplaced=sum(part.unplaced for part in found),
         dissolved=sum(part.dissolved for part in found),
+    )
+
+
+def beside_each_other(found: Mapping[tuple[int, ...], Association]) -> Association:
+    """Associations over disjoint sets of fragments, numbered from 1, as one (Observation 3)."""
+    if len(found) == 1:
+        return next(iter(found.values()))
+    rows = {f: part.place[at] for chosen, part in found.items() for at, f in enumerate(chosen)}
+    groups = {f: part.groups[at] for chosen, part in found.items() for at, f in enumerate(chosen)}
+    return Association(
+        place=np.stack([rows[f] for f in sorted(rows)]),
+        groups=tuple(groups[f] for f in sorted(groups)),
+        unplaced=sum(part.unplaced for part in found.values()),
+        dissolved=sum(part.dissolved for part in found.values()),
     )
 
 

@@ -61,7 +61,13 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
             do="release the table without the withheld attributes, or add constraints",
         )
     _check_sealing(plan, found)
-    check_sizes(planned_sizes(plan, len(found.fragments)), plan["looseness"], len(found.fragments))
+    count = len(found.fragments)
+    _check_associations(plan, count)
+    sizes = planned_sizes(plan, count)
+    if len(sizes) != count:
+        check_sizes(sizes, plan["looseness"], count)
+    for chosen in associated_sets(plan, count):
+        check_sizes([sizes[f - 1] for f in chosen], plan["looseness"], len(chosen))
     for chosen in _lists(plan["projections"] or (), "projections", int):
         if len(set(chosen)) < 2 or not set(chosen) <= set(range(1, len(found.fragments) + 1)):
             raise PlanError(
@@ -99,10 +105,41 @@ def _solved(
 
 
 def planned_sizes(plan: Plan, fragments: int) -> tuple[int, ...]:
-    """The least size of every fragment's groups."""
-    if plan["sizes"] is None:
-        return group_sizes(plan["looseness"], fragments)
-    return tuple(plan["sizes"])
+    """The least size of every fragment's groups; pairs of an association reach the looseness."""
+    if plan["sizes"] is not None:
+        return tuple(plan["sizes"])
+    sizes = {
+        f: size
+        for chosen in associated_sets(plan, fragments)
+        for f, size in zip(chosen, group_sizes(plan["looseness"], len(chosen)), strict=True)
+    }
+    return tuple(sizes[f] for f in sorted(sizes))
+
+
+def associated_sets(plan: Plan, fragments: int) -> list[tuple[int, ...]]:
+    """The sets of fragments, from 1, that are associated with each other: all, unless told."""
+    given = plan["associations"]
+    return [tuple(range(1, fragments + 1))] if given is None else [tuple(s) for s in given]
+
+
+def _check_associations(plan: Plan, fragments: int) -> None:
+    """Raise unless sets of fragments are disjoint (Observation 3), large enough and all there."""
+    if plan["associations"] is None:
+        return
+    if plan["fragments"] is None or plan["projections"] or plan["after"] is not None:
+        raise PlanError(
+            "the 'associations' parameter does not fit the others",
+            must="given 'fragments', no 'projections', and no release that is followed",
+        )
+    sets = _lists(plan["associations"], "associations", int)
+    named = sorted(f for chosen in sets for f in chosen)
+    if named != list(range(1, fragments + 1)) or any(len(chosen) < 2 for chosen in sets):
+        raise PlanError(
+            "the 'associations' parameter is not valid",
+            must=f"sets of two or more of the fragments 1 to {fragments}, each in one of them: "
+            "associations that share a fragment can be combined",
+            got=repr([list(chosen) for chosen in sets]),
+        )
 
 
 def _lists(given: Any, name: str, kind: type) -> list[tuple[Any, ...]]:

@@ -53,6 +53,12 @@ PARAMETERS: tuple[Parameter, ...] = (
         help="release the association between these fragments only, as lists of numbers",
     ),
     Parameter(
+        name="associations",
+        kind=list,
+        option=None,
+        help="associate these sets of fragments, each for itself, as lists of numbers",
+    ),
+    Parameter(
         name="suppress",
         kind=float,
         default=0.05,

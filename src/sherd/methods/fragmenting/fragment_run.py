@@ -6,15 +6,20 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import InfeasibleError
-from sherd.methods.fragmenting.association import Search, associate
+from sherd.errors import InfeasibleError, PlanError
+from sherd.methods.fragmenting.association import Search, associate, beside_each_other
 from sherd.methods.fragmenting.feasibility import (
     check_feasible,
     excesses,
     findings_of,
     relevant,
 )
-from sherd.methods.fragmenting.fragment_layout import layout, planned_constraints, planned_sizes
+from sherd.methods.fragmenting.fragment_layout import (
+    associated_sets,
+    layout,
+    planned_constraints,
+    planned_sizes,
+)
 from sherd.methods.fragmenting.loose_fragmentation import loose_ones
 from sherd.methods.fragmenting.next_release import first_release
 from sherd.methods.fragmenting.next_release_plan import check_past, findings, next_groups, signed
@@ -125,6 +130,11 @@ def _first(
     keys: Keys | None,
 ) -> tuple[Outcome, Kept | None]:
     """A release that follows none."""
+    if keys is not None and plan["associations"] is not None:
+        raise PlanError(
+            "a record is kept of one association over all fragments",
+            do="leave out 'associations', or the key and the record",
+        )
     chosen, forced, made = _grouped(table, schema, plan, run, found)
     groups = first_groups(made, run.randomness)
     record = None
@@ -139,7 +149,7 @@ def _first(
             chosen.fragments,
             run.randomness,
             shuffle=run.shuffle,
-            projections=plan["projections"],
+            projections=plan["projections"] or plan["associations"],
             seal=sealing.how,
         ),
         facts={
@@ -170,7 +180,16 @@ def _choices(
             objective=plan["objective"],
             time_limit=plan["time_limit"],
         )
-    forced = excesses(table, constraints, found.fragments, sizes)
+    forced = tuple(
+        excess
+        for chosen in associated_sets(plan, len(found.fragments))
+        for excess in excesses(
+            table,
+            constraints,
+            [found.fragments[f - 1] for f in chosen],
+            [sizes[f - 1] for f in chosen],
+        )
+    )
     check_feasible(forced, table.num_rows, plan["suppress"], all_tried=False)
     return iter([(found, forced)])
 
@@ -178,26 +197,31 @@ def _choices(
 def _associated(
     table: pa.Table, schema: Schema, plan: Plan, run: Run, fragments: Sequence[Sequence[str]]
 ) -> Association:
-    """The groups of a table's tuples, looked for as the plan says."""
+    """The groups of a table's tuples, looked for as the plan says, in every set of fragments."""
     search = Search(
         strategy=plan["strategy"],
         window=plan["window"],
         probes=plan["probes"],
         budget=plan["budget"],
     )
-    return associate(
-        table,
-        schema,
-        planned_constraints(plan),
-        fragments,
-        planned_sizes(plan, len(fragments)),
-        similar=plan["similar"] or (),
-        search=search,
-        block=plan["block"],
-        allowed=plan["suppress"] if plan["after"] is None else 1.0,
-        randomness=run.randomness,
-        progress=run.progress,
-    )
+    sizes = planned_sizes(plan, len(fragments))
+    found = {
+        chosen: associate(
+            table,
+            schema,
+            planned_constraints(plan),
+            [fragments[f - 1] for f in chosen],
+            [sizes[f - 1] for f in chosen],
+            similar=plan["similar"] or (),
+            search=search,
+            block=plan["block"],
+            allowed=plan["suppress"] if plan["after"] is None else 1.0,
+            randomness=run.randomness,
+            progress=run.progress,
+        )
+        for chosen in associated_sets(plan, len(fragments))
+    }
+    return beside_each_other(found)
 
 
 def _grouped(table: pa.Table, schema: Schema, plan: Plan, run: Run, found: Fragmentation) -> Chosen:

@@ -31,9 +31,9 @@ def number_groups(
     randomness: Randomness,
 ) -> tuple[int, ...]:
     """Give the groups made for some rows identifiers that were never used, in random order."""
-    placed = made.place[0] >= 0
     after = []
     for f in range(len(groups)):
+        placed = made.place[f] >= 0  # associations over other fragments may lack other tuples
         own, dense = np.unique(made.place[f, placed], return_inverse=True)
         fresh = used[f] + randomness.permutation(len(own)).astype(np.int32)
         groups[f, rows[placed]] = fresh[dense]
@@ -76,8 +76,8 @@ def released_tables(
         part = table.select(list(attributes)).take(pa.array(rows))
         tables[f"fragment-{f + 1}"] = part.append_column(names[f], pa.array(groups[f][rows]))
     wanted = [tuple(p) for p in projections] if projections else [tuple(range(1, len(names) + 1))]
-    shown = np.asarray((groups >= 0).any(axis=0))
     for chosen in wanted:
+        shown = np.asarray((groups[[f - 1 for f in chosen]] >= 0).any(axis=0))
         rows = _ordered(groups[chosen[0] - 1], shown, randomness, shuffle)
         columns = {names[f - 1]: groups[f - 1][rows] for f in chosen}
         label = "association" if not projections else "association-" + "-".join(map(str, chosen))
