@@ -27,17 +27,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from machine import keep
-
 COLUMNS = 10
 IN_MEMORY = 2_000_000
 LIMITS = {"columns": (2.0, 2.5e9), "duckdb": (4.0, 1.0e9)}
 """Times the processor time per cell in memory, and bytes held."""
-
-FULL = 50_000_000
-"""Rows from which on a run is worth computing others from."""
 
 VERIFIED = 0.5e9
 """Bytes that the verification of a release may hold."""
@@ -192,15 +185,7 @@ def main() -> int:
             flush=True,
         )
         missed += _told_of(checked)
-        if rows >= FULL:
-            facts = {"rows": rows, "columns": columns, **_rounded(out)}
-            keep(engine, {**facts, "memory, a cell": plain["seconds"] / IN_MEMORY / columns})
-            keep(f"verify, {engine}", {"rows": rows, "columns": columns, **_rounded(checked or {})})
     return min(missed, 1)
-
-
-def _rounded(facts: dict[str, float]) -> dict[str, float]:
-    return {name: round(value, 2) for name, value in facts.items()}
 
 
 def _told_of(checked: dict[str, float] | None) -> bool:

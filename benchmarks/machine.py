@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import platform
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).parent
-LARGE = HERE / "large.json"
-"""What large runs took, from which the page on very large tables computes."""
-
-
-def keep(name: str, facts: dict[str, Any]) -> None:
-    """Keep what a large run took, in place of what an earlier one did."""
-    known = json.loads(LARGE.read_text(encoding="utf-8")) if LARGE.exists() else {}
-    text = json.dumps(dict(sorted({**known, name: facts}.items())), indent=1)
-    LARGE.write_text(text + "\n", encoding="utf-8")
 
 
 def machine() -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import very_large
 from machine import commit, machine, now
 
 HERE = Path(__file__).parent
@@ -48,6 +49,8 @@ SCRIPTS = {
     "002-arbdistdp/histograms.py": "Secure histograms by columns",
     "methods_on_tables.py --only Nursery Adult --rows 1500": "Every method on two public tables",
 }
+COMPUTED_FROM = {"growth.py", "larger_than_memory.py", "spark_ranking.py"}
+"""Scripts from whose figures the page on very large tables is computed."""
 PICTURES = {"growth.py": "growth.svg"}
 WITHOUT_LIMITS = ("noise.py", "growth.py", "peers/compare.py")
 NEEDS = {
@@ -133,6 +136,8 @@ def main() -> int:
         ordered = [parts[title] for title in (*SCRIPTS.values(), *others) if title in parts]
         RESULTS.write_text("\n\n## ".join([HEAD.strip(), *ordered]) + "\n", encoding="utf-8")
     print(f"\nwritten to {RESULTS}")
+    if COMPUTED_FROM.intersection(chosen or SCRIPTS):
+        very_large.main()
     return missed
 
 

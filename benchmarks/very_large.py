@@ -2,8 +2,8 @@
 
     python benchmarks/very_large.py
 
-Takes ``growth.json`` (written by ``growth.py``) and ``large.json`` (written by
-``larger_than_memory.py`` and ``spark_ranking.py``), and writes
+Takes ``growth.json`` (written by ``growth.py``) and what ``RESULTS.md`` records of
+``larger_than_memory.py`` and ``spark_ranking.py``, and writes
 ``docs/how-to/very-large-tables.md``. A test holds the page against the measurements.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,12 @@ NODE_CORES, NODE_MEMORY = 8, 32e9
 
 SORTING = 4
 """Times a part of the table that an executor's core must have room for."""
+
+SPARK = "Masking on Spark"
+"""How the part of the results begins that Spark's own is in."""
+
+EFFICIENCY = 0.75
+"""What each of two cores must do of one core's work, by the project's limit."""
 
 DRIVER = 24
 """Bytes of a cluster and attribute at the driver: its size, its sum and its cell."""
@@ -65,19 +72,15 @@ release. From 2²⁸ rows on a grid must leave room for the row's number: [](lar
 
 {cluster}
 
-Nodes are counted so that the work ends within an hour, two at least. Two cores did {speedup} times
-the work of one, so each counts for {efficiency}; more than two were not measured, and neither was
-the network between nodes. A part, with its sorting, takes {sorting} times its size in the memory of
-a core; set their number by `spark.sherd.parts`. The driver's bytes are counted, not measured.
-Staging holds the rows, the words, their sums and the release.
+Nodes are counted so that the work ends within an hour, two at least. {measured}
+More than two cores were not measured, and neither was the network between nodes. A part, with its
+sorting, takes {sorting} times its size in the memory of a core; set their number by
+`spark.sherd.parts`. The driver's bytes are counted, not measured. Staging holds the rows, the
+words, their sums and the release.
 
 ## Verifying it
 
-| rows | processor | memory |
-|---|---|---|
 {verified}
-
-Measured at {checked_rows} rows of {checked_columns} columns; memory does not grow with the rows.
 """
 
 
@@ -222,38 +225,79 @@ def on_a_cluster(known: dict[str, Coefficients], efficiency: float) -> list[str]
 def page(growth: dict[str, Any], large: dict[str, Any]) -> str:
     """The whole page."""
     known = coefficients(growth, large)
-    efficiency = large["spark"]["speed-up of two cores"] / 2
-    checked = large["verify, columns"]
-    again = checked["seconds"] / checked["rows"] / checked["columns"]
+    spark = large.get("spark")
+    efficiency = spark["speed-up of two cores"] / 2 if spark else EFFICIENCY
+    measured = (
+        f"Two cores did {2 * efficiency:.2f} times the work of one, so each counts for "
+        f"{efficiency:.2f}."
+        if spark
+        else f"A core counts for {efficiency:.2f} of one that works alone: the project's limit."
+    )
     used = [
         f"- `{name}`: {one.cell * 1e9:,.0f} ns of processor a cell, measured at {one.rows:,} rows; "
         f"growth with the power {one.exponent:.2f}"
         + (f"; {one.row_bytes:.1f} bytes of memory a row" if one.row_bytes else "")
         for name, one in known.items()
     ]
-    verified = [
-        f"| {power(rows)} | {again * 1e9:.0f} ns × {power(rows * COLUMNS)} cells = "
-        f"{span(again * rows * COLUMNS)} | {size(checked['peak'])} |"
-        for rows in ROWS
-    ]
     return TEMPLATE.format(
         started=growth["engines"]["spark"][0], columns=COLUMNS, k=K,
         used="\n".join(used), price=f"{PRICE:.2f}",
         machine="\n".join(on_one_machine(known)),
         cluster="\n".join(on_a_cluster(known, efficiency)),
-        speedup=f"{2 * efficiency:.2f}", efficiency=f"{efficiency:.2f}", sorting=SORTING,
-        verified="\n".join(verified),
-        checked_rows=f"{checked['rows']:,}", checked_columns=checked["columns"],
+        measured=measured, sorting=SORTING, verified=verification(large),
     )  # fmt: skip
+
+
+def verification(large: dict[str, Any]) -> str:
+    """What verifying such releases takes, where it was measured."""
+    one = large.get("verify, columns")
+    if one is None:
+        return "Memory does not grow with the rows: [](verify.md)."
+    cell = one["seconds"] / one["rows"] / one["columns"]
+    lines = ["| rows | processor | memory |", "|---|---|---|"]
+    for rows in ROWS:
+        sums = f"{cell * 1e9:.0f} ns × {power(rows * COLUMNS)} cells"
+        took = span(cell * rows * COLUMNS)
+        lines.append(f"| {power(rows)} | {sums} = {took} | {size(one['peak'])} |")
+    told = f"Measured at {one['rows']:,} rows of {one['columns']} columns; memory does not grow"
+    return "\n".join([*lines, "", f"{told} with the rows."])
+
+
+def recorded(text: str) -> dict[str, Any]:
+    """The large runs in a page of results.
+
+    >>> recorded("columns: 50,000 x 10: 9.5 s of processor, 1.5 x the time, 1.2 GB held")
+    {'columns': {'rows': 50000, 'columns': 10, 'seconds': 9.5, 'peak': 1200000000.0}}
+    """
+    large: dict[str, Any] = {}
+    engine = ""
+    for line in text.splitlines():
+        run = re.match(r"(\w+): ([\d,]+) x (\d+): ([\d.]+) s .*, ([\d.]+) GB held", line)
+        again = re.match(r"  verified in ([\d.]+) s of processor, ([\d.]+) GB held", line)
+        speed = re.match(r"speed-up of two cores +([\d.]+) +at least", line)
+        if run:
+            engine = run[1]
+            rows, columns = int(run[2].replace(",", "")), int(run[3])
+            facts = {"rows": rows, "columns": columns}
+            large[engine] = {**facts, "seconds": float(run[4]), "peak": float(run[5]) * 1e9}
+        elif again:
+            facts = {key: large[engine][key] for key in ("rows", "columns")}
+            told = {"seconds": float(again[1]), "peak": float(again[2]) * 1e9}
+            large[f"verify, {engine}"] = {**facts, **told}
+        elif speed and SPARK in text[: text.index(line)].rpartition("\n## ")[2]:
+            large["spark"] = {"speed-up of two cores": float(speed[1])}
+    return large
+
+
+def kept() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The growth of every engine, and the large runs."""
+    growth = json.loads((HERE / "growth.json").read_text(encoding="utf-8"))
+    return growth, recorded((HERE / "RESULTS.md").read_text(encoding="utf-8"))
 
 
 def main() -> int:
     """Write the page."""
-    growth, large = (
-        json.loads((HERE / name).read_text(encoding="utf-8"))
-        for name in ("growth.json", "large.json")
-    )
-    PAGE.write_text(page(growth, large), encoding="utf-8")
+    PAGE.write_text(page(*kept()), encoding="utf-8")
     print(f"written to {PAGE}")
     return 0
 

@@ -102,8 +102,8 @@ def main() -> int:
     arguments = (SCHEMA, CONSTRAINTS, FRAGMENTS, (4, 4), SIMILAR)
     timed(patients(3000), *arguments)  # from the compile cache, or compiled now
     kept, times = [], {}
-    limits = {25_000: math.inf, 50_000: math.inf, 100_000: 0.5} | (
-        {1_000_000: 6.0} if given.million else {}
+    limits = {25_000: math.inf, 50_000: math.inf, 100_000: 0.12} | (
+        {1_000_000: 1.7} if given.million else {}
     )
     for rows, limit in limits.items():
         table = patients(rows)

@@ -12,6 +12,7 @@ import pytest
 from people import PARTS, terms_of
 
 import sherd
+from sherd.auditing.case.joint_owners import owners_of
 from sherd.errors import PlanError
 from sherd.federation.protocol.agreement import disagreements
 from sherd.federation.protocol.composition import composed, make_plan, unsound
@@ -96,6 +97,11 @@ def test_blocks_of_four_owners_become_one_table(consortium: Consortium) -> None:
     assert (joint["kind"], joint["epsilon"]) == ("blocks", "9")
     assert joint["epsilon_of_a_person_at_every_owner"] == "18"
     assert "one owner" in joint["disjointness"]
+    insiders = owners_of(release.manifest)
+    assert insiders is not None, "the audit measures what owners learn of each other"
+    assert {"north", "south", "west", "east"} < set(insiders)
+    assert set(insiders["north"]) == set(insiders["south"])
+    assert not set(insiders["north"]) & set(insiders["west"])
     assert sherd.verify(folder).passed
     for name, agent in consortium.agents.items():
         found = agent.journal.round("r1")

@@ -141,6 +141,17 @@ def sure_model(method: str) -> tuple[pa.Table, Release]:
     return original, replace(made, documents={"model": model})
 
 
+def one_histogram(method: str) -> tuple[pa.Table, Release]:
+    """A model one of whose histograms has no noise at all; the others drown it."""
+    original = table(6)
+    made = sherd.protect(original, SCHEMA, plan(method))
+    model = json.loads(json.dumps(made.documents["model"]))
+    (one,) = [one for one in model["fine"] if one["attributes"] == ["c"]]
+    times = np.bincount(np.asarray(original.column("c")), minlength=len(one["counts"]))
+    one["counts"] = times.tolist()
+    return original, replace(made, documents={"model": model})
+
+
 BROKEN: list[tuple[str, str, Callable[[str], tuple[pa.Table, Release]]]] = [
     ("dp", "original unchanged", unchanged),
     ("dp", "noise halved", less_noise(2)),
@@ -163,6 +174,7 @@ BROKEN: list[tuple[str, str, Callable[[str], tuple[pa.Table, Release]]]] = [
     ("diffgen", "noise halved", less_noise(2)),
     ("diffgen", "no noise", less_noise(1e6)),
     ("dp-graph", "noise halved", sure_model),
+    ("dp-graph", "one histogram unmasked", one_histogram),
 ]
 
 WITHOUT_ROWS = ("strict", "diffgen", "dp-graph")

@@ -14,6 +14,7 @@ import click
 from sherd.cli.engine_choice import chosen_engine
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
 from sherd.cli.options import emit_json, progress, settings
+from sherd.cli.release_options import FOLLOWING
 from sherd.cli.releasing import (
     checked_output,
     emit_release,
@@ -76,39 +77,6 @@ _OWNER = (
     ),
     click.option("--memory", metavar="SIZE", help="Use at most this much memory, such as 2.5GB."),
 )
-_FOLLOWING = (
-    click.option("--key", metavar="ATTRIBUTE", help="Name tuples by this attribute, for --record."),
-    click.option(
-        "--record",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Write the private record from which a next release is made.",
-    ),
-    click.option(
-        "--after",
-        type=click.Path(path_type=Path),
-        metavar="OLD",
-        help="Follow this release: TABLE is what became of its table.",
-    ),
-    click.option(
-        "--old-record",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Read the private record of the release that is followed.",
-    ),
-    click.option(
-        "--to",
-        multiple=True,
-        metavar="TABLE=PLACE",
-        help="Send a table of the release to a place of its own, a folder or postgresql://…",
-    ),
-    click.option(
-        "--again",
-        is_flag=True,
-        help="Release a population again without a record, by a method that takes for granted that "
-        "there is no other release.",
-    ),
-)
 
 
 def _command(
@@ -121,7 +89,7 @@ def _command(
             *(() if method else _METHOD),
             *_PLAN,
             *_OWNER,
-            *_FOLLOWING,
+            *FOLLOWING,
         ]
         wrapped: Any = lambda **given: _make({"method": method, **given})  # noqa: E731
         wrapped.__doc__ = function.__doc__
@@ -222,9 +190,11 @@ def _protect_here(
 ) -> Release:
     """Protect the table on this machine, on the engine that was asked for or that it needs."""
     import sherd
+    from sherd.release.cell_key import CellKey
     from sherd.release.protect import is_strict
     from sherd.release.table_source import open_source
 
+    cell_key = None if given["cell_key"] is None else CellKey.load_or_make(given["cell_key"])
     choice = chosen_engine(given, plan, schema)
     engine = choice.make(output.resolve().parent)
     read = open_source(
@@ -255,6 +225,7 @@ def _protect_here(
                 past=past,
                 engine=engine,
                 again=given["again"],
+                cell_key=cell_key,
             ),
             format=given["form"],
             force=given["force"],
@@ -365,7 +336,8 @@ def _print(release: Release, folder: Path, ledger: Ledger | None, given: dict[st
         emit_release(release, folder, account=None if account is None else account.as_data())
         return
     follows = "" if given["after"] is None else f", which follows {given['after']}"
-    click.echo(f"released {release.rows} rows to {folder}{follows}")
+    rows = "1 row" if release.rows == 1 else f"{release.rows} rows"
+    click.echo(f"released {rows} to {folder}{follows}")
     method = find(manifest["plan"]["method"])
     for line in method.told(manifest["facts"]) if isinstance(method, Explaining) else ():
         click.echo(line)

@@ -23,6 +23,12 @@ from sherd.errors import OutputExistsError, UsageError
     help="Join a table of your own (CSV, Parquet, Feather).",
 )
 @click.option(
+    "--key",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Open the ciphertext of withheld attributes with this key of yours.",
+)
+@click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write the answer (CSV, Parquet)."
 )
 @click.option("--force", is_flag=True, help="Overwrite the output.")
@@ -31,6 +37,7 @@ def query(
     release: Path,
     sql: str,
     tables: tuple[str, ...],
+    key: Path | None,
     output: Path | None,
     force: bool,
     as_json: bool,
@@ -39,7 +46,7 @@ def query(
 
     Of fragments: a query that needs one is exact over the released tuples. One that needs several
     gets expected values, each with a standard error and with the least and greatest value that the
-    release allows.
+    release allows. With --key, withheld attributes can be asked about, and all is exact.
 
     Of `dp-graph`: COUNT, SUM and AVG come from the measured counts, each with a standard error and
     an interval of 95 %.
@@ -57,7 +64,7 @@ def query(
         own[name] = sherd.read(path)
     if output is not None and output.exists() and not force:
         raise OutputExistsError("the output is there already", got=str(output), do="use --force")
-    answer = sherd.query(release, sql, own=own)
+    answer = sherd.query(release, sql, own=own, key=key)
     if output is not None:
         from sherd.tables.write import write
 

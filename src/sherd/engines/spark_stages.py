@@ -70,6 +70,18 @@ def spark_session(master: str | None = None) -> Any:
     return builder.appName("sherd").config("spark.ui.showConsoleProgress", "false").getOrCreate()
 
 
+_BLOCKS_WRITTEN = {
+    # A record can be a block of many megabytes, so Parquet must look at the size after each one:
+    # it looks after a hundred otherwise, by when a task's whole part fills Java's memory.
+    "parquet.block.size": str(32 << 20),
+    "parquet.block.size.row.check.min": "1",
+    "parquet.block.size.row.check.max": "1",
+    "parquet.page.size.row.check.min": "1",
+    "parquet.page.size.row.check.max": "1",
+}
+"""How blocks are written."""
+
+
 class SparkStages:
     """The steps of one run: their folder, and how they are committed."""
 
@@ -115,15 +127,16 @@ class SparkStages:
         ``rows`` says that the frame holds rows of a table and not blocks.
         """
         with self._batches(_ROWS_AT_ONCE if rows else _BLOCKS_AT_ONCE):
-            return self.commit(name, frame.mapInArrow(work, schema))
+            return self.commit(name, frame.mapInArrow(work, schema), blocks=schema is BLOCKS)
 
-    def commit(self, name: str, frame: Any) -> Any:
-        """Write a frame, and give back what was written."""
+    def commit(self, name: str, frame: Any, *, blocks: bool = True) -> Any:
+        """Write a frame of blocks, or of rows, and give back what was written."""
         self._progress(name, self._done, self._steps)
         path = f"{self.folder}/{name}"
-        # Blocks are random words or small: packing them costs more than it saves.
         try:
-            frame.write.option("compression", "none").parquet(path)
+            # Blocks are random words or small: packing them costs more than it saves.
+            writer = frame.write.option("compression", "none")
+            (writer.options(**_BLOCKS_WRITTEN) if blocks else writer).parquet(path)
         except Exception as error:
             if "No module named 'sherd'" in str(error):
                 raise MissingPartError(

@@ -172,6 +172,11 @@ class Assumption(_Said):
         "the adversary knows no sensitive value of anybody in the release, neither the person's "
         "own nor a neighbour's; every one known can be ruled out for the others in its bucket",
     )
+    CELL_KEY_SECRET = (
+        "cell-key-secret",
+        "nobody but the owner has the key of the ciphertext; to whoever has it, the release is the "
+        "table itself",
+    )
     CONSTRAINTS_COMPLETE = (
         "constraints-complete",
         "the constraints name every combination of attributes that is sensitive, and the "

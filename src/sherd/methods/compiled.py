@@ -88,7 +88,7 @@ class OneCompiles:
             self._held = None
 
 
-def compiled(function: F) -> F:
+def compiled(function: F, **options: Any) -> F:
     """The function, compiled at its first call and kept on disk for the next process."""
     try:
         from numba import njit
@@ -98,9 +98,9 @@ def compiled(function: F) -> F:
             do="install sherd[slicing] or sherd[fragments]",
         ) from None
     try:
-        made: Any = njit(cache=True, nogil=True)(function)
+        made: Any = njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # neither the source's folder nor the user's can be written
-        return cast("F", njit(nogil=True)(function))
+        return cast("F", njit(nogil=True, **options)(function))
     if not hasattr(made, "_cache"):  # NUMBA_DISABLE_JIT: the function itself, to be traced
         return cast("F", made)
     made._cache = OneCompiles(made._cache, function)  # noqa: SLF001 - no other door
@@ -110,3 +110,12 @@ def compiled(function: F) -> F:
 def kernel(function: Callable[..., object]) -> Any:
     """The same for a function whose arguments Python's types cannot name."""
     return compiled(function)
+
+
+def borrowing_kernel(function: Callable[..., object]) -> Any:
+    """A kernel that only reads and writes the arrays it is handed: it may not make any.
+
+    Numba then counts no references. Where a kernel takes twenty arrays and does little with
+    them, counting takes longer than the work.
+    """
+    return compiled(function, _nrt=False)

@@ -23,24 +23,37 @@ if TYPE_CHECKING:
 
 def permutation(source: Source, n: int) -> NDArray[np.int64]:
     """A uniform permutation of 0 … n − 1."""
-    bits = np.uint64(max(n - 1, 0).bit_length())
-    packed = source(n)
+    order, keys = _sorted_with_rows(source(n), np.uint64(max(n - 1, 0).bit_length()))
+    _settle_ties(source, order, keys)
+    return order
+
+
+def _sorted_with_rows(
+    packed: NDArray[np.uint64], bits: np.uint64
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Row numbers in the order of their words' high bits, and these, in place of the low ones."""
     packed >>= bits
     packed <<= bits
-    packed |= np.arange(n, dtype=np.uint64)
+    packed |= np.arange(packed.size, dtype=np.uint64)
     packed.sort()
     keys = packed >> bits
     packed &= (np.uint64(1) << bits) - np.uint64(1)
-    order = packed.view(np.int64)
-    tied = np.zeros(n, dtype=np.bool_)
+    return packed.view(np.int64), keys
+
+
+def _settle_ties(source: Source, order: NDArray[np.int64], keys: NDArray[np.uint64]) -> None:
+    """Order rows whose keys agree by further bits."""
     same = keys[1:] == keys[:-1]
     if same.any():
+        tied = np.zeros(order.size, dtype=np.bool_)
         tied[1:] |= same
         tied[:-1] |= same
         places = np.flatnonzero(tied)
         _settle(source, order, keys[places], places)
-    return order
 
+
+_LEAST_KEY = 16
+"""Random bits that a row's first key has at least; what they do not part, further bits do."""
 
 BLOCK = 1 << 17
 """Rows a thread works on at once: their keys and places stay in its cache."""
@@ -116,13 +129,24 @@ def _settle(
 def permutation_within(source: Source, groups: NDArray[np.int64]) -> NDArray[np.int64]:
     """A permutation that moves rows inside their group only, each group's uniform.
 
-    A uniform permutation of all rows, read group by group, puts the rows of each group in
-    a uniform order, independently of the other groups.
+    Rows are sorted by group, random key and row number, all in one word: keys order the rows of a
+    group as in ``permutation``, independently of the other groups. Where too few bits are left for
+    the keys, a uniform permutation of all rows is read group by group.
     """
-    shuffled = permutation(source, groups.size)
-    by_group = _grouped(groups)
-    result = np.empty(groups.size, dtype=np.int64)
-    result[by_group] = shuffled[_grouped(groups[shuffled])]
+    n = groups.size
+    bits = max(n - 1, 0).bit_length()
+    result = np.empty(n, dtype=np.int64)
+    if n and (groups.min() < 0 or int(groups.max()).bit_length() + bits + _LEAST_KEY > 64):
+        shuffled = permutation(source, n)
+        result[_grouped(groups)] = shuffled[_grouped(groups[shuffled])]
+        return result
+    above = np.uint64(64 - max(int(groups.max(initial=0)).bit_length(), 1))
+    packed = source(n)
+    packed >>= np.uint64(64) - above
+    packed |= groups.astype(np.uint64) << above
+    order, keys = _sorted_with_rows(packed, np.uint64(bits))
+    _settle_ties(source, order, keys)
+    result[_grouped(groups)] = order
     return result
 
 

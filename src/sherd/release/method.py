@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sherd.engines.database_counts import CountedAttribute
     from sherd.guarantees import Guarantee
     from sherd.randomness import Randomness
+    from sherd.release.cell_key import CellKey
     from sherd.release.plan import Plan
     from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
@@ -134,13 +135,17 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a method is given besides its table: randomness, threads, engine and who watches."""
+    """What a method is given besides its table: randomness, threads, engine and who watches.
+
+    ``cell_key`` is the owner's key for what is released as ciphertext.
+    """
 
     randomness: Randomness
     threads: int = 1
     shuffle: bool = True
     engine: Engine = field(default_factory=InMemory)
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None
+    cell_key: CellKey | None = field(default=None, repr=False)
 
     @property
     def fair_ties(self) -> bool:

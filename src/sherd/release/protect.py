@@ -27,6 +27,7 @@ from sherd.release.bundle import (
     check_format,
     check_target,
 )
+from sherd.release.cell_key import check_cell_key
 from sherd.release.charging import (
     Occasion,
     check_alone,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
     from sherd.randomness import Randomness
+    from sherd.release.cell_key import CellKey
     from sherd.release.plan import Plan
     from sherd.tables.prepare import Prepared
     from sherd.tables.schema import Schema
@@ -84,6 +86,7 @@ class Settings:
     the source for the table that was read, where it is not the operating system's: a keyed
     one, so that the same occasion comes out the same again. ``again`` allows another release of
     a population whose promise takes for granted that there is none (see ``check_alone``).
+    ``cell_key`` is the owner's key for what a plan releases as ciphertext.
     """
 
     seed: int | None = None
@@ -95,6 +98,7 @@ class Settings:
     engine: Engine = field(default_factory=InMemory)
     randomness: Callable[[pa.Table], Randomness] | None = field(default=None, repr=False)
     again: bool = False
+    cell_key: CellKey | None = field(default=None, repr=False)
 
     def run(self, table: pa.Table | None) -> Run:
         """What the method is given to protect this table."""
@@ -112,6 +116,7 @@ class Settings:
             threads=self.threads or cores(),
             shuffle=not self.keep_order,
             engine=self.engine,
+            cell_key=self.cell_key,
             **extra,
         )
 
@@ -298,6 +303,7 @@ def _promise(plan: Plan, schema: Schema, settings: Settings) -> Guarantee:
                 got=f"a {type(given).__name__}",
                 do=f"make one with {how}",
             )
+    check_cell_key(plan, settings.cell_key)
     guarantee = plan.guarantee(schema)
     # Before anything is reserved or read; what parties need for a joint run they check themselves.
     check_extras(extra for extra in plan.spec.traits.needs if extra != "joint")

@@ -7,6 +7,7 @@ cell that was not released.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -15,6 +16,7 @@ from starlette.routing import Route
 
 from sherd.errors import UsageError
 from sherd.federation.aggregator.round_view import awaited, round_report
+from sherd.federation.aggregator.storage import audit_log
 from sherd.federation.protocol.collusion import collusion_table
 from sherd.federation.protocol.states import ROUND_ENDS
 from sherd.studio.access_guard import MOST_FORM
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from sherd.federation.aggregator.aggregator_home import AggregatorHome
+    from sherd.federation.aggregator.storage.audit_log import AuditLine
 
 _ENDS = {state.value for state in ROUND_ENDS}
 
@@ -64,6 +67,7 @@ class AggregatorPages:
             Route("/round/{round}/abort", self._abort, methods=post),
             Route("/round/{round}/verify", self._verify, methods=post),
             Route("/log.json", self._log),
+            Route("/audit-log.jsonl", self._audit_log),
             *NewRoundPages(self._premises.settings.name, self._aggregator).routes(),
             *self._members.routes(),
         ]
@@ -145,12 +149,29 @@ class AggregatorPages:
             request, "aggregator_round.html", checks=checks, **found, **self._given("rounds")
         )
 
-    async def _log(self, request: Request) -> Response:
+    def _lines(self) -> list[AuditLine]:
+        """The audit log, after checking that no line was changed, added or taken out."""
+        lines = list(audit_log.lines(self._aggregator.store.engine))
+        audit_log.verify_lines(lines)
+        return lines
+
+    async def _audit_log(self, request: Request) -> Response:
+        """The lines as `sherd aggregator audit --check` reads them, each with its hash."""
         del request
+        lines = await run_in_threadpool(self._lines)
+        text = "".join(f"{each}\n" for each in audit_log.export(lines))
+        return download(text, "audit-log.jsonl", "application/json")
+
+    async def _log(self, request: Request) -> Response:
+        """Members and rounds as they are, and the audit log with its last hash."""
+        del request
+        lines = await run_in_threadpool(self._lines)
         log = {
             "aggregator": self._premises.settings.name,
             "members": await run_in_threadpool(self._members.every),
             "rounds": await run_in_threadpool(self._summaries),
+            "audit": [asdict(line) for line in lines],
+            "head": audit_log.verify_lines(lines)[1],
         }
         text = json.dumps(log, indent=2, ensure_ascii=False) + "\n"
         return download(text, "aggregator-log.json", "application/json")

@@ -25,6 +25,8 @@ import numpy as np
 
 from sherd.verifying.check import Check
 from sherd.verifying.looseness import direct, linked
+from sherd.verifying.sealed_tables import TABLE as SEALED_TABLE
+from sherd.verifying.sealed_tables import sealed_checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +61,8 @@ def verify(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[
     checks = [
         *_fragmentation(layout, constraints, given, manifest),
         *group_checks(layout, manifest),
+        *sealed_checks(tables, manifest, len(layout.fragments)),
+        _only_known(tables, layout),
     ]
     k = int(plan["looseness"])
     loose = [
@@ -84,6 +88,13 @@ def verify(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[
             detail="that values are the true ones cannot be told from a release",
         ),
     ]
+
+
+def _only_known(tables: Mapping[str, pa.Table], layout: ReleasedFragments) -> Check:
+    """Whether there is no table but fragments, associations and ciphertext."""
+    known = {f"fragment-{f}" for f in range(1, len(layout.fragments) + 1)} | {SEALED_TABLE}
+    strange = sorted(set(tables) - known - {name for name, _ in layout.associations})
+    return _check("tables", not strange, "not of this method: " + ", ".join(strange))
 
 
 def read_layout(tables: Mapping[str, pa.Table]) -> ReleasedFragments | None:

@@ -3,7 +3,7 @@
 Nothing of the methods is used. The budget is added up from the stated noise and compared with
 what the plan allows; the model's factors are multiplied out by an algorithm of its own and must
 give the stated marginals, which must solve the stated problem; the table is counted and must
-agree with the model up to what drawing does.
+have the model's counts, rounded (`drawn_records`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from sherd.tables.axis import Axis, measure
 from sherd.tables.coding import positions
 from sherd.tables.schema import Missing, Schema
 from sherd.verifying.check import Check
+from sherd.verifying.drawn_records import SLACK, Drawing, beyond_spread
 from sherd.verifying.joint_noise import insider_checks
 from sherd.verifying.model_inference import marginal
 from sherd.verifying.stored_table import StoredTable, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -272,7 +273,7 @@ def _excluded(stated: Stated) -> list[Factor]:
             inside = np.zeros(stated.sizes[a], np.bool_)
             inside[stated.bins[a][: len(starts)][cells]] = True
             excluded = np.logical_and.outer(excluded, inside)
-        found.append((scope, np.where(excluded, 0.0, 1.0)))
+        found.append((scope, np.where(excluded, -np.inf, 0.0)))
     return found
 
 
@@ -287,79 +288,82 @@ def _is_in(stated: Stated, name: str, values: Sequence[Any], position: int) -> b
     return labels[position] in [str(v).lower() if isinstance(v, bool) else str(v) for v in values]
 
 
-def _model(stated: Stated) -> list[Check]:
-    """The factors give the stated marginals, and these solve the stated problem."""
-    fit = stated.document["fit"]
-    factors: list[Factor] = [
-        ((a,), np.maximum(np.array(one["start"], np.float64), fit["least_share"]))
+def _factors(stated: Stated) -> list[Factor]:
+    """All that is multiplied in the model, as logarithms."""
+    least = stated.document["fit"]["least_share"]
+    found: list[Factor] = [
+        ((a,), np.log(np.maximum(np.array(one["start"], np.float64), least)))
         for a, one in enumerate(stated.document["attributes"])
     ]
-    targets = stated.targets()
-    for scope, one, shares, _ in targets:
-        weights = np.array(one["factor"], np.float64).reshape(shares.shape)
-        factors.append((scope, np.exp(weights - weights.max())))
-    factors += _excluded(stated)
-    apart = steepest = 0.0
-    for scope, one, shares, variance in targets:
+    found += [
+        (scope, np.array(one["factor"], np.float64).reshape(shares.shape))
+        for scope, one, shares, _ in stated.targets()
+    ]
+    return found + _excluded(stated)
+
+
+def _model(stated: Stated) -> list[Check]:
+    """The factors give the stated marginals, and these solve the stated problem."""
+    fit, factors = stated.document["fit"], _factors(stated)
+    apart, steepest = [0.0], [0.0]
+    for scope, one, shares, variance in stated.targets():
         modelled = np.array(one["model"], np.float64).reshape(shares.shape)
         again = marginal(factors, stated.sizes, scope)
-        apart = max(apart, float(np.abs(again - modelled).max()))
+        apart.append(float(np.abs(again - modelled).max()))
         ridge = np.maximum(fit["strength"] * variance, fit["least_ridge"])
         weights = np.array(one["factor"], np.float64).reshape(shares.shape)
-        steepest = max(steepest, float(np.abs(modelled - shares + ridge * weights).max()))
+        steepest.append(float(np.abs(modelled - shares + ridge * weights).max()))
+    # Not max() of Python, which passes over what is not a number.
+    far, steep = float(np.max(apart)), float(np.max(steepest))
     return [
         _check(
             "model",
-            apart <= TOLERANCE,
-            f"its factors lead to the stated shares, to {apart:.1g}",
+            far <= TOLERANCE,
+            f"its factors lead to the stated shares, to {far:.1g}",
             "its factors do not lead to the stated shares",
         ),
         _check(
             "fit",
-            steepest <= OPTIMUM and fit["strength"] > 0,
-            f"the model fits the released measurements best, to {steepest:.1g}",
+            steep <= OPTIMUM and fit["strength"] > 0,
+            f"the model fits the released measurements best, to {steep:.1g}",
             "another model fits the released measurements better",
         ),
     ]
 
 
 def _records(stated: Stated, data: pa.Table | StoredTable) -> Check:
-    """The table's counts are the model's, up to what drawing does."""
-    targets, rules = stated.targets(), _excluded(stated)
-    counts = [np.zeros(shares.size, np.int64) for _, _, shares, _ in targets]
+    """The table's counts are the model's, rounded, and no rule is broken."""
+    drawing, rules = Drawing.of(_factors(stated), stated.sizes), _excluded(stated)
+    spread = [np.zeros(len(bins), np.int64) for bins in stated.bins]
     excluded = 0
     for piece in pieces(data, *stated.names):
-        binned = _binned(stated, piece)
-        for place, (scope, _, shares, _) in enumerate(targets):
-            index = _index(stated, scope, binned, piece.num_rows)
-            counts[place] += np.bincount(index, minlength=shares.size)
+        binned = []
+        for bins, cells, counts in zip(stated.bins, _cells(stated, piece), spread, strict=True):
+            np.add(counts, np.bincount(cells, minlength=len(bins)), out=counts)
+            binned.append(bins[cells])
+        drawing.count(binned)
         for scope, allowed_ in rules:
             index = _index(stated, scope, binned, piece.num_rows)
-            excluded += int((allowed_.ravel()[index] == 0).sum())
-    worst = 0.0
-    for (_, one, shares, _), seen in zip(targets, counts, strict=True):
-        expected = np.array(one["model"], np.float64) * stated.rows
-        # What drawing at random would do on average, at most, and rounding.
-        allowed = 1.5 * np.sqrt(2 / np.pi * expected).sum() + np.sqrt(stated.rows) + shares.size
-        worst = max(worst, float(np.abs(seen - expected).sum() / allowed))
+            excluded += int((allowed_.ravel()[index] < 0).sum())
+    worst = [drawing.beyond_rounding()]
+    for one, bins, counts in zip(stated.document["attributes"], stated.bins, spread, strict=True):
+        worst.append(beyond_spread(counts, bins, np.array(one["within"], np.float64)))
     return _check(
         "records",
-        worst <= 1 and not excluded and data.num_rows == stated.rows,
-        "counts agree with the model, and no record breaks a rule",
-        "counts do not agree with the model, or a record breaks a rule",
+        float(np.max(worst)) <= SLACK and not excluded and data.num_rows == stated.rows,
+        "counts are the model's, rounded, and no record breaks a rule",
+        "counts are not the model's, rounded, or a record breaks a rule",
     )
 
 
-def _binned(stated: Stated, piece: pa.Table) -> list[NDArray[np.int64]]:
-    """The bin of every cell of some rows, attribute by attribute."""
-    binned = []
-    for one, bins in zip(stated.document["attributes"], stated.bins, strict=True):
+def _cells(stated: Stated, piece: pa.Table) -> Iterator[NDArray[np.int64]]:
+    """The fine cell of every value of some rows, attribute by attribute."""
+    for one in stated.document["attributes"]:
         axis = Axis.of(stated.schema[one["name"]])
         place, gaps = positions(piece.column(one["name"]), axis, stated.schema.missing_values)
         cells = np.searchsorted(one["edges"], place, side="right") - 1
         cells[gaps] = len(one["edges"]) - 1
-        binned.append(bins[cells])
-    return binned
+        yield cells
 
 
 def _index(

@@ -1,10 +1,10 @@
 """The marginals of a product of small tables, by eliminating attributes one after the other.
 
-Written for checking: no tree, no messages, every marginal worked out by itself. Tables are
-multiplied and summed as they are; scaling by the largest cell keeps numbers in range.
+Written for checking: no tree, no messages, every marginal worked out by itself. Tables hold
+logarithms: products of many factors would leave the range of floating point.
 
->>> half = np.array([0.5, 0.5])
->>> equal = np.array([[1.0, 0.0], [0.0, 1.0]])
+>>> half = np.log([0.5, 0.5])
+>>> equal = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
 >>> marginal([((0,), half), ((0, 1), equal)], (2, 2), (1,)).tolist()
 [0.5, 0.5]
 """
@@ -30,7 +30,7 @@ MOST_CELLS = 20_000_000
 def marginal(
     factors: Sequence[Factor], sizes: Sequence[int], wanted: tuple[int, ...]
 ) -> NDArray[np.float64]:
-    """The normalised marginal over some attributes of the product of all factors."""
+    """The normalised marginal over some attributes of the product of factors, in logarithms."""
     left = list(factors)
     rest = set(range(len(sizes))) - set(wanted)
     while rest:
@@ -41,13 +41,15 @@ def marginal(
         if not near:
             continue
         names, table = _multiplied(near, sizes)
-        summed = table.sum(axis=names.index(attribute))
-        top = float(summed.max()) or 1.0
-        left.append((tuple(a for a in names if a != attribute), summed / top))
-    names, table = _multiplied([*left, (wanted, np.ones([sizes[a] for a in wanted]))], sizes)
+        summed = np.logaddexp.reduce(table, axis=names.index(attribute))
+        left.append((tuple(a for a in names if a != attribute), summed))
+    names, table = _multiplied([*left, (wanted, np.zeros([sizes[a] for a in wanted]))], sizes)
     assert set(names) == set(wanted)
     table = np.moveaxis(table, [names.index(a) for a in wanted], range(len(wanted)))
-    return np.asarray(table / table.sum())
+    if not np.isfinite(table.max()):
+        raise ValueError("the model has no share that is above 0")
+    shares = np.exp(table - table.max())
+    return np.asarray(shares / shares.sum())
 
 
 def _scope(factors: Sequence[Factor]) -> tuple[int, ...]:
@@ -64,8 +66,8 @@ def _multiplied(
     names = _scope(factors)
     if math.prod(sizes[a] for a in names) > MOST_CELLS:
         raise ValueError("the model is larger than any that is released")
-    product = np.ones([sizes[a] for a in names])
+    product = np.zeros([sizes[a] for a in names])
     for own, table in factors:
         ordered = np.transpose(table, np.argsort(own))
-        product *= ordered.reshape([sizes[a] if a in own else 1 for a in names])
+        product += ordered.reshape([sizes[a] if a in own else 1 for a in names])
     return names, product

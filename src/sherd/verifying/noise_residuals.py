@@ -38,10 +38,14 @@ _SPREAD = {"gaussian": math.sqrt(math.pi / 2 - 1), "laplace": 1.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Residuals:
-    """Residuals of all measured counts over the noise's mean size, and what they come to."""
+    """Residuals of all measured counts over the noise's mean size, and what they come to.
+
+    ``histograms`` are, for each, its attributes, its noise's scale and its residuals as they are.
+    """
 
     kind: str
     standardised: NDArray[np.float64]
+    histograms: tuple[tuple[tuple[str, ...], float, NDArray[np.int64]], ...] = ()
 
     @property
     def mean(self) -> float:
@@ -83,26 +87,31 @@ def residuals(original: pa.Table, schema: Schema, document: Mapping[str, Any]) -
         cells[gaps] = len(one["edges"]) - 1
         fine[name], binned[name] = cells, np.array(one["bins"])[cells]
         sizes[name] = max(one["bins"]) + 1
-    found = []
-    for one in document["fine"]:
-        (name,) = one["attributes"]
-        true = np.bincount(fine[name], minlength=len(one["counts"]))
-        found.append((np.array(one["counts"]) - true) / _size(document["noise"], one))
-    for one in document["marginals"]:
+    found: list[NDArray[np.float64]] = []
+    parts: list[tuple[tuple[str, ...], float, NDArray[np.int64]]] = []
+    for one in (*document["fine"], *document["marginals"]):
+        single = len(parts) < len(document["fine"])
         index = np.zeros(original.num_rows, np.int64)
         for name in one["attributes"]:
-            index = index * sizes[name] + binned[name]
-        true = np.bincount(index, minlength=len(one["counts"]))
-        found.append((np.array(one["counts"]) - true) / _size(document["noise"], one))
-    return Residuals(kind=document["noise"], standardised=np.concatenate(found))
+            index = fine[name] if single else index * sizes[name] + binned[name]
+        apart = np.array(one["counts"]) - np.bincount(index, minlength=len(one["counts"]))
+        found.append(apart / _size(document["noise"], one))
+        parts.append((tuple(one["attributes"]), float(Fraction(one["scale"])), apart))
+    return Residuals(
+        kind=document["noise"], standardised=np.concatenate(found), histograms=tuple(parts)
+    )
 
 
 def _size(kind: str, one: Mapping[str, Any]) -> float:
     """The mean size of a draw of discrete noise."""
-    scale = float(Fraction(one["scale"]))
-    if kind == "laplace":
-        ratio = math.exp(-1 / scale)
-        return 2 * ratio / (1 - ratio**2)
-    places = np.arange(-int(12 * scale) - 12, int(12 * scale) + 13)
-    weights = np.exp(-((places / scale) ** 2) / 2)
-    return float((weights * np.abs(places)).sum() / weights.sum())
+    chances = sizes_of_noise(kind, float(Fraction(one["scale"])))
+    return float(chances @ np.arange(len(chances)))
+
+
+def sizes_of_noise(kind: str, scale: float) -> NDArray[np.float64]:
+    """The chance of each size, from 0 on, of a draw of discrete noise."""
+    places = np.arange(int((40 if kind == "laplace" else 12) * scale) + 13)
+    weights = np.exp(-places / scale if kind == "laplace" else -((places / scale) ** 2) / 2)
+    weights[1:] *= 2
+    found: NDArray[np.float64] = weights / weights.sum()
+    return found

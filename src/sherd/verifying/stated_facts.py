@@ -16,6 +16,7 @@ from sherd.verifying import specialisations
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.manifest_form import is_count, is_hash
 from sherd.verifying.ordered_centroids import counted
+from sherd.verifying.sealed_tables import sealed_facts
 from sherd.verifying.stored_table import StoredTable, whole
 
 if TYPE_CHECKING:
@@ -277,11 +278,12 @@ def fragmented(tables: Tables, manifest: Manifest) -> Expected:
     shown = [sorted(names) for names in layout.attributes]
     found: Expected = {
         "fragments": lambda given: [sorted(names) for names in given] == shown,
-        "sizes": _is(plan.get("sizes") or _sizes(plan["looseness"], len(layout.fragments))),
+        "sizes": _is(plan.get("sizes") or _sizes_of_sets(plan, len(layout.fragments))),
         "withheld": _is([name for name in released if name not in held]),
         "constraints": _is(separate),
         "fragmentation_proved_best": lambda given: type(given) is bool,
         "fragmentation_minimal": _is(fragments.is_minimal(layout, plan)),
+        **sealed_facts(manifest),
     }
     if plan.get("after") is not None:
         return found | {"after": lambda given: is_hash(given) and given == plan["after"]["release"]}
@@ -289,6 +291,14 @@ def fragmented(tables: Tables, manifest: Manifest) -> Expected:
     return found | {
         "suppressed": lambda given: is_count(given) and given <= most * (given + rows) + 1e-9
     }
+
+
+def _sizes_of_sets(plan: Mapping[str, Any], count: int) -> list[int]:
+    """Group sizes where the plan gives none, in every set of fragments that are associated."""
+    found: dict[int, int] = {}
+    for chosen in plan.get("associations") or [list(range(1, count + 1))]:
+        found.update(zip(chosen, _sizes(plan["looseness"], len(chosen)), strict=True))
+    return [found[f] for f in range(1, count + 1)]
 
 
 def _sizes(looseness: int, count: int) -> list[int]:

@@ -96,7 +96,8 @@ def test_only_what_needs_no_original_is_publishable() -> None:
     assert publishable == {
         "ncp", "discernibility", "unique", "prosecutor", "marketer", "epsilon-frozen",
         "epsilon-recomputed", "homogeneity", "background", "least-confidence", "skewness",
-        "t-closeness",
+        "t-closeness", "entropy-diversity", "recursive-diversity", "largest-share",
+        "beta-likeness",
     }  # fmt: skip
 
 

@@ -420,6 +420,9 @@ def test_executors_without_sherd_are_named(tmp_path: Path) -> None:
         def option(self, *_given: str) -> Writer:
             return self
 
+        def options(self, **_given: str) -> Writer:
+            return self
+
         def parquet(self, _path: str) -> None:
             raise RuntimeError("ModuleNotFoundError: No module named 'sherd'")
 

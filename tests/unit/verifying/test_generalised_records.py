@@ -95,3 +95,31 @@ def test_broken_counts_are_found(release: sherd.Release) -> None:
 def test_lost_records_are_found(release: sherd.Release) -> None:
     """As many records as the manifest says."""
     assert failed(release, records=release.tables["records"].slice(1)) == ["records"]
+
+
+def test_records_counted_past_the_noise_are_found(release: sherd.Release) -> None:
+    """Records must be the noisy counts, rounded: true counts, or another order, carry more."""
+    data, records = release.tables["data"], release.tables["records"]
+    even = np.repeat(np.arange(data.num_rows), 200 // data.num_rows + 1)[:200]
+    exact = data.drop_columns(["count"]).take(pa.array(even))
+    assert failed(release, records=exact) == ["records"]
+    assert failed(release, records=records.take(pa.array(np.arange(200)[::-1]))) == ["records"]
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 200])
+def test_projections_of_any_counts_pass(n: int) -> None:
+    """The check, in whole numbers, agrees with the method, in floating point."""
+    from sherd.methods.specialising.partition import consistent
+    from sherd.verifying.generalised_records import _projected
+
+    rng = np.random.default_rng(n)
+    for size in (1, 2, 16, 999):
+        for spread in (1, 30, 10**6):
+            counts = rng.integers(-spread, spread + 1, size)
+            times = consistent(counts, n)
+            assert _projected(counts.tolist(), times.tolist())
+            if size > 2 and n > 1:
+                wrong = times.copy()
+                wrong[np.argmax(times)] -= 2
+                wrong[np.argmin(counts)] += 2
+                assert not _projected(counts.tolist(), wrong.tolist())

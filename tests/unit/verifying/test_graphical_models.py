@@ -133,3 +133,31 @@ def test_other_marginals_than_stated_are_found(release: sherd.Release) -> None:
     manifest = {**release.manifest, "facts": {**release.manifest["facts"], "measured": []}}
     checks = {c.name: c.passed for c in verify(release.tables, manifest, release.documents)}
     assert checks["marginals measured"] is False
+
+
+@pytest.mark.parametrize("epsilon", [3.0, 10.0])
+@pytest.mark.parametrize("copied", ["all of it", "half of it", "one column"])
+def test_copies_of_the_original_are_no_drawn_records(epsilon: float, copied: str) -> None:
+    """Their counts differ from the model's by its noise, which is more than rounding."""
+    plan = sherd.Plan(method="dp-graph", epsilon=epsilon, delta=1e-6)
+    made = sherd.protect(TABLE, SCHEMA, plan)
+    assert sherd.verify(made).passed
+    data = TABLE.cast(made.tables["data"].schema)
+    if copied == "half of it":
+        data = pa.concat_tables([made.tables["data"].slice(0, N // 2), data.slice(N // 2)])
+    if copied == "one column":
+        data = made.tables["data"].set_column(0, "x", data.column("x"))
+    assert "records" in {c.name for c in sherd.verify(replace(made, tables={"data": data})).failed}
+
+
+def test_factors_beyond_floating_point_are_worked_out() -> None:
+    """Little noise on few records: extreme factors, no false alarm, and nothing passed over."""
+    rows = np.random.default_rng(1).permutation(30_000)[:500]
+    table = sherd.datasets.load("adult", complete=True).take(pa.array(rows))
+    plan = sherd.Plan(method="dp-graph", epsilon=20.0, delta=1e-6)
+    made = sherd.protect(table, sherd.datasets.schema("adult"), plan)
+    assert sherd.verify(made).passed
+    documents = copy.deepcopy(dict(made.documents))
+    documents["model"]["fine"][0]["factor"][0] = 1e6
+    names = {c.name for c in sherd.verify(replace(made, documents=documents)).failed}
+    assert {"model", "records"} <= names

@@ -22,7 +22,7 @@ from sherd.auditing.case.record_drawing import (
     SlicedRelease,
 )
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.verdict.measure import Measure
+from sherd.auditing.verdict.measure import Better, Measure
 from sherd.tables.schema import Role, Type
 from sherd.verifying.label_meaning import Labelled
 
@@ -36,7 +36,19 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-CODES = ("homogeneity", "background", "least-confidence", "skewness", "t-closeness")
+CODES = (
+    "homogeneity",
+    "background",
+    "least-confidence",
+    "skewness",
+    "t-closeness",
+    "entropy-diversity",
+    "recursive-diversity",
+    "largest-share",
+    "beta-likeness",
+)
+RECURSIVE_C = 3
+"""c of the recursive (c, l)-diversity whose largest l is measured, as in the paper."""
 CELLS = 40_000_000
 """Groups times values up to which a sensitive attribute is looked at."""
 
@@ -70,6 +82,10 @@ class GroupedSecret:
             "least-confidence": float(weight @ shares.max(axis=1)),
             "skewness": float(weight @ (shares[:, seen] / whole[seen]).max(axis=1)),
             "t-closeness": float(_distances(shares, whole, self.ordered).max()),
+            "entropy-diversity": float(np.exp(_entropies(shares)).min()),
+            "recursive-diversity": float(_recursive(counts).min()),
+            "largest-share": float(shares.max()),
+            "beta-likeness": float((shares[:, seen] / whole[seen]).max() - 1),
         }
 
 
@@ -80,6 +96,24 @@ def _distances(shares: Floats, whole: Floats, ordered: bool) -> Floats:
         differences = np.cumsum(differences, axis=1)
     moved: Floats = np.abs(differences).sum(axis=1)
     return moved / (max(1, shares.shape[1] - 1) if ordered else 2)
+
+
+def _entropies(shares: Floats) -> Floats:
+    """The entropy of every group's distribution, in nats."""
+    logarithms = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    found: Floats = -(shares * logarithms).sum(axis=1)
+    return found
+
+
+def _recursive(counts: Floats) -> Ints:
+    """The largest l of every group with r_1 < c (r_l + … + r_m), counts in falling order.
+
+    The sums fall as l grows, so that l is how many of them are large enough.
+    """
+    falling = -np.sort(-counts, axis=1)
+    sums = np.cumsum(falling[:, ::-1], axis=1)[:, ::-1]
+    found: Ints = (falling[:, :1] < RECURSIVE_C * sums).sum(axis=1)
+    return found
 
 
 def secrets_of(case: Case) -> dict[str, GroupedSecret]:
@@ -142,7 +176,8 @@ def disclosure(case: Case) -> list[Measure]:
     found = []
     for code in CODES:
         parts = {name: numbers[code] for name, numbers in real.items()}
-        worst = max(parts, key=lambda name: parts[name] - dealt[name][code])
+        sign = -1 if CATALOGUE[code].better is Better.HIGHER else 1
+        worst = max(parts, key=lambda name: sign * (parts[name] - dealt[name][code]))
         many = len(secrets[worst].values)
         found.append(
             Measure(
@@ -166,7 +201,7 @@ GROUPS = Attack(
     does="reads off the sensitive values of the group's records, alone or with one of them ruled "
     "out",
     wins="when they are all the same",
-    source="Machanavajjhala et al. 2007; Li et al. 2007",
+    source="Machanavajjhala et al. 2007; Li et al. 2007; Wong et al. 2006; Cao and Karras 2012",
     run=disclosure,
     whole=True,
 )

@@ -231,6 +231,54 @@ RISK: tuple[Spec, ...] = (
         label=Label.PUBLISHABLE,
     ),
     Spec(
+        code="entropy-diversity",
+        title="Entropy l-diversity",
+        side=Side.RISK,
+        definition="the largest l for which every class or bucket has entropy l-diversity: the "
+        "smallest e to the entropy of a group's sensitive values (Machanavajjhala et al. 2007); "
+        "the baseline is the same values in random groups of the same sizes",
+        range="1 to the number of values",
+        meaning="1: a group with one value; the number of values: all equally frequent everywhere",
+        label=Label.PUBLISHABLE,
+        better=Better.HIGHER,
+    ),
+    Spec(
+        code="recursive-diversity",
+        title="Recursive (3, l)-diversity",
+        side=Side.RISK,
+        definition="the largest l for which every class or bucket has recursive (3, l)-diversity: "
+        "its most frequent sensitive value is less than three times as frequent as all but the "
+        "l − 1 most frequent together (Machanavajjhala et al. 2007); the baseline is the same "
+        "values in random groups of the same sizes",
+        range="1 to the number of values",
+        meaning="the group stays diverse for somebody who rules out l − 2 values",
+        label=Label.PUBLISHABLE,
+        better=Better.HIGHER,
+    ),
+    Spec(
+        code="largest-share",
+        title="(α, k)-anonymity's α",
+        side=Side.RISK,
+        definition="the largest share of one sensitive value in a class or bucket, which is the "
+        "least α of (α, k)-anonymity (Wong et al. 2006); the baseline is the same values in "
+        "random groups of the same sizes",
+        range="0 to 1",
+        meaning="the best guess about anybody is right with this probability",
+        label=Label.PUBLISHABLE,
+    ),
+    Spec(
+        code="beta-likeness",
+        title="β-likeness",
+        side=Side.RISK,
+        definition="the least β of basic β-likeness: the largest relative gain in the frequency of "
+        "a sensitive value, from the whole release to a class or bucket (Cao and Karras 2012); "
+        "the baseline is the same values in random groups of the same sizes",
+        range="0 to ∞",
+        meaning="0: no value is more frequent in a group than in the release; 1: one is twice as "
+        "frequent",
+        label=Label.PUBLISHABLE,
+    ),
+    Spec(
         code="nearest-ratio",
         title="Nearest-neighbour distance ratio",
         side=Side.RISK,

@@ -29,7 +29,7 @@ from sherd.methods.fragmenting.preferred_groups import Homes, Ordered, Preferred
 from sherd.methods.fragmenting.tuple_codes import combined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
     import pyarrow as pa
@@ -81,13 +81,13 @@ class Association:
 
     @property
     def kept(self) -> npt.NDArray[np.int64]:
-        """The tuples that have groups."""
-        return np.flatnonzero(self.place[0] >= 0)
+        """The tuples that have groups in every fragment."""
+        return np.flatnonzero((self.place >= 0).all(axis=0))
 
     @property
     def suppressed(self) -> int:
-        """How many tuples are left out."""
-        return int((self.place[0] < 0).sum())
+        """How many tuples are left out, of one fragment at least."""
+        return int((self.place < 0).any(axis=0).sum())
 
 
 def associate(
@@ -178,6 +178,20 @@ def _joined(
     )
 
 
+def beside_each_other(found: Mapping[tuple[int, ...], Association]) -> Association:
+    """Associations over disjoint sets of fragments, numbered from 1, as one (Observation 3)."""
+    if len(found) == 1:
+        return next(iter(found.values()))
+    rows = {f: part.place[at] for chosen, part in found.items() for at, f in enumerate(chosen)}
+    groups = {f: part.groups[at] for chosen, part in found.items() for at, f in enumerate(chosen)}
+    return Association(
+        place=np.stack([rows[f] for f in sorted(rows)]),
+        groups=tuple(groups[f] for f in sorted(groups)),
+        unplaced=sum(part.unplaced for part in found.values()),
+        dissolved=sum(part.dissolved for part in found.values()),
+    )
+
+
 def problem_shape(
     table: pa.Table,
     constraints: Constraints,
@@ -217,8 +231,12 @@ def problem_shape(
         groups=number,
         group_from=_starts(number),
         member_from=_starts(number.astype(np.int64) * 2 * k),
-        aspect_filter_from=_starts(number[owner]),
-        reach_filter_from=_starts(number[source]),
+        aspect_filter_from=_starts(number)[owner],
+        aspect_filter=np.asarray(_numbered(owner.tolist()), np.int32),
+        reach_filter_from=_starts(number)[source],
+        reach_filter=np.asarray(
+            _numbered([*owner.tolist(), *source.tolist()])[len(owner) :], np.int32
+        ),
     )
 
 
@@ -260,6 +278,15 @@ def _reaches(
     return reaches, wide, covered
 
 
+def _numbered(fragments: Sequence[int]) -> list[int]:
+    """How often each entry occurred before.
+
+    >>> _numbered([0, 0, 1, 0])
+    [0, 1, 0, 2]
+    """
+    return [list(fragments[:at]).count(f) for at, f in enumerate(fragments)]
+
+
 def _starts(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)[:-1]]).astype(np.int64)[
         : len(lengths)
@@ -271,12 +298,12 @@ def empty_state(shape: Any) -> Any:
     from sherd.methods.fragmenting.heterogeneity_kernels import State
 
     groups, k = shape.groups.astype(np.int64), shape.capacity.astype(np.int64)
+    width = 1 + max([*shape.aspect_filter, *shape.reach_filter], default=0)
     return State(
         members=np.empty(int((groups * k).sum()), np.int32),
         size=np.zeros(int(groups.sum()), np.int32),
         place=np.full((shape.codes.shape[0], len(groups)), -1, np.int32),
-        aspect_filter=np.zeros(int(groups[shape.aspect_fragment].sum()), np.uint64),
-        reach_filter=np.zeros(int(groups[shape.reach_source].sum()), np.uint64),
+        filters=np.zeros((int(groups.sum()), width), np.uint64),
     )
 
 
@@ -289,10 +316,10 @@ def _place(
     allowed: float,
 ) -> Association:
     from sherd.methods.fragmenting.placement import place, settle
-    from sherd.methods.fragmenting.soundness import sound
+    from sherd.methods.fragmenting.soundness import group_members, sound
 
     # tuples are renumbered by their home in the first fragment: near in order, near in memory
-    rank = np.argsort(homes[0], kind="stable")
+    rank = group_members(homes[0], int(shape.groups[0]))[1]
     inverse = np.empty_like(rank)
     inverse[rank] = np.arange(len(rank))
     shape = shape._replace(codes=np.ascontiguousarray(shape.codes[rank]))

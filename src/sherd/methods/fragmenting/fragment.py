@@ -105,7 +105,8 @@ class Fragment:
             for at, names in enumerate(facts["fragments"], 1)
         ]
         if facts["withheld"]:
-            lines.append(f"Withheld: {', '.join(facts['withheld'])}")
+            how = ", as ciphertext" if "ciphertext" in facts else ""
+            lines.append(f"Withheld{how}: {', '.join(facts['withheld'])}")
         if facts.get("suppressed"):
             lines.append(f"Left out: {facts['suppressed']} tuples that no group could take.")
         if not facts.get("minimal", True):
@@ -155,6 +156,7 @@ class Fragment:
                 f"(sha256 of its manifest: {plan['after']['release']}) and those before that one"
             )
             not_covered = (*NOT_COVERED[:-1], SEEN_TOGETHER)
+        sealed = plan["withheld"] == "ciphertext"
         return Guarantee(
             notion=KLooseness(k=plan["looseness"]),
             unit=Unit.ASSOCIATION,
@@ -164,6 +166,7 @@ class Fragment:
                 Assumption.CONSTRAINTS_COMPLETE,
                 Assumption.NO_CORRELATED_KNOWLEDGE,
                 *assumptions(plan),
+                *((Assumption.CELL_KEY_SECRET,) if sealed else ()),
                 Assumption.PARAMETERS_PUBLIC,
             ),
             source=Proposition(work="decapitani2015", place="Def. 4.3, Theorem 4.7"),

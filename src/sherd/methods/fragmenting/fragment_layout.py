@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from sherd.methods.fragmenting.feasibility import check_sizes, group_sizes
 from sherd.methods.fragmenting.fragmentation import check_given, find_minimal
 from sherd.methods.fragmenting.next_release_plan import check_following
 from sherd.methods.fragmenting.released_tables import GROUP
+from sherd.methods.fragmenting.sealed_cells import MOST_BYTES, SEALED
 
 if TYPE_CHECKING:
     from sherd.methods.fragmenting.fragmentation import Fragmentation, Objective
@@ -43,9 +45,9 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
             got=repr(plan["suppress"]),
         )
     for name in released:
-        if name.startswith(GROUP) and name[len(GROUP) :].isdigit():
+        if re.fullmatch(f"({GROUP}|{SEALED})[0-9]+", name):
             raise SchemaError(
-                f"the attribute '{name}' is called like a column of group identifiers",
+                f"the attribute '{name}' is called like a column of groups or ciphertext",
                 do="rename it",
             )
     if plan["fragments"] is not None:
@@ -58,7 +60,14 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
             "the constraints need no fragmentation: one fragment fulfils them",
             do="release the table without the withheld attributes, or add constraints",
         )
-    check_sizes(planned_sizes(plan, len(found.fragments)), plan["looseness"], len(found.fragments))
+    _check_sealing(plan, found)
+    count = len(found.fragments)
+    _check_associations(plan, count)
+    sizes = planned_sizes(plan, count)
+    if len(sizes) != count:
+        check_sizes(sizes, plan["looseness"], count)
+    for chosen in associated_sets(plan, count):
+        check_sizes([sizes[f - 1] for f in chosen], plan["looseness"], len(chosen))
     for chosen in _lists(plan["projections"] or (), "projections", int):
         if len(set(chosen)) < 2 or not set(chosen) <= set(range(1, len(found.fragments) + 1)):
             raise PlanError(
@@ -67,6 +76,21 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
                 got=repr(list(chosen)),
             )
     return found
+
+
+def _check_sealing(plan: Plan, found: Fragmentation) -> None:
+    if plan["cell_bytes"] > MOST_BYTES:
+        raise PlanError(
+            "the 'cell_bytes' parameter is not valid",
+            must=f"at most {MOST_BYTES}",
+            got=str(plan["cell_bytes"]),
+        )
+    if plan["withheld"] == "ciphertext" and not found.withheld:
+        raise PlanError(
+            "there is nothing to release as ciphertext: every attribute lies in a fragment",
+            must="a constraint of a single attribute, which withholds it",
+            do="leave out the parameter 'withheld'",
+        )
 
 
 @lru_cache(maxsize=16)
@@ -81,10 +105,41 @@ def _solved(
 
 
 def planned_sizes(plan: Plan, fragments: int) -> tuple[int, ...]:
-    """The least size of every fragment's groups."""
-    if plan["sizes"] is None:
-        return group_sizes(plan["looseness"], fragments)
-    return tuple(plan["sizes"])
+    """The least size of every fragment's groups; pairs of an association reach the looseness."""
+    if plan["sizes"] is not None:
+        return tuple(plan["sizes"])
+    sizes = {
+        f: size
+        for chosen in associated_sets(plan, fragments)
+        for f, size in zip(chosen, group_sizes(plan["looseness"], len(chosen)), strict=True)
+    }
+    return tuple(sizes[f] for f in sorted(sizes))
+
+
+def associated_sets(plan: Plan, fragments: int) -> list[tuple[int, ...]]:
+    """The sets of fragments, from 1, that are associated with each other: all, unless told."""
+    given = plan["associations"]
+    return [tuple(range(1, fragments + 1))] if given is None else [tuple(s) for s in given]
+
+
+def _check_associations(plan: Plan, fragments: int) -> None:
+    """Raise unless sets of fragments are disjoint (Observation 3), large enough and all there."""
+    if plan["associations"] is None:
+        return
+    if plan["fragments"] is None or plan["projections"] or plan["after"] is not None:
+        raise PlanError(
+            "the 'associations' parameter does not fit the others",
+            must="given 'fragments', no 'projections', and no release that is followed",
+        )
+    sets = _lists(plan["associations"], "associations", int)
+    named = sorted(f for chosen in sets for f in chosen)
+    if named != list(range(1, fragments + 1)) or any(len(chosen) < 2 for chosen in sets):
+        raise PlanError(
+            "the 'associations' parameter is not valid",
+            must=f"sets of two or more of the fragments 1 to {fragments}, each in one of them: "
+            "associations that share a fragment can be combined",
+            got=repr([list(chosen) for chosen in sets]),
+        )
 
 
 def _lists(given: Any, name: str, kind: type) -> list[tuple[Any, ...]]:

@@ -53,6 +53,12 @@ PARAMETERS: tuple[Parameter, ...] = (
         help="release the association between these fragments only, as lists of numbers",
     ),
     Parameter(
+        name="associations",
+        kind=list,
+        option=None,
+        help="associate these sets of fragments, each for itself, as lists of numbers",
+    ),
+    Parameter(
         name="suppress",
         kind=float,
         default=0.05,
@@ -75,6 +81,21 @@ PARAMETERS: tuple[Parameter, ...] = (
         least=2,
         help="associate tuples in blocks of this size, so that later deletions withdraw "
         "one block only",
+    ),
+    Parameter(
+        name="withheld",
+        kind=str,
+        default="left-out",
+        choices=("left-out", "ciphertext"),
+        help="what becomes of attributes that no fragment may hold: nothing, or ciphertext that "
+        "only your key opens",
+    ),
+    Parameter(
+        name="cell_bytes",
+        kind=int,
+        default=64,
+        least=16,
+        help="the size that every cell of ciphertext is filled up to",
     ),
     Parameter(
         name="time_limit",

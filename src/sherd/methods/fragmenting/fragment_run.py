@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sherd.errors import InfeasibleError
-from sherd.methods.fragmenting.association import Search, associate
+from sherd.errors import InfeasibleError, PlanError
+from sherd.methods.fragmenting.association import Search, associate, beside_each_other
 from sherd.methods.fragmenting.feasibility import (
     check_feasible,
     excesses,
     findings_of,
     relevant,
 )
-from sherd.methods.fragmenting.fragment_layout import layout, planned_constraints, planned_sizes
+from sherd.methods.fragmenting.fragment_layout import (
+    associated_sets,
+    layout,
+    planned_constraints,
+    planned_sizes,
+)
 from sherd.methods.fragmenting.loose_fragmentation import loose_ones
 from sherd.methods.fragmenting.next_release import first_release
 from sherd.methods.fragmenting.next_release_plan import check_past, findings, next_groups, signed
 from sherd.methods.fragmenting.released_tables import first_groups, released_tables
+from sherd.methods.fragmenting.sealed_cells import TABLE as SEALED_TABLE
+from sherd.methods.fragmenting.sealed_cells import seal
 from sherd.release.method import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -54,14 +62,50 @@ def run_fragmenting(
         return _associated(fresh, schema, plan, run, found.fragments)
 
     change = next_groups(old, table, plan, run, keys=keys, fragments=found.fragments, place=place)
+    sealing = _Sealing(table=table, plan=plan, run=run, found=found)
     outcome = Outcome(
         tables=released_tables(
-            change.kept.groups, table, found.fragments, run.randomness, shuffle=run.shuffle
+            change.kept.groups,
+            table,
+            found.fragments,
+            run.randomness,
+            shuffle=run.shuffle,
+            seal=sealing.how,
         ),
-        facts={**_facts(plan, found), "after": plan["after"]["release"]},
+        facts={**_facts(plan, found), **sealing.facts, "after": plan["after"]["release"]},
         findings=findings(change),
     )
     return outcome, signed(change.kept, schema, run, keys)
+
+
+@dataclass(kw_only=True)
+class _Sealing:
+    """Making the ciphertext of a run, where its plan asks for it, and what is stated of it."""
+
+    table: pa.Table
+    plan: Plan
+    run: Run
+    found: Fragmentation
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def how(self) -> Callable[[list[Any]], pa.Table] | None:
+        """What makes the table of ciphertext, None where there is none."""
+        return self._seal if self.plan["withheld"] == "ciphertext" else None
+
+    def _seal(self, orders: list[Any]) -> pa.Table:
+        assert self.run.cell_key is not None, "checked before the table was read"
+        made, stated = seal(
+            self.table,
+            orders,
+            self.found.fragments,
+            self.found.withheld,
+            cell_bytes=self.plan["cell_bytes"],
+            key=self.run.cell_key,
+            randomness=self.run.randomness,
+        )
+        self.facts[SEALED_TABLE] = stated
+        return made
 
 
 def _facts(plan: Plan, found: Fragmentation) -> dict[str, object]:
@@ -86,12 +130,18 @@ def _first(
     keys: Keys | None,
 ) -> tuple[Outcome, Kept | None]:
     """A release that follows none."""
+    if keys is not None and plan["associations"] is not None:
+        raise PlanError(
+            "a record is kept of one association over all fragments",
+            do="leave out 'associations', or the key and the record",
+        )
     chosen, forced, made = _grouped(table, schema, plan, run, found)
     groups = first_groups(made, run.randomness)
     record = None
     if keys is not None:
         record = first_release(groups, table, keys.values, chosen.fragments)
         record = signed(record, schema, run, keys)
+    sealing = _Sealing(table=table, plan=plan, run=run, found=chosen)
     outcome = Outcome(
         tables=released_tables(
             groups,
@@ -99,10 +149,12 @@ def _first(
             chosen.fragments,
             run.randomness,
             shuffle=run.shuffle,
-            projections=plan["projections"],
+            projections=plan["projections"] or plan["associations"],
+            seal=sealing.how,
         ),
         facts={
             **_facts(plan, found),
+            **sealing.facts,
             "fragments": [list(f) for f in chosen.fragments],
             "withheld": list(chosen.withheld),
             "suppressed": made.suppressed,
@@ -128,7 +180,16 @@ def _choices(
             objective=plan["objective"],
             time_limit=plan["time_limit"],
         )
-    forced = excesses(table, constraints, found.fragments, sizes)
+    forced = tuple(
+        excess
+        for chosen in associated_sets(plan, len(found.fragments))
+        for excess in excesses(
+            table,
+            constraints,
+            [found.fragments[f - 1] for f in chosen],
+            [sizes[f - 1] for f in chosen],
+        )
+    )
     check_feasible(forced, table.num_rows, plan["suppress"], all_tried=False)
     return iter([(found, forced)])
 
@@ -136,26 +197,31 @@ def _choices(
 def _associated(
     table: pa.Table, schema: Schema, plan: Plan, run: Run, fragments: Sequence[Sequence[str]]
 ) -> Association:
-    """The groups of a table's tuples, looked for as the plan says."""
+    """The groups of a table's tuples, looked for as the plan says, in every set of fragments."""
     search = Search(
         strategy=plan["strategy"],
         window=plan["window"],
         probes=plan["probes"],
         budget=plan["budget"],
     )
-    return associate(
-        table,
-        schema,
-        planned_constraints(plan),
-        fragments,
-        planned_sizes(plan, len(fragments)),
-        similar=plan["similar"] or (),
-        search=search,
-        block=plan["block"],
-        allowed=plan["suppress"] if plan["after"] is None else 1.0,
-        randomness=run.randomness,
-        progress=run.progress,
-    )
+    sizes = planned_sizes(plan, len(fragments))
+    found = {
+        chosen: associate(
+            table,
+            schema,
+            planned_constraints(plan),
+            [fragments[f - 1] for f in chosen],
+            [sizes[f - 1] for f in chosen],
+            similar=plan["similar"] or (),
+            search=search,
+            block=plan["block"],
+            allowed=plan["suppress"] if plan["after"] is None else 1.0,
+            randomness=run.randomness,
+            progress=run.progress,
+        )
+        for chosen in associated_sets(plan, len(fragments))
+    }
+    return beside_each_other(found)
 
 
 def _grouped(table: pa.Table, schema: Schema, plan: Plan, run: Run, found: Fragmentation) -> Chosen:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from sherd.methods.compiled import kernel
+from sherd.methods.compiled import borrowing_kernel
 
 
 class Problem(NamedTuple):
@@ -38,8 +38,10 @@ class Problem(NamedTuple):
     groups: Any  # int32[fragment]: how many groups
     group_from: Any  # int64[fragment]: where a fragment's groups start
     member_from: Any  # int64[fragment]: where its members start
-    aspect_filter_from: Any  # int64[aspect]
-    reach_filter_from: Any  # int64[reach]
+    aspect_filter_from: Any  # int64[aspect]: where its fragment's groups start
+    aspect_filter: Any  # int32[aspect]: which of a group's filters it is
+    reach_filter_from: Any  # int64[reach]: where its source's groups start
+    reach_filter: Any  # int32[reach]
 
 
 class State(NamedTuple):
@@ -48,8 +50,7 @@ class State(NamedTuple):
     members: Any  # int32[...]
     size: Any  # int32[group]
     place: Any  # int32[tuple, fragment]: the group, -1 for none
-    aspect_filter: Any  # uint64[...]
-    reach_filter: Any  # uint64[...]
+    filters: Any  # uint64[group, filter]: a group's filters side by side in memory
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
@@ -58,7 +59,7 @@ def _bit(value):  # type: ignore[no-untyped-def]
     return np.uint64(1) << (mixed >> np.uint64(58))
 
 
-@kernel
+@borrowing_kernel
 def _reaches(p, s, r, h, value):  # type: ignore[no-untyped-def]
     """Whether group h of the reach's source is associated with a tuple of that value."""
     z, a = p.reach_source[r], p.reach_aspect[r]
@@ -75,13 +76,13 @@ def _reaches(p, s, r, h, value):  # type: ignore[no-untyped-def]
     return False
 
 
-@kernel
+@borrowing_kernel
 def _collides(p, s, r, h, t, g):  # type: ignore[no-untyped-def]
     """Whether group h of the source already reaches a value that group g has beside t's."""
     a = p.reach_aspect[r]
     f = p.aspect_fragment[a]
-    seen = s.reach_filter[p.reach_filter_from[r] + h]
-    if seen & s.aspect_filter[p.aspect_filter_from[a] + g]:
+    seen = s.filters[p.reach_filter_from[r] + h, p.reach_filter[r]]
+    if seen & s.filters[p.aspect_filter_from[a] + g, p.aspect_filter[a]]:
         start = p.member_from[f] + g * p.capacity[f]
         for i in range(s.size[p.group_from[f] + g]):
             m = s.members[start + i]
@@ -94,7 +95,7 @@ def _collides(p, s, r, h, t, g):  # type: ignore[no-untyped-def]
 
 # One function on purpose: handing the state on to smaller ones takes four times as long as the
 # checks themselves.
-@kernel
+@borrowing_kernel
 def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  # noqa: C901
     """Whether tuple t may join group g of fragment f beside the groups chosen so far.
 
@@ -107,7 +108,7 @@ def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  #
     start = p.member_from[f] + g * p.capacity[f]
     for a in range(p.aspects_from[f], p.aspects_from[f + 1]):
         value = p.codes[t, a]
-        if s.aspect_filter[p.aspect_filter_from[a] + g] & _bit(value):
+        if s.filters[p.aspect_filter_from[a] + g, p.aspect_filter[a]] & _bit(value):
             for i in range(members):
                 if p.codes[s.members[start + i], a] == value:
                     return False
@@ -122,14 +123,14 @@ def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  #
                 h = s.place[s.members[start + i], z]
                 if (
                     h >= 0
-                    and s.reach_filter[p.reach_filter_from[r] + h] & bit
+                    and s.filters[p.reach_filter_from[r] + h, p.reach_filter[r]] & bit
                     and _reaches(p, s, r, h, value)
                 ):
                     return False
             if chosen[z] >= 0:
-                if s.reach_filter[p.reach_filter_from[r] + chosen[z]] & bit and _reaches(
-                    p, s, r, chosen[z], value
-                ):
+                if s.filters[
+                    p.reach_filter_from[r] + chosen[z], p.reach_filter[r]
+                ] & bit and _reaches(p, s, r, chosen[z], value):
                     return False
                 if _collides(p, s, r, chosen[z], t, g):
                     return False
@@ -138,7 +139,7 @@ def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  #
             value = p.codes[t, a]
             if (
                 (ahead or chosen[e] >= 0)
-                and s.reach_filter[p.reach_filter_from[r] + g] & _bit(value)
+                and s.filters[p.reach_filter_from[r] + g, p.reach_filter[r]] & _bit(value)
                 and _reaches(p, s, r, g, value)
             ):
                 return False
@@ -157,7 +158,7 @@ def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  #
     return True
 
 
-@kernel
+@borrowing_kernel
 def join(p, s, t, f, g):  # type: ignore[no-untyped-def]
     """Make t a member of group g of fragment f, filters of the group included."""
     at = p.group_from[f] + g
@@ -165,10 +166,10 @@ def join(p, s, t, f, g):  # type: ignore[no-untyped-def]
     s.size[at] += 1
     s.place[t, f] = g
     for a in range(p.aspects_from[f], p.aspects_from[f + 1]):
-        s.aspect_filter[p.aspect_filter_from[a] + g] |= _bit(p.codes[t, a])
+        s.filters[p.aspect_filter_from[a] + g, p.aspect_filter[a]] |= _bit(p.codes[t, a])
 
 
-@kernel
+@borrowing_kernel
 def leave(p, s, t, f):  # type: ignore[no-untyped-def]
     """Take t out of its group of fragment f; what others reach keeps a stale "perhaps"."""
     g = s.place[t, f]
@@ -184,34 +185,34 @@ def leave(p, s, t, f):  # type: ignore[no-untyped-def]
         seen = np.uint64(0)
         for i in range(s.size[at]):
             seen |= _bit(p.codes[s.members[start + i], a])
-        s.aspect_filter[p.aspect_filter_from[a] + g] = seen
+        s.filters[p.aspect_filter_from[a] + g, p.aspect_filter[a]] = seen
 
 
-@kernel
+@borrowing_kernel
 def spread(p, s, t):  # type: ignore[no-untyped-def]
     """Tell every group associated with t's groups what it now reaches."""
     for r in range(p.reach_source.size):
         z, a = p.reach_source[r], p.reach_aspect[r]
         f = p.aspect_fragment[a]
         g, h = s.place[t, f], s.place[t, z]
-        base = p.reach_filter_from[r]
-        s.reach_filter[base + h] |= s.aspect_filter[p.aspect_filter_from[a] + g]
+        base, column = p.reach_filter_from[r], p.reach_filter[r]
+        s.filters[base + h, column] |= s.filters[p.aspect_filter_from[a] + g, p.aspect_filter[a]]
         bit = _bit(p.codes[t, a])
         start = p.member_from[f] + g * p.capacity[f]
         for i in range(s.size[p.group_from[f] + g]):
             other = s.place[s.members[start + i], z]
             if other >= 0:
-                s.reach_filter[base + other] |= bit
+                s.filters[base + other, column] |= bit
 
 
-@kernel
+@borrowing_kernel
 def _apart(p, s, a, g, h):  # type: ignore[no-untyped-def]
     """Whether groups g and h of the aspect's fragment share no value of the aspect."""
     f = p.aspect_fragment[a]
     if g == h:
         return False
-    base = p.aspect_filter_from[a]
-    if not s.aspect_filter[base + g] & s.aspect_filter[base + h]:
+    base, column = p.aspect_filter_from[a], p.aspect_filter[a]
+    if not s.filters[base + g, column] & s.filters[base + h, column]:
         return True
     left = p.member_from[f] + g * p.capacity[f]
     right = p.member_from[f] + h * p.capacity[f]
@@ -223,7 +224,7 @@ def _apart(p, s, a, g, h):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@borrowing_kernel
 def _rows_apart(p, s, w, z, t, u):  # type: ignore[no-untyped-def]
     """Property 4.6, restricted to the constraint's fragments, for two rows that share z."""
     for at in range(p.wide_from[w], p.wide_from[w + 1]):
@@ -237,7 +238,7 @@ def _rows_apart(p, s, w, z, t, u):  # type: ignore[no-untyped-def]
     return False
 
 
-@kernel
+@borrowing_kernel
 def wide_fits(p, s, t):  # type: ignore[no-untyped-def]
     """Whether every wide constraint holds around t, which has joined its groups already."""
     for w in range(p.wide_from.size - 1):

@@ -25,9 +25,15 @@ hangs together, but it rests on one more assumption: that nobody knows who was d
 somebody who does, and sees which groups went, one deleted tuple is hidden among the
 members of its groups only, k_i instead of k.
 
-What was withdrawn must stay out: bringing it back would single out what was deleted. A tuple
+What was withdrawn must stay out in general: bringing a part of it back would single out what was
+deleted, and bringing it back in other groups would let the two groupings be intersected. A tuple
 whose released values changed is one that was deleted, and its new values stay out too: who
 saw the old part and the new one could intersect what each of them is associated with.
+
+There is one way back. Where whole tuples were withdrawn that share groups with each other only, and
+every one of them is in the table again with the values it had, they come back together, into the
+groups they were in. What is shown of them is then what was shown before, and when it is shown
+depends on who is in which group alone, not on which parts belong together.
 """
 
 from __future__ import annotations
@@ -38,7 +44,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from sherd.errors import InfeasibleError, TableError, UsageError
-from sherd.methods.fragmenting.private_record import Kept, marks_of
+from sherd.methods.fragmenting.private_record import Kept, Resting, marks_of
 from sherd.methods.fragmenting.released_tables import number_groups
 
 if TYPE_CHECKING:
@@ -64,7 +70,8 @@ MOST_WITHDRAWN = 0.05
 class Change:
     """The record of the next release, and how much it cost to get there.
 
-    ``stay`` tuples are in both releases, with all their parts or some. ``deleted`` are gone
+    ``stay`` tuples are in both releases, with all their parts or some; ``returned`` were withdrawn
+    from an earlier one and are back as they were. ``deleted`` are gone
     from the table, ``changed`` have other values in it. ``withdrawn`` tuples beside these
     lost something, ``parts`` parts in all.
     """
@@ -77,6 +84,7 @@ class Change:
     changed: int
     withdrawn: int
     parts: int
+    returned: int = 0
 
 
 def rerelease(
@@ -96,7 +104,6 @@ def rerelease(
     withdrawn beside those deleted.
     """
     _check(table, keys, withdraw)
-    where = {key: at for at, key in enumerate(old.keys)}
     released = old.released
     row_of = {key: row for row, key in enumerate(keys)}
     marks = marks_of(table, fragments)
@@ -113,22 +120,24 @@ def rerelease(
     out = old.withdrawn | {
         key for key, r, s in zip(old.keys, released, stays, strict=True) if r and not s
     }
-    groups = np.full((len(fragments), len(keys)), -1, np.int32)
-    used = old.used
-    fresh = []
-    for row, key in enumerate(keys):
-        at = where.get(key)
-        if at is not None and stays[at]:
-            groups[:, row] = left[:, at]
-        elif key not in out:
-            fresh.append(row)
+    resting = dict(old.resting)
+    back = _returning(resting, row_of, marks)
+    if withdraw == "closed":
+        resting |= _rested(old, released & ~stays)
+    groups, used = np.full((len(fragments), len(keys)), -1, np.int32), old.used
+    for key in back:
+        groups[:, row_of[key]] = resting.pop(key).groups
+    for at in np.flatnonzero(stays):
+        groups[:, row_of[old.keys[at]]] = left[:, at]
+    known = out | {key for key, s in zip(old.keys, stays, strict=True) if s}
+    fresh = [row for row, key in enumerate(keys) if key not in known]
     if fresh:
         made = place(table.take(fresh))
         used = number_groups(groups, np.asarray(fresh), made, used, randomness)
     placed = int((groups[0, fresh] >= 0).sum()) if fresh else 0
     kept = replace(old, keys=tuple(keys), groups=groups, used=used, marks=marks, release="")
     return Change(
-        kept=replace(kept, withdrawn=frozenset(out)),
+        kept=replace(kept, withdrawn=frozenset(out) - back, resting=resting),
         stay=int(stays.sum()),
         appended=placed,
         held_back=len(fresh) - placed,
@@ -136,7 +145,45 @@ def rerelease(
         changed=int(changed.sum()),
         withdrawn=int(((gone & shown).any(axis=0) & ~deleted).sum()),
         parts=parts,
+        returned=len(back),
     )
+
+
+def _rested(old: Kept, gone: npt.NDArray[np.bool_]) -> dict[str, Resting]:
+    """Where tuples that are withdrawn now were, and how they looked."""
+    if old.marks is None:
+        return {}
+    return {
+        old.keys[at]: Resting(
+            groups=tuple(old.groups[:, at].tolist()), marks=tuple(old.marks[:, at].tolist())
+        )
+        for at in np.flatnonzero(gone)
+    }
+
+
+def _returning(
+    resting: Mapping[str, Resting], row_of: Mapping[str, int], marks: Marks
+) -> frozenset[str]:
+    """The tuples that may come back: all that share a group, directly or not, are as they were."""
+    members: dict[tuple[int, int], list[str]] = {}
+    for key, was in resting.items():
+        for place in enumerate(was.groups):
+            members.setdefault(place, []).append(key)
+
+    def is_as_it_was(key: str) -> bool:
+        row, was = row_of.get(key), resting[key]
+        # who had lost a part before has been in groups whose other members are not here
+        return row is not None and min(was.groups) >= 0 and was.marks == tuple(marks[:, row])
+
+    waiting = [key for key in resting if not is_as_it_was(key)]
+    kept_out = set(waiting)
+    while waiting:
+        for place in enumerate(resting[waiting.pop()].groups):
+            for key in members[place]:
+                if key not in kept_out:
+                    kept_out.add(key)
+                    waiting.append(key)
+    return frozenset(resting) - kept_out
 
 
 def _check(table: pa.Table, keys: Sequence[str], withdraw: str) -> None:

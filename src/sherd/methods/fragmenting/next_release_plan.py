@@ -202,6 +202,7 @@ def findings(change: Change) -> tuple[Finding, ...]:
         ("kept", change.stay, "tuples of the old release that stay in their groups"),
         ("appended", change.appended, "tuples that are new, in groups of their own"),
         ("held back", change.held_back, "new tuples that found no place; they may come later"),
+        ("returned", change.returned, "tuples withdrawn before that are back as they were"),
         ("deleted", change.deleted, "tuples of the old release that the table no longer has"),
         ("changed", change.changed, "tuples whose released values changed: as if deleted"),
         (

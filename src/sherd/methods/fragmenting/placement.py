@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sherd.methods.compiled import kernel
+from sherd.methods.compiled import borrowing_kernel, kernel
 from sherd.methods.fragmenting.heterogeneity_kernels import fits, join, leave, spread, wide_fits
 
 _TRIES_PER_RADIUS = 16
+_AHEAD = 8
 
 
-@kernel
+@borrowing_kernel
 def _random(seed):  # type: ignore[no-untyped-def]
     """The next 64 bits of a splitmix generator: for the choice of probes only."""
     seed[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -27,7 +28,7 @@ def _random(seed):  # type: ignore[no-untyped-def]
     return x ^ (x >> np.uint64(31))
 
 
-@kernel
+@borrowing_kernel
 def _find(up, at):  # type: ignore[no-untyped-def]
     while up[at] != at:
         up[at] = up[up[at]]
@@ -35,7 +36,7 @@ def _find(up, at):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel
+@borrowing_kernel
 def _forth(groups, first, home, wrap, start, up):  # type: ignore[no-untyped-def]
     """The distance to the next open group to the right, from ``start`` on; or -1."""
     where = home + start
@@ -51,7 +52,7 @@ def _forth(groups, first, home, wrap, start, up):  # type: ignore[no-untyped-def
     return np.int64(-1)
 
 
-@kernel
+@borrowing_kernel
 def _back(groups, first, home, wrap, start, down):  # type: ignore[no-untyped-def]
     """The distance to the next open group to the left, from ``start`` on; or -1."""
     where = home - start
@@ -67,7 +68,7 @@ def _back(groups, first, home, wrap, start, down):  # type: ignore[no-untyped-de
     return np.int64(-1)
 
 
-@kernel
+@borrowing_kernel
 def _probe(groups, first, home, tried, near, seed, up, down):  # type: ignore[no-untyped-def]
     """An open group at random; with ``near`` within a radius that doubles step by step."""
     radius = groups
@@ -82,7 +83,7 @@ def _probe(groups, first, home, tried, near, seed, up, down):  # type: ignore[no
     return found if found >= low else np.int64(-1)
 
 
-@kernel
+@borrowing_kernel
 def _next(p, f, home, wrap, right, left, step, seed, up, down, window, near):  # type: ignore[no-untyped-def]
     """The next group to try in fragment f, nearest first, then probes; -1 for none.
 
@@ -93,21 +94,25 @@ def _next(p, f, home, wrap, right, left, step, seed, up, down, window, near):  #
     if step[f] < window:
         limit = groups // 2 if wrap else groups - 1
         forth = _forth(groups, first, home, wrap, right[f], up)
-        back = _back(groups, first, home, wrap, left[f], down)
+        back = np.int64(left[f])  # no group to the left is nearer than this
+        if forth < 0 or forth > back:
+            back = _back(groups, first, home, wrap, left[f], down)
         if 0 <= forth <= limit and (back < 0 or forth <= back):
             right[f] = forth + 1
             step[f] += 1
-            return (home + forth) % groups
+            there = home + forth
+            return there if there < groups else there - groups
         if 0 <= back <= limit:
             left[f] = back + 1
             step[f] += 1
-            return (home - back + groups) % groups
+            there = home - back
+            return there if there >= 0 else there + groups
         step[f] = window
     step[f] += 1
     return _probe(groups, first, home, step[f] - 1 - window, near, seed, up, down)
 
 
-@kernel
+@borrowing_kernel
 def _search(p, s, t, home, most, up, down, seed, ahead, window, probes, near, budget, work):  # type: ignore[no-untyped-def]
     """Find_Assignment: put t into a group of every fragment, or leave everything as it was."""
     chosen, right, left, step = work[0], work[1], work[2], work[3]
@@ -150,12 +155,52 @@ def _search(p, s, t, home, most, up, down, seed, ahead, window, probes, near, bu
     return False
 
 
-@kernel
+@borrowing_kernel
 def _close(p, s, f, g, most, up, down):  # type: ignore[no-untyped-def]
     if s.size[p.group_from[f] + g] >= most[f]:
         at = p.group_from[f] + 2 * f + 1 + g
         up[at] = at + 1
         down[at] = at - 1
+
+
+@borrowing_kernel
+def _touch(p, s, home, up, down, t):  # type: ignore[no-untyped-def]
+    """Read what placing t will ask for first, so that it has come from memory by then."""
+    touched = np.uint64(0)
+    for f in range(p.sizes.size):
+        g = home[f, t]
+        at = p.group_from[f] + g
+        touched += np.uint64(s.size[at]) + s.filters[at, 0]
+        touched += np.uint64(s.members[p.member_from[f] + g * p.capacity[f]])
+        touched += np.uint64(up[at + 2 * f + 1]) + np.uint64(down[at + 2 * f + 1])
+    return touched
+
+
+@borrowing_kernel
+def _place_all(p, s, order, home, most, up, down, seed, ahead, steps, work, total):  # type: ignore[no-untyped-def]
+    """Place one tuple after the other; how many failed, and what nobody needs of ``_touch``."""
+    window, probes, near, budget = steps
+    failed = 0
+    touched = np.uint64(0)
+    for at in range(order.size):
+        t = order[at]
+        if at + _AHEAD < order.size:
+            touched += _touch(p, s, home, up, down, order[at + _AHEAD])
+        if s.place[t, 0] >= 0:
+            continue
+        if total <= 0:
+            failed += 1
+            continue
+        found = _search(
+            p, s, t, home, most, up, down, seed, ahead, window, probes, near, budget, work
+        )
+        total -= work[4, 0]
+        if found:
+            for f in range(p.sizes.size):
+                _close(p, s, f, s.place[t, f], most, up, down)
+        else:
+            failed += 1
+    return failed, touched
 
 
 @kernel
@@ -169,8 +214,8 @@ def place(p, s, order, home, most, live, seed, ahead, window, probes, near, budg
     """
     fragments = p.sizes.size
     rows = p.group_from[fragments - 1] + p.groups[fragments - 1] + 2 * fragments
-    up = np.arange(rows)
-    down = np.arange(rows)
+    up = np.arange(rows).astype(np.int32)
+    down = np.arange(rows).astype(np.int32)
     for f in range(fragments):
         for g in range(p.groups[f]):
             _close(p, s, f, g, most, up, down)
@@ -179,26 +224,12 @@ def place(p, s, order, home, most, live, seed, ahead, window, probes, near, budg
                 up[at] = at + 1
                 down[at] = at - 1
     work = np.empty((5, fragments), np.int64)
-    failed = 0
-    for t in order:
-        if s.place[t, 0] >= 0:
-            continue
-        if total <= 0:
-            failed += 1
-            continue
-        found = _search(
-            p, s, t, home, most, up, down, seed, ahead, window, probes, near, budget, work
-        )
-        total -= work[4, 0]
-        if found:
-            for f in range(fragments):
-                _close(p, s, f, s.place[t, f], most, up, down)
-        else:
-            failed += 1
+    steps = window, probes, near, budget
+    failed, _ = _place_all(p, s, order, home, most, up, down, seed, ahead, steps, work, total)
     return failed
 
 
-@kernel
+@borrowing_kernel
 def _move(p, s, t, f, g, most, chosen):  # type: ignore[no-untyped-def]
     """Move t to group g of fragment f if every property still holds."""
     old = s.place[t, f]
@@ -216,7 +247,7 @@ def _move(p, s, t, f, g, most, chosen):  # type: ignore[no-untyped-def]
     return False
 
 
-@kernel
+@borrowing_kernel
 def _fill(p, s, f, g, window, chosen):  # type: ignore[no-untyped-def]
     """Bring an under-quota group up to its size with members of over-quota ones nearby."""
     k = p.sizes[f]
@@ -235,7 +266,7 @@ def _fill(p, s, f, g, window, chosen):  # type: ignore[no-untyped-def]
     return False
 
 
-@kernel
+@borrowing_kernel
 def _dissolve(p, s, t, f, g, wrap, window, probes, seed, chosen):  # type: ignore[no-untyped-def]
     """Move t from the under-quota group g to one that has its quota: near, then anywhere."""
     k = p.sizes[f]

@@ -7,6 +7,7 @@ ours.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 _LEVELS = 256
 _FEW = 32
 _LEAST_CELL = 50
-_LARGE_TABLE = 200_000
+_LARGE_TABLE = 20_000
+_STRETCH = 1 << 15
 _TIERS = (0.25, 0.5, 0.75, 0.875, 0.9375)
 _LABELS = (Type.CATEGORY, Type.TEXT, Type.BOOLEAN)
 
@@ -101,19 +103,36 @@ class PreferredCells:
     def draw(self, randomness: Randomness) -> tuple[Ints, Ints]:
         """Within a cell, and among tuples of equally frequent values, chance decides."""
         rows = len(self._share)
-        orders = []
+        parts = max(1, rows // _STRETCH)
+        ends = np.arange(1, parts + 1) * rows // parts
+        orders: list[Ints] = []
         for f, wishes in enumerate(self._wishes):
-            order = np.ascontiguousarray(randomness.permutation(rows), np.int64)
-            self._split(order, f, wishes)
+            if f == 0 or parts == 1:
+                order = np.ascontiguousarray(randomness.permutation(rows), np.int64)
+                self._split(order, f, wishes, [rows])
+            else:
+                # in stretches of the first order: tuples that are near in one fragment are near in
+                # all, and fast memory holds what is near
+                stretch = np.searchsorted(ends, np.arange(rows), side="right")
+                order = orders[0][randomness.permutation_within(stretch)]
+                self._split(order, f, wishes, ends.tolist())
             orders.append(order)
         homes = _cut(orders, self._shape)
-        order = randomness.permutation(rows)
         if rows > _LARGE_TABLE:
             # tier by tier; within one by home, so that what is placed next is near in memory
-            order = order[np.argsort(homes[0, order], kind="stable")]
+            stretches = np.split(orders[0], ends[:-1])
+            return homes, np.concatenate([self._by_tier(order) for order in stretches])
+        order = randomness.permutation(rows)
         return homes, order[np.argsort(-self._share[order], kind="stable")]
 
-    def _split(self, order: Ints, f: int, wishes: Sequence[AskedTogether]) -> None:
+    def _by_tier(self, order: Ints) -> Ints:
+        tiers = self._share[order]
+        return np.concatenate([order[tiers == tier] for tier in range(len(_TIERS), -1, -1)])
+
+    def _split(
+        self, order: Ints, f: int, wishes: Sequence[AskedTogether], ends: Sequence[int]
+    ) -> None:
+        """Reorder every stretch of ``order`` that ends at one of ``ends`` into cells."""
         from sherd.methods.fragmenting.tuple_cells import split
 
         names, held = _attributes(wishes), self._fragments[f]
@@ -124,8 +143,7 @@ class PreferredCells:
         own = list(range(shape.aspects_from[f], shape.aspects_from[f + 1]))
         others = [int(a) for a in shape.reach_aspect[shape.reach_source == f]]
         beside = shape.sizes[shape.aspect_fragment[others]]
-        split(
-            order,
+        how = (
             np.stack([scale.levels for scale in scales]),
             np.asarray([scale.distinct for scale in scales], np.int64),
             np.stack([scale.scores for scale in scales]),
@@ -137,6 +155,8 @@ class PreferredCells:
             np.asarray([len(own) + (name not in held) * len(others) for name in names], np.int64),
             max(_LEAST_CELL, 4 * size),
         )
+        for start, end in itertools.pairwise([0, *ends]):
+            split(order[start:end], *how)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,24 @@ import numpy as np
 from sherd.errors import FormatError, StorageError, TableError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
     import pyarrow as pa
 
     Marks = npt.NDArray[np.uint64]
 
-_FORMAT = 1
+_FORMAT = 2
 _TEXTS = ("key", "release", "schema")
-_RECORD = {"format", "keys", "groups", "withdrawn", "used", "marks", "seeded", *_TEXTS}
+_RECORD = {"format", "keys", "groups", "withdrawn", "used", "marks", "seeded", "resting", *_TEXTS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resting:
+    """A tuple that is out of the release: where each of its parts was, and their hashes."""
+
+    groups: tuple[int, ...]
+    marks: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +44,8 @@ class Kept:
 
     ``keys`` identify tuples over time; ``groups[f]`` are released identifiers, -1 for a
     part that was withdrawn, or for all parts of a tuple that was held back. ``withdrawn`` are
-    keys that must not come back. ``used[f]`` identifiers were given out so far. ``marks[f]``
+    keys that must not come back, unless as they were: ``resting`` says how, for those whose parts
+    were all withdrawn at once. ``used[f]`` identifiers were given out so far. ``marks[f]``
     are hashes of the parts; without them changed tuples are not noticed.
 
     ``key`` is the attribute the keys come from, ``release`` the hash of the release's
@@ -47,6 +56,7 @@ class Kept:
     keys: tuple[str, ...]
     groups: npt.NDArray[np.int32]
     withdrawn: frozenset[str] = frozenset()
+    resting: Mapping[str, Resting] = field(default_factory=dict)
     used: tuple[int, ...] = ()
     marks: Marks | None = None
     key: str = ""
@@ -86,6 +96,9 @@ class Kept:
             "keys": list(self.keys),
             "groups": self.groups.tolist(),
             "withdrawn": sorted(self.withdrawn),
+            "resting": {
+                key: [list(was.groups), list(was.marks)] for key, was in self.resting.items()
+            },
             "used": list(self.used),
             "marks": None if self.marks is None else self.marks.tolist(),
         }
@@ -115,6 +128,8 @@ class Kept:
             raise StorageError("the file cannot be read", got=f"{path}: {error.strerror}") from None
         except ValueError:
             raise wrong from None
+        if isinstance(data, dict) and data.get("format") == 1:
+            data = {**data, "format": _FORMAT, "resting": {}}  # before tuples could come back
         if not isinstance(data, dict) or set(data) != _RECORD or data["format"] != _FORMAT:
             raise wrong
         try:
@@ -130,6 +145,12 @@ def _read(data: dict[str, Any]) -> Kept:
     marks = None if data["marks"] is None else np.asarray(data["marks"], np.uint64)
     whole = [used for used in data["used"] if type(used) is int]
     texts = [*keys, *data["withdrawn"], *(data[name] for name in _TEXTS)]
+    resting = {
+        key: Resting(groups=tuple(was[0]), marks=tuple(was[1]))
+        for key, was in data["resting"].items()
+    }
+    numbers = [n for was in resting.values() for n in (*was.groups, *was.marks)]
+    lengths = {len(part) for was in resting.values() for part in (was.groups, was.marks)}
     if (
         groups.ndim != 2
         or groups.shape[1] != len(keys)
@@ -139,12 +160,16 @@ def _read(data: dict[str, Any]) -> Kept:
         or (groups.max(axis=1, initial=-1) >= whole).any()
         or not all(isinstance(text, str) for text in texts)
         or not isinstance(data["seeded"], bool)
+        or not all(type(number) is int for number in numbers)
+        or not lengths <= {len(groups)}
+        or not set(resting) <= set(data["withdrawn"])
     ):
         raise ValueError
     return Kept(
         keys=keys,
         groups=groups,
         withdrawn=frozenset(data["withdrawn"]),
+        resting=resting,
         used=tuple(whole),
         marks=marks,
         seeded=data["seeded"],

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sherd.release.cell_key import CellKey
+
 _EXACT = 2**40
 """The largest common denominator of weights that are summed up as whole numbers."""
 
@@ -38,8 +40,9 @@ class Answer:
 
     ``exact`` says that the answer is the true one over the released tuples; ``missing`` how
     many tuples were left out of the release, unless it ``follows`` an earlier one, which does
-    not say; ``errors`` and ``bounds`` name the columns that hold standard errors, and the least
-    and greatest values that the release allows.
+    not say; ``opened`` that the owner's key put the tuples together; ``errors`` and ``bounds``
+    name the columns that hold standard errors, and the least and greatest values that the
+    release allows.
     """
 
     table: pa.Table
@@ -47,13 +50,16 @@ class Answer:
     fragments: tuple[int, ...]
     missing: int
     follows: bool = False
+    opened: bool = False
     errors: tuple[str, ...] = ()
     bounds: tuple[str, ...] = ()
 
     def words(self) -> str:
         """What the answer is worth, in a sentence or two."""
         several = ", ".join(map(str, self.fragments))
-        if self.exact and len(self.fragments) == 1:
+        if self.opened:
+            text = "Exact over the released tuples, which your key put together again."
+        elif self.exact and len(self.fragments) == 1:
             text = f"Exact over the released tuples: fragment {several} has all of it."
         elif self.exact:
             text = f"Exact over the released tuples: each part needs one of fragments {several}."
@@ -100,26 +106,22 @@ def answer(
     sql: str,
     *,
     own: Mapping[str, Any] | None = None,
+    key: CellKey | None = None,
 ) -> Answer:
-    """Answer a query over a release; ``own`` are the analyst's tables, by name."""
+    """Answer a query over a release; ``own`` are the analyst's tables, by name.
+
+    With the owner's ``key`` of the ciphertext, all of it is answered exactly.
+    """
     from sherd.tables.frames import to_arrow
 
     facts = manifest.get("facts", {})
-    if "fragments" not in facts:
-        raise UsageError(
-            "this release is not made of fragments", do="open its data file with any SQL tool"
-        )
     try:
         import duckdb
     except ImportError:
         raise MissingPartError(
             "queries need DuckDB and sqlglot", do="pip install 'sherd[fragments]'"
         ) from None
-    release = Fragmented(
-        tables=tables,
-        fragments=tuple(tuple(f) for f in facts["fragments"]),
-        withheld=tuple(facts.get("withheld", ())),
-    )
+    release = _fragmented(tables, manifest, key)
     mine = {name: to_arrow(table) for name, table in (own or {}).items()}
     if any(name.lower() == VIEW for name in mine):
         raise UsageError(f"a table of yours is called '{VIEW}'", do="give it another name")
@@ -134,12 +136,13 @@ def answer(
         worth: dict[str, Any] = {
             "missing": int(facts.get("suppressed", 0)),
             "follows": "after" in facts,
+            "opened": key is not None,
         }
         needed = release.needed(sorted(attributes_named(tree, by_lower(release.attributes))))
         if len(needed) == 1:
             check_as_written(tree, {name.lower() for name in mine})
             release.check_names(tree, mine)
-            connection.register(VIEW, tables[f"fragment-{needed[0]}"])
+            connection.register(VIEW, release.tables[f"fragment-{needed[0]}"])
             found = _run(connection, sql)
             return Answer(table=found, exact=True, fragments=needed, **worth)
         relation = rewrite(tree, release, {n: t.column_names for n, t in mine.items()})
@@ -154,6 +157,23 @@ def answer(
         bounds=relation.bounds,
         **worth,
     )
+
+
+def _fragmented(
+    tables: Mapping[str, pa.Table], manifest: Mapping[str, Any], key: CellKey | None
+) -> Fragmented:
+    """A release as queries read it, put together where there is a key."""
+    facts = manifest.get("facts", {})
+    if "fragments" not in facts:
+        raise UsageError(
+            "this release is not made of fragments", do="open its data file with any SQL tool"
+        )
+    release = Fragmented(
+        tables=tables,
+        fragments=tuple(tuple(f) for f in facts["fragments"]),
+        withheld=tuple(facts.get("withheld", ())),
+    )
+    return release if key is None else release.put_together(manifest, key)
 
 
 def _check_asked(tree: Any, sql: str) -> None:
@@ -191,6 +211,17 @@ class Fragmented:
     def registered(self) -> dict[str, pa.Table]:
         """The tables of the views, filled as views are asked for."""
         return {}
+
+    def put_together(self, manifest: Mapping[str, Any], key: CellKey) -> Fragmented:
+        """The same with all attributes in one fragment, which the key opens."""
+        from sherd.methods.fragmenting.sealed_cells import put_together
+        from sherd.tables.schema import Schema
+
+        schema = Schema.from_data(manifest["schema"])
+        whole = put_together(self.tables, manifest["facts"], schema, key)
+        return Fragmented(
+            tables={"fragment-1": whole}, fragments=(tuple(whole.column_names),), withheld=()
+        )
 
     def needed(self, names: Sequence[str]) -> tuple[int, ...]:
         """The fragments, from 1, that hold some attributes; the first where there are none."""

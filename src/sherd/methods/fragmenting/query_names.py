@@ -96,7 +96,10 @@ class Scope:
     def unknown(self, name: str) -> UsageError:
         """The refusal of a name that nothing has."""
         if name.lower() in self._withheld:
-            return UsageError(f"the attribute '{name}' is withheld from the release")
+            return UsageError(
+                f"the attribute '{name}' is withheld from the release",
+                do="ask without it; the owner opens ciphertext with --key",
+            )
         known = [column for source in self.sources for column in source.columns.values()]
         return UsageError(
             f"the release has no attribute '{name}'",

@@ -11,7 +11,7 @@ from sherd.methods.compiled import kernel
 
 
 @kernel
-def _members(place, groups):  # type: ignore[no-untyped-def]
+def group_members(place, groups):  # type: ignore[no-untyped-def]
     """The tuples of every group: where each group starts, and the tuples in that order."""
     start = np.zeros(groups + 1, np.int64)
     for t in range(place.size):
@@ -72,7 +72,10 @@ def _wrong_reaches(p, s, lists, r):  # type: ignore[no-untyped-def]
     f = p.aspect_fragment[a]
     start, tuples = lists[z]
     other_start, other = lists[f]
-    values = np.empty(p.capacity[z] * p.capacity[f], np.int64)
+    by_group = np.empty(other.size, np.int32)  # a group's values side by side in memory
+    for j in range(other.size):
+        by_group[j] = p.codes[other[j], a]
+    values = np.empty(p.capacity[z] * p.capacity[f], np.int32)
     wrong = 0
     for h in range(p.groups[z]):
         count = 0
@@ -80,7 +83,7 @@ def _wrong_reaches(p, s, lists, r):  # type: ignore[no-untyped-def]
         for i in range(start[h], start[h + 1]):
             g = s.place[tuples[i], f]
             for j in range(other_start[g], other_start[g + 1]):
-                value = p.codes[other[j], a]
+                value = by_group[j]
                 for b in range(count):
                     if values[b] == value:
                         twice = True
@@ -129,7 +132,7 @@ def sound(p, s):  # type: ignore[no-untyped-def]
                 wrong += 1
     if wrong:
         return wrong
-    lists = [_members(s.place[:, f], p.groups[f]) for f in range(p.sizes.size)]
+    lists = [group_members(s.place[:, f], p.groups[f]) for f in range(p.sizes.size)]
     wrong += _wrong_groups(p, s, lists)
     for r in range(p.reach_source.size):
         wrong += _wrong_reaches(p, s, lists, r)

@@ -32,10 +32,24 @@ def combined(table: pa.Table, attributes: Sequence[str]) -> npt.NDArray[np.int32
         if total is None:
             total = codes
             continue
-        total = total * (len(column.dictionary) + 1) + codes
-        total = pc.dictionary_encode(pa.array(total)).indices.to_numpy().astype(np.int64)
+        total = _compact(total * (len(column.dictionary) + 1) + codes)
     assert total is not None, "an aspect has at least one attribute"
     return np.ascontiguousarray(total, dtype=np.int32)
+
+
+def _compact(codes: Ints) -> Ints:
+    """The same codes without gaps."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    room = int(codes.max(initial=0)) + 1
+    if room > 4 * len(codes) + 1024:  # too many possible combinations to count them all
+        found: Ints = pc.dictionary_encode(pa.array(codes)).indices.to_numpy().astype(np.int64)
+        return found
+    seen = np.zeros(room, dtype=np.bool_)
+    seen[codes] = True
+    place: Ints = np.cumsum(seen, dtype=np.int64) - 1
+    return place[codes]
 
 
 def positions(table: pa.Table, attribute: Attribute) -> Ints:

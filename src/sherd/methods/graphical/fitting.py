@@ -45,6 +45,12 @@ LEAST_RIDGE = 1e-5
 MOST_WORK = 3e7
 """Steps times cells of the junction tree, at most: a few seconds."""
 
+ENOUGH = 1e-3
+"""The gradient that a fit must reach to be one: such as do not get longer, up to ``LONGER``."""
+
+LONGER = 20
+"""How many times the work a fit may take that is not yet one."""
+
 MEMORY = 20
 """Steps that L-BFGS remembers."""
 
@@ -181,7 +187,9 @@ def _minimise(
     value, gradient = problem.value(point)
     past: list[tuple[Table, Table, float]] = []
     step = 0
-    while step < steps and float(np.abs(gradient).max()) > tolerance:
+    while (steep := float(np.abs(gradient).max())) > tolerance:
+        if step >= steps * (LONGER if steep > ENOUGH else 1):
+            break
         direction = _direction(gradient, past, scale)
         slope = inner(gradient, direction)
         if slope >= 0:

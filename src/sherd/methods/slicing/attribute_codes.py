@@ -15,6 +15,7 @@ import itertools
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,13 +150,7 @@ def _said(value: Any) -> str:
 def encode(column: pa.ChunkedArray, attribute: Attribute, marks: Sequence[str] = ()) -> Coded:
     """The codes of one attribute of a prepared table; ``marks`` are texts for missing."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if pa.types.is_dictionary(array.type):
-        array = array.cast(array.type.value_type)
-    if pa.types.is_floating(array.type):
-        array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
-    encoded = array.dictionary_encode(null_encoding="encode")
-    found = encoded.dictionary
-    old = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+    found, old = _occurring(array)
     if attribute.type.measured:
         order = np.roll(pc.sort_indices(found).to_numpy(), found.null_count)  # missing first
         values = found.take(pa.array(order)).to_pylist()
@@ -175,11 +170,33 @@ def encode(column: pa.ChunkedArray, attribute: Attribute, marks: Sequence[str] =
     return _encode_labels(old, labels, attribute)
 
 
+def _occurring(array: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
+    """The values that occur, a missing one among them, and every row's place in these."""
+    if pa.types.is_dictionary(array.type) and not pa.types.is_floating(array.type.value_type):
+        # What no row uses belongs to nobody here, and a dictionary may name a value twice.
+        missing = len(array.dictionary)
+        places = array.indices.cast(pa.int32()).fill_null(missing).to_numpy(zero_copy_only=False)
+        used = np.flatnonzero(np.bincount(places, minlength=missing + 1))
+        values = pa.concat_arrays([array.dictionary, pa.nulls(1, array.type.value_type)])
+        found, few = _occurring(values.take(pa.array(used)))
+        of_place = np.zeros(missing + 1, dtype=np.int64)
+        of_place[used] = few
+        return found, of_place[places]
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if pa.types.is_floating(array.type):
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+    encoded = array.dictionary_encode(null_encoding="encode")
+    old = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+    return encoded.dictionary, old
+
+
 def _encode_labels(old: NDArray[np.int64], found: list[str | None], attribute: Attribute) -> Coded:
     present = {value for value in found if value is not None}
     taxonomy = attribute.taxonomy
     if taxonomy is not None and present <= set(taxonomy.leaves):
-        ordered, depths = _branches(taxonomy)
+        leaves, deep = _branches(taxonomy)
+        ordered, depths = list(leaves), list(deep)
     else:
         taxonomy = None
         # A list that was taken from the data may hold labels of people who were left out.
@@ -203,7 +220,8 @@ def _encode_labels(old: NDArray[np.int64], found: list[str | None], attribute: A
     )
 
 
-def _branches(taxonomy: Taxonomy) -> tuple[list[str], list[int]]:
+@lru_cache(maxsize=256)
+def _branches(taxonomy: Taxonomy) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The leaves branch by branch, and the depth of the node above each and its predecessor."""
     leaves: list[str] = []
     waiting = [taxonomy.root]
@@ -218,7 +236,7 @@ def _branches(taxonomy: Taxonomy) -> tuple[list[str], list[int]]:
     for before, after in itertools.pairwise(leaves):
         one, two = taxonomy.ancestors(before)[::-1], taxonomy.ancestors(after)[::-1]
         depths.append(sum(a == b for a, b in zip(one, two, strict=False)) - 1)
-    return leaves, depths
+    return tuple(leaves), tuple(depths)
 
 
 def _bounds(attribute: Attribute, values: list[Any]) -> tuple[Any, Any] | None:

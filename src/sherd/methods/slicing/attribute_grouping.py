@@ -16,7 +16,8 @@ by default, equal frequency on request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def discretised(coded: Coded, how: Literal["width", "frequency"]) -> tuple[NDArr
         return coded.codes, coded.size
     first = 1 if coded.has_missing else 0
     if how == "width":
-        numbers = np.array([_number(value) for value in coded.values[first:]])
+        numbers = _numbers(coded.values[first:])
         low, high = numbers[0], numbers[-1]
         bins = np.minimum((numbers - low) / ((high - low) or 1.0) * BINS, BINS - 1)
     else:
@@ -57,14 +58,17 @@ def discretised(coded: Coded, how: Literal["width", "frequency"]) -> tuple[NDArr
     return of_code.astype(np.int32)[coded.codes], BINS + first
 
 
-def _number(value: object) -> float:
-    from datetime import date, datetime
+def _numbers(values: Sequence[Any]) -> NDArray[np.float64]:
+    """Measured values as numbers; they are all of one kind."""
+    if isinstance(values[0], date):
+        values = [_moment(value) for value in values]
+    return np.array(values, dtype=np.float64)
 
-    if isinstance(value, datetime):
-        return (
-            value.timestamp() if value.tzinfo else value.toordinal() * 86400.0 + value.hour * 3600
-        )
-    return float(value.toordinal()) if isinstance(value, date) else float(value)  # type: ignore[arg-type]
+
+def _moment(value: date) -> float:
+    if not isinstance(value, datetime):
+        return float(value.toordinal())
+    return value.timestamp() if value.tzinfo else value.toordinal() * 86400.0 + value.hour * 3600
 
 
 def phi_squared(one: NDArray[np.int32], d1: int, two: NDArray[np.int32], d2: int) -> float:
@@ -74,7 +78,11 @@ def phi_squared(one: NDArray[np.int32], d1: int, two: NDArray[np.int32], d2: int
     >>> round(phi_squared(sex, 2, ill, 3), 6)
     0.666667
     """
-    joint = np.bincount(one.astype(np.int64) * d2 + two, minlength=d1 * d2).reshape(d1, d2)
+    from sherd.methods.slicing.pair_counts import count_pairs
+
+    joint = count_pairs(
+        np.ascontiguousarray(one, dtype=np.int32), d1, np.ascontiguousarray(two, dtype=np.int32), d2
+    )
     shares = joint / max(len(one), 1)
     rows, columns = shares.sum(axis=1), shares.sum(axis=0)
     shares = shares[rows > 0][:, columns > 0]

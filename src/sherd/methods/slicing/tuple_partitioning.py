@@ -29,6 +29,9 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+_FEW = 24
+"""Rows that are sorted by insertion."""
+
 
 @compiled
 def extents(rows: Ints, lo: int, hi: int, n_dims: int, low: Ints, high: Ints) -> None:
@@ -37,12 +40,10 @@ def extents(rows: Ints, lo: int, hi: int, n_dims: int, low: Ints, high: Ints) ->
         low[d] = rows[lo, d]
         high[d] = rows[lo, d]
     for i in range(lo + 1, hi):
-        for d in range(n_dims):
+        for d in range(n_dims):  # without branches: several dimensions at once
             code = rows[i, d]
-            if code < low[d]:
-                low[d] = code
-            elif code > high[d]:
-                high[d] = code
+            low[d] = min(low[d], code)
+            high[d] = max(high[d], code)
 
 
 @compiled
@@ -73,8 +74,22 @@ def median(
     rows: Ints, lo: int, hi: int, d: int, low: int, high: int, counts: Ints
 ) -> tuple[int, int]:
     """The code at the median rank, and how many rows of that code belong to the left half."""
-    half = (hi - lo) // 2
-    if high - low + 1 <= 4 * (hi - lo):
+    n = hi - lo
+    half = n // 2
+    if n <= _FEW and n <= counts.size:
+        for i in range(n):  # sorted by insertion: nothing is cleared or allocated for a few rows
+            code = rows[lo + i, d]
+            place = i
+            while place > 0 and counts[place - 1] > code:
+                counts[place] = counts[place - 1]
+                place -= 1
+            counts[place] = code
+        cut = counts[half]
+        below = half
+        while below > 0 and counts[below - 1] == cut:
+            below -= 1
+        return cut, half - below
+    if high - low + 1 <= 4 * n:
         for code in range(low, high + 1):
             counts[code] = 0
         for i in range(lo, hi):
@@ -158,6 +173,10 @@ def workspace(rows: Ints, n_dims: int, sizes: Ints) -> tuple[Ints, Ints, Ints, I
 @compiled
 def clear(rows: Ints, lo: int, hi: int, n_dims: int, of_q: Ints, of_pair: Ints) -> None:
     """Set the counts of a bucket's codes back to zero."""
+    if of_q.size + of_pair.size <= hi - lo:
+        of_q[:] = 0
+        of_pair[:] = 0
+        return
     for i in range(lo, hi):
         of_q[rows[i, n_dims]] = 0
         for c in range(n_dims + 1, rows.shape[1]):
@@ -182,6 +201,15 @@ def halves_diverse(
             for c in range(n_dims + 1, rows.shape[1]):
                 left_pair[rows[i, c]] += 1
     good = True
+    if of_q.size == 1 and of_pair.size <= hi - lo:  # all pairs belong to the only q
+        inside_q, outside_q = left_q[0], of_q[0] - left_q[0]
+        for pair in range(of_pair.size):
+            inside = left_pair[pair]
+            if inside * l > inside_q or (of_pair[pair] - inside) * l > outside_q:
+                good = False
+                break
+        clear(rows, lo, hi, n_dims, left_q, left_pair)
+        return good
     for i in range(lo, hi):
         q = rows[i, n_dims]
         for c in range(n_dims + 1, rows.shape[1]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from sherd.auditing.case.fragment_drawing import FragmentedRelease
 from sherd.auditing.case.record_drawing import BucketisedRelease, SlicedRelease
 from sherd.tables.number_scale import Scale
 from sherd.tables.schema import Role
+from sherd.verifying import diversity_conditions as conditions
 
 QUICK = Limits(
     attacked=1_000, runs=200, modelled=300, queries=10, triples=2, rounds=0, compared=300
@@ -33,6 +36,37 @@ def test_groups_by_hand() -> None:
     assert found["least-confidence"] == pytest.approx((1 + 2 / 3) / 2)
     assert found["skewness"] == pytest.approx((1.5 + 2) / 2)
     assert found["t-closeness"] == pytest.approx(1 / 3)
+    assert found["entropy-diversity"] == pytest.approx(1)
+    assert found["recursive-diversity"] == 1
+    assert found["largest-share"] == 1
+    assert found["beta-likeness"] == pytest.approx(1)
+
+
+def test_conditions_are_measured_as_the_verifier_holds_releases_against_them() -> None:
+    """On random groups, by the definitions that share no code with the audit."""
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        values, groups = rng.integers(0, 6, 90), np.sort(rng.integers(0, 5, 90))
+        groups = np.unique(groups, return_inverse=True)[1]
+        values = np.unique(values, return_inverse=True)[1]
+        one = GroupedSecret(values=values, groups=groups, ordered=False)
+        found = one.measured(values)
+        counted = list(
+            conditions.grouped_counts(groups.tolist(), values.tolist(), [1] * 90).values()
+        )
+        table: Counter[Any] = sum(counted, Counter())
+        lowest = min(map(conditions.entropy_diversity, counted))
+        assert found["entropy-diversity"] == pytest.approx(lowest)
+        share = max(max(group.values()) / group.total() for group in counted)
+        assert found["largest-share"] == pytest.approx(share)
+        gain = max(
+            n / group.total() / (table[v] / 90) - 1 for group in counted for v, n in group.items()
+        )
+        assert found["beta-likeness"] == pytest.approx(gain)
+        l = int(found["recursive-diversity"])  # noqa: E741 - the field's own name
+        assert l >= 1
+        assert all(conditions.is_recursive(group, Fraction(3), l) for group in counted)
+        assert not all(conditions.is_recursive(group, Fraction(3), l + 1) for group in counted)
 
 
 def test_ordered_values_are_as_far_as_they_must_be_moved() -> None:

@@ -13,7 +13,7 @@ from sherd.errors import FormatError, InfeasibleError, StorageError, TableError,
 from sherd.methods.fragmenting.association import Association, associate
 from sherd.methods.fragmenting.constraints import Constraints
 from sherd.methods.fragmenting.next_release import Change, first_release, rerelease
-from sherd.methods.fragmenting.private_record import Kept
+from sherd.methods.fragmenting.private_record import Kept, marks_of
 from sherd.methods.fragmenting.query import answer
 from sherd.methods.fragmenting.released_tables import first_groups, released_tables
 from sherd.randomness import Randomness
@@ -411,3 +411,157 @@ def test_whatever_else_is_changed_beside_whole_groups_is_caught(name: str) -> No
     bad = changed(name, good, before)
     checks = [*verify(bad, MANIFEST), *verify_together(before, bad, MANIFEST)]
     assert any(check.passed is False for check in checks)
+
+
+def block_of(old: Kept, change: Change, left: list[str]) -> list[str]:
+    """The tuples that went with a deleted one."""
+    was = {key for key, shown in zip(old.keys, old.released, strict=True) if shown}
+    now = dict(zip(change.kept.keys, change.kept.released, strict=True))
+    return [key for key in left if key in was and not now[key]]
+
+
+def test_a_block_comes_back_as_it_was_once_all_of_it_is_there_again() -> None:
+    """Into its old groups, and every pair of the releases passes."""
+    old = first(KEYS, block=30)
+    gone = next(key for key, shown in zip(old.keys, old.released, strict=True) if shown)
+    left = [key for key in KEYS if key != gone]
+    second = again(old, left, most_withdrawn=0.2)
+    out = block_of(old, second, left)
+    assert out
+    assert second.kept.withdrawn == {gone, *out}
+    third = again(second.kept, KEYS, most_withdrawn=0.2)
+    assert third.returned == len(out) + 1
+    assert third.appended == 0
+    assert (third.kept.groups == old.groups).all()
+    assert not third.kept.withdrawn
+    assert not third.kept.resting
+    assert passes(old, second.kept)
+    assert passes(second.kept, third.kept)
+    assert passes(old, third.kept)
+
+
+@pytest.mark.parametrize("wrong", ["missing", "changed", "first changed"])
+def test_a_block_stays_out_while_one_of_it_is_not_as_it_was(wrong: str) -> None:
+    """Also the deleted tuple itself, whose key may be somebody else's by now."""
+    old = first(KEYS, block=30)
+    gone = next(key for key, shown in zip(old.keys, old.released, strict=True) if shown)
+    left = [key for key in KEYS if key != gone]
+    second = again(old, left, most_withdrawn=0.2)
+    out = block_of(old, second, left)
+    keys = [key for key in KEYS if wrong != "missing" or key != out[0]]
+    table = table_of(keys)
+    if wrong != "missing":
+        at = keys.index(gone if wrong == "first changed" else out[0])
+        cells = table["a"].to_pylist()
+        cells[at] += 1
+        table = table.set_column(0, "a", pa.array(cells))
+    third = rerelease(
+        second.kept, table, keys, FRAGMENTS, place=place, randomness=Randomness.seeded(2),
+        most_withdrawn=0.2,
+    )  # fmt: skip
+    assert third.returned == 0
+    shown = dict(zip(third.kept.keys, third.kept.released, strict=True))
+    assert not any(shown[key] for key in (gone, *out) if key in shown)
+    assert set(third.kept.resting) == {gone, *out}, "a later release may have all of it"
+
+
+def test_tuples_that_whole_groups_took_along_do_not_come_back() -> None:
+    """Others of their groups stayed with a part less: there is no whole block to bring back."""
+    old = first(KEYS)
+    change = again(old, without(old, 40), withdraw="groups", most_withdrawn=1.0)
+    for way in ("groups", "closed"):
+        later = again(change.kept, KEYS, withdraw=way, most_withdrawn=1.0)
+        assert later.returned == 0
+
+
+def test_who_lost_a_part_before_keeps_a_block_from_coming_back() -> None:
+    """The groups of that part have members elsewhere."""
+    old = first(KEYS, block=30)
+    second = again(old, without(old, 1), withdraw="groups", most_withdrawn=0.2).kept
+    partly = (second.groups >= 0).any(axis=0) & (second.groups < 0).any(axis=0)
+    key = second.keys[int(np.flatnonzero(partly)[0])]
+    third = again(second, [k for k in second.keys if k != key], most_withdrawn=0.3).kept
+    assert third.resting
+    fourth = again(third, list(second.keys), most_withdrawn=0.3)
+    assert fourth.returned == 0
+
+
+def test_how_tuples_were_survives_on_disk(tmp_path: Path) -> None:
+    """Records from before tuples could come back are read as well."""
+    old = first(KEYS, block=30)
+    gone = next(key for key, shown in zip(old.keys, old.released, strict=True) if shown)
+    record = again(old, [key for key in KEYS if key != gone], most_withdrawn=0.2).kept
+    record.save(tmp_path / "record.json")
+    assert Kept.load(tmp_path / "record.json").resting == record.resting
+    data = json.loads((tmp_path / "record.json").read_text())
+    for change in (
+        {"stranger": data["resting"][gone]},
+        {gone: [[1], [2]]},
+        {gone: [[0.5, 1], [2, 3]]},
+    ):
+        (tmp_path / "bad.json").write_text(json.dumps({**data, "resting": change}))
+        with pytest.raises(FormatError):
+            Kept.load(tmp_path / "bad.json")
+    del data["resting"]
+    (tmp_path / "earlier.json").write_text(json.dumps({**data, "format": 1}))
+    assert Kept.load(tmp_path / "earlier.json").resting == {}
+
+
+TWO_BLOCKS = ([0, 0, 1, 1, 2, 2, 3, 3], [0, 1, 0, 1, 2, 3, 2, 3])
+"""Eight tuples in two blocks: pairs in both fragments, each block associated with itself only."""
+
+
+def posterior_of_three(third: Callable[[Kept, list[str]], Kept]) -> float:
+    """The likeliest pair of parts to a holder of three releases who knows who was deleted."""
+    keys = [str(i) for i in range(8)]
+    marks = marks_of(table_of(keys), FRAGMENTS)
+    old = Kept(keys=tuple(keys), groups=np.array(TWO_BLOCKS, np.int32), marks=marks)
+    seen: dict[Any, Counter[tuple[int, int]]] = defaultdict(Counter)
+    total: Counter[Any] = Counter()
+    rows = []
+    for row in range(8):
+        left = [key for key in keys if key != str(row)]
+        second = again(old, left, most_withdrawn=1.0).kept
+        rows.append((old, second, third(second, keys)))
+    for swaps in product((False, True), repeat=8):
+        worlds = []
+        for groups, own in zip(TWO_BLOCKS, (swaps[:4], swaps[4:]), strict=True):
+            value = list(range(8))
+            for group, swapped in enumerate(own):
+                i, j = (row for row in range(8) if groups[row] == group)
+                if swapped:
+                    value[i], value[j] = j, i
+            worlds.append(value)
+        for row, releases in enumerate(rows):
+            view: list[Any] = [row]
+            for release in releases:
+                for f in range(2):
+                    parts = zip(release.keys, release.groups[f].tolist(), strict=True)
+                    view.append(tuple(sorted((worlds[f][int(k)], g) for k, g in parts if g >= 0)))
+                view.append(tuple(sorted(map(tuple, release.groups.T.tolist()))))
+            total[tuple(view)] += 1
+            seen[tuple(view)].update(zip(*worlds, strict=True))
+    return max(n / total[view] for view, pairs in seen.items() for n in pairs.values())
+
+
+def test_in_all_worlds_a_block_that_comes_back_tells_nothing_new() -> None:
+    """Three releases, and who was deleted in between: no pair is likelier than a quarter."""
+    assert posterior_of_three(
+        lambda second, keys: again(second, keys, most_withdrawn=1.0).kept
+    ) == pytest.approx(0.25)
+
+
+def test_in_all_worlds_a_block_that_comes_back_in_other_groups_is_told_apart() -> None:
+    """The same enumeration sees what two groupings of the same tuples give away."""
+
+    def regrouped(second: Kept, keys: list[str]) -> Kept:
+        groups = np.full((2, 8), -1, np.int32)
+        shown = {k: second.groups[:, at] for at, k in enumerate(second.keys)}
+        fresh = [k for k in keys if k not in shown or shown[k].max() < 0]
+        for key, of_tuple in shown.items():
+            groups[:, keys.index(key)] = of_tuple
+        for at, key in enumerate(fresh):  # what was associated crosswise is now side by side
+            groups[:, keys.index(key)] = (10 + at % 2, 10 + at // 2)
+        return Kept(keys=tuple(keys), groups=groups)
+
+    assert posterior_of_three(regrouped) > 0.25
