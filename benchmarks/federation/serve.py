@@ -30,7 +30,8 @@ def tell(place: Path) -> None:
 if __name__ == "__main__":
     pause = threading.Event()
     # The whole process's time: Arrow writes in threads of its own, and owners wait meanwhile.
-    watch(TABLE, "sherd.federation.aggregator.round_tasks", "read_table", time.process_time)
+    watch(TABLE, "sherd.federation.aggregator.round_tasks", "_tables", time.process_time)
+    watch(TABLE, "sherd.federation.aggregator.round_tasks", "check", time.process_time)
     watch(TABLE, "sherd.federation.aggregator.round_tasks", "assemble", time.process_time)
     watch(TABLE, "sherd.release.bundle", "Release.stage", time.process_time)
     threading.Thread(target=tell, args=(Path(sys.argv[1]),), daemon=True).start()

@@ -48,7 +48,8 @@ def test_operations_are_those_of_the_plain_engine(parties: SecureParties) -> Non
         assert answer == expected
 
 
-def test_a_release_is_that_of_the_plain_engine(parties: SecureParties) -> None:
+@pytest.mark.parametrize("utility", ["max", "info-gain"])
+def test_a_release_is_that_of_the_plain_engine(parties: SecureParties, utility: str) -> None:
     """The same cuts and counts from the same words, bit by bit."""
     rng = np.random.default_rng(2)
     case: dict[str, Any] = {
@@ -57,7 +58,7 @@ def test_a_release_is_that_of_the_plain_engine(parties: SecureParties) -> None:
             "x": {"type": "integer", "domain": ["0", "4"]},
             "y": {"type": "category", "taxonomy": [["a", "g", "*"], ["b", "g", "*"], ["d", "*"]]},
         },
-        "n_classes": 2, "utility": "max", "epsilon": "20", "h": 2, "max_leaves": 8, "parties": 3,
+        "n_classes": 2, "utility": utility, "epsilon": "20", "h": 2, "max_leaves": 8, "parties": 3,
         "classes": (np.arange(40) % 2).tolist(), "holder": rng.integers(0, 3, (40, 2)).tolist(),
         "codes": [rng.integers(0, size, 40).tolist() for size in (5, 3)], "words": [4, 5, 6],
     }  # fmt: skip

@@ -182,6 +182,18 @@ def test_overlaps_and_holes_are_settled_as_by_the_plain_engine(
         assert {what for what, _ in answer["opened"]} <= documented()
 
 
+def test_information_gain_on_shares_is_that_of_the_plain_engine(parties: SecureParties) -> None:
+    """Logarithms by chords, in whole numbers: the same cuts and counts, bit by bit."""
+    case = dealt(filled({**FIXED, "utility": "info-gain"}, n=40, seed=6), parties.count)
+    codes, classes, held = table_of(case)
+    engine = PlainEngine([Randomness.seeded(seed) for seed in case["words"][: parties.count]])
+    plain = release(engine, cells_of(codes, held), classes, agreement_of(case))
+    for answer in parties.run(case):
+        assert [tuple(cut) for cut in answer["cuts"]] == list(plain.specialised.cuts)
+        assert answer["counts"] == plain.counts.tolist()
+        assert {what for what, _ in answer["opened"]} <= documented()
+
+
 def test_histograms_are_those_of_the_whole_table(parties: SecureParties) -> None:
     """By columns, cell by cell and with an attribute that everybody has, all pairs and triples."""
     case, exact = measuring_case(parties.count)

@@ -12,10 +12,12 @@ import pytest
 from people import PARTS, terms_of
 
 import sherd
+from sherd.auditing.case.joint_owners import owners_of
 from sherd.errors import PlanError
 from sherd.federation.protocol.agreement import disagreements
 from sherd.federation.protocol.composition import composed, make_plan, unsound
 from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Offer, Sharing
+from sherd.federation.protocol.linkage import listed
 from sherd.federation.protocol.people_groups import at_two_owners, column_groups, common_people
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import RoundState
@@ -96,6 +98,11 @@ def test_blocks_of_four_owners_become_one_table(consortium: Consortium) -> None:
     assert (joint["kind"], joint["epsilon"]) == ("blocks", "9")
     assert joint["epsilon_of_a_person_at_every_owner"] == "18"
     assert "one owner" in joint["disjointness"]
+    insiders = owners_of(release.manifest)
+    assert insiders is not None, "the audit measures what owners learn of each other"
+    assert {"north", "south", "west", "east"} < set(insiders)
+    assert set(insiders["north"]) == set(insiders["south"])
+    assert not set(insiders["north"]) & set(insiders["west"])
     assert sherd.verify(folder).passed
     for name, agent in consortium.agents.items():
         found = agent.journal.round("r1")
@@ -231,14 +238,14 @@ def test_people_are_matched_as_by_hand() -> None:
             for name, share in (("a", 0.4), ("b", 0.3), ("c", 0.9), ("d", 0.8))
         }
         groups = (("a", "b"), ("c",), ("d",))
-        lists = {name: b"".join(sorted(people)) for name, people in owners.items()}
+        lists = {name: listed(b"".join(sorted(people))) for name, people in owners.items()}
         found = common_people(groups, lists)
         for name, people in owners.items():
             expected = [
                 n for n in sorted(people)
                 if (n in owners["a"]) != (n in owners["b"]) and n in owners["c"] & owners["d"]
             ]  # fmt: skip
-            assert found[name] == b"".join(expected)
+            assert found[name].tobytes() == b"".join(expected)
         assert at_two_owners(groups, lists) == len(owners["a"] & owners["b"])
 
 

@@ -166,7 +166,16 @@ def test_recovering_spends_what_may_have_been_spent(consortium: Consortium, unti
     expected = "delivered" if until == "released" else "may have been delivered"
     assert entry.note == f"recovered: round r1, {expected}"
     north.ledger.verify()
+    began = consortium.time
     consortium.settle()
+    if until == "signed":  # the others hear of it at once and do not wait for the deadline
+        ended = round_of(consortium)
+        assert (ended.state, ended.reason) == (RoundState.ABORTED, Reason.REFUSED)
+        assert ended.details == (f"north: {Reason.ROLLED_BACK.words}",)
+        south = consortium.agents["south"].journal.round("r1")
+        assert south is not None
+        assert south.state is OwnerState.ABORTED
+        assert consortium.time == began
     consortium.aggregator.open_round(consortium.terms("r2"))
     consortium.settle()
     assert round_of(consortium, "r2").state is RoundState.RELEASED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from sherd.errors import ConnectionFailedError, PeerError
 from sherd.federation.aggregator.api import make_app
 from sherd.federation.protocol.messages import CHUNK, Message, Refusal
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.protocol.states import RoundState
+from sherd.federation.protocol.states import ROUND_ENDS, RoundState
 from sherd.federation.wire.client import session_text
 from sherd.federation.wire.envelope import seal
 from sherd.federation.wire.exchange import MOST_REQUEST, Call, write_request
@@ -100,11 +101,30 @@ def body_of(path: str) -> dict[str, Any]:
     return {}
 
 
+def states() -> dict[str, list[RoundState]]:
+    """The states that the reference calls by one word, by that word."""
+    text = ROUTES.read_text(encoding="utf-8")
+    lines = re.findall(r"^- \*(\w+)\*: (.*)$", text, re.MULTILINE)
+    return {word: [RoundState(each) for each in listed.split(", ")] for word, listed in lines}
+
+
+def in_state(consortium: Consortium, state: RoundState) -> str:
+    """A round of north and south in a state; the one with a release if that is it."""
+    if state is RoundState.RELEASED:
+        return "done"
+    name = f"in-{state.value}"
+    if consortium.store.round(name) is None:
+        consortium.aggregator.open_round(consortium.terms(name, owners=("north", "south")))
+    with consortium.store.working(name) as work:
+        assert work is not None
+        work.data.state = state
+        work.save([], now=int(consortium.time))
+    return name
+
+
 def test_role_by_endpoint(consortium: Consortium) -> None:
     """Every route answers every role in every state as the reference says, which has them all."""
     set_up(consortium)
-    consortium.aggregator.open_round(consortium.terms("aborted", owners=("north", "south")))
-    consortium.aggregator.abort("aborted")
     bearers = [
         None,
         "analyst-token",
@@ -112,15 +132,23 @@ def test_role_by_endpoint(consortium: Consortium) -> None:
         token(consortium.agents["north"]),
         token(consortium.agents["stranger"]),
     ]
-    told = matrix()
-    # The operator last, and aborting last of all: it may end the round.
-    for (method, path, state), expected in sorted(told.items(), key=lambda e: "abort" in e[0][1]):
-        round_id = {"released": "done", "aborted": "aborted"}.get(state, "running")
-        name = "manifest.json"
-        where = path.format(round_id=round_id, sha256=HASH, name=name)
-        order = [0, 1, 3, 4, 2]
-        found = {i: call(consortium, bearers[i], method, where, **body_of(where)) for i in order}
-        assert tuple(found[i] for i in range(5)) == expected, (method, path, state)
+    told, meant, cells = matrix(), states(), 0
+    assert sorted(state for each in meant.values() for state in each) == sorted(RoundState)
+    for (method, path, word), expected in told.items():
+        for state in meant.get(word, [RoundState.DRAFT]):
+            round_id = in_state(consortium, state)
+            where = path.format(round_id=round_id, sha256=HASH, name="manifest.json")
+            # The operator last: it may end the round.
+            found = {
+                i: call(consortium, bearers[i], method, where, **body_of(where))
+                for i in (0, 1, 3, 4, 2)
+            }
+            assert tuple(found[i] for i in range(5)) == expected, (method, path, state)
+            cells += 5
+            after = consortium.store.round(round_id)
+            assert after is not None
+            ends = path.endswith("/abort") and state not in ROUND_ENDS
+            assert after.state is (RoundState.ABORTED if ends else state), (path, state)
     app = make_app(consortium.aggregator, worker=False)
     listed = {
         (method.upper(), path)
@@ -128,10 +156,10 @@ def test_role_by_endpoint(consortium: Consortium) -> None:
         for method in methods
     }
     assert {(method, path) for method, path, _ in told} == listed
-    by_round = {path for _, path, state in told if "{round_id}" in path}
+    by_round = {path for _, path, _ in told if "{round_id}" in path}
     for path in by_round:
-        states = {state for _, other, state in told if other == path}
-        assert states == {"running", "released", "aborted"}, path
+        assert {word for _, other, word in told if other == path} == set(meant), path
+    assert cells == 5 * (len([w for *_, w in told if w == "any"]) + 5 * len(RoundState))
 
 
 def test_rounds_are_listed_by_role(consortium: Consortium) -> None:

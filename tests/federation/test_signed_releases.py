@@ -173,9 +173,9 @@ def test_an_owner_signs_only_what_holds_its_part(
 
     good = round_tasks.assemble  # type: ignore[attr-defined]
 
-    def other_rows(data: Any, deliveries: Any, people: Any) -> Any:
+    def other_rows(data: Any, deliveries: Any, people: Any, **options: Any) -> Any:
         deliveries["north"]["data"] = deliveries["south"]["data"]
-        return good(data, deliveries, people)
+        return good(data, deliveries, people, **options)
 
     monkeypatch.setattr(round_tasks, "assemble", other_rows)
     folder = released(consortium)

@@ -21,6 +21,7 @@ from sherd.federation.protocol.linkage import (
     Secret,
     canonical_identifier,
     keyed_pseudonyms,
+    listed,
     overlap,
 )
 from sherd.federation.protocol.messages import Attachment, Delivery, Message, attachments
@@ -184,13 +185,14 @@ class FakeWire:
         return True
 
     def _linked(self, machine: Round) -> list[Message]:
-        lists = {owner: self.bulk[a.sha256] for owner, a in machine.data.pseudonyms.items()}
+        named = machine.data.pseudonyms.items()
+        lists = {owner: listed(self.bulk[a.sha256]) for owner, a in named}
         if not machine.data.terms.kind.joins:
             return machine.linked(overlap=overlap(list(lists.values())), count=0, common={})
         plan = machine.data.plan
         assert plan is not None
         groups = column_groups({owner: plan.schema(owner) for owner in plan.owners})
-        told = common_people(groups, lists)
+        told = {owner: own.tobytes() for owner, own in common_people(groups, lists).items()}
         count = sum(len(told[owner]) for owner in groups[0]) // 32
         self.bulk |= {attach(own).sha256: own for own in told.values()}
         common = {owner: attach(own) for owner, own in told.items()}

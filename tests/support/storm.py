@@ -319,7 +319,7 @@ class Sea:
     def is_settled(self) -> bool:
         """Whether every round has ended everywhere."""
         consortium = self.consortium
-        return not consortium.store.open_rounds() and all(
+        return not consortium.store.unfinished() and all(
             each.state in OWNER_ENDS
             for agent in consortium.agents.values()
             for each in agent.journal.rounds()

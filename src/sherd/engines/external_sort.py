@@ -2,11 +2,6 @@
 
 As ``columns``, and besides: words, places and cells lie in mapped files, words are sorted by
 DuckDB, which spills to disk, and rows are shuffled part by part.
-
-The shuffle is exact. Every row is put into one of B parts, each equally likely and on its
-own; the rows of each part are then permuted uniformly in memory, and the parts follow each
-other (Rao 1961, Sandelius 1962). Any two orders of the rows are equally likely: given how
-many rows each part got, which rows they are is uniform, and so is their order inside.
 """
 
 from __future__ import annotations
@@ -17,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.engines.mapped_columns import BLOCK_ROWS, MappedColumns
-from sherd.errors import MissingPartError, StorageError
+from sherd.errors import MissingPartError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +24,6 @@ if TYPE_CHECKING:
 _BYTES_A_ROW = 24
 """What permuting a row of a part takes in memory."""
 
-MOST_PARTS = 256
 LEAST_MEMORY = 64 << 20
 """Below this DuckDB cannot sort at all."""
 
@@ -61,46 +55,11 @@ class ExternalSort(MappedColumns):
 
     def places(self, randomness: Randomness, rows: int, threads: int) -> NDArray[Any]:
         """A uniform permutation, part by part."""
-        parts = min(MOST_PARTS, max(1, -(-rows // self.part_rows)))
-        bits = (parts - 1).bit_length()
-        out = self.array(rows, np.uint32 if rows <= 1 << 32 else np.uint64)
-        if parts == 1:
-            out[:] = randomness.shuffle(rows, threads)
-            return out
-        part_of = self.array(rows, np.uint8)
-        counts = np.zeros(1 << bits, np.int64)
-        for start in range(0, rows, self.block_rows):
-            count = min(self.block_rows, rows - start)
-            drawn = randomness.words((count + 7) // 8).view(np.uint8)[:count] >> (8 - bits)
-            part_of[start : start + count] = drawn
-            counts += np.bincount(drawn, minlength=1 << bits)
-        first = np.concatenate([[0], np.cumsum(counts)])
-        for part in range(1 << bits):
-            order = randomness.shuffle(int(counts[part]), threads)
-            taken = 0
-            for start in range(0, rows, self.block_rows):
-                mine = np.flatnonzero(part_of[start : start + self.block_rows] == part)
-                out[start + mine] = first[part] + order[taken : taken + len(mine)]
-                taken += len(mine)
-        return out
+        return self.places_by_parts(randomness, rows, threads, self.part_rows)
 
     def array(self, rows: int, kind: DTypeLike) -> NDArray[Any]:
         """An array in a file of its own, zeros until written."""
-        if not rows:
-            return np.zeros(0, kind)
-        path = self._fresh_file()
-        try:
-            with path.open("r+b") as file:
-                file.truncate(rows * np.dtype(kind).itemsize)
-            return np.memmap(path, kind, "r+", shape=(rows,))
-        except OSError as error:
-            raise StorageError(
-                "the engine's files cannot be written",
-                got=f"{self.folder.parent}: {error.strerror or 'the disk failed'}",
-                do="make room there, or name another folder by TMPDIR",
-            ) from None
-        finally:
-            path.unlink(missing_ok=True)
+        return self.mapped_array(rows, kind)
 
     def sort(self, words: NDArray[np.uint64]) -> None:
         """Sort by DuckDB, which spills into the engine's folder."""

@@ -12,13 +12,15 @@ however it ends.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from sherd.engines.engine import InMemory
@@ -27,9 +29,15 @@ from sherd.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from numpy.typing import DTypeLike, NDArray
+
+    from sherd.randomness import Randomness
 
 BLOCK_ROWS = 1 << 20
 """Rows written to a file at once."""
+
+MOST_PARTS = 256
+"""The most parts in which rows are shuffled."""
 
 
 class MappedColumns(InMemory):
@@ -40,6 +48,7 @@ class MappedColumns(InMemory):
 
     def __init__(self, scratch: Path | None = None, block_rows: int = BLOCK_ROWS) -> None:
         self.block_rows = block_rows
+        self._files: list[IO[bytes]] = []
         try:
             self.folder = Path(tempfile.mkdtemp(prefix=".sherd-engine-", dir=scratch))
         except OSError as error:
@@ -58,7 +67,57 @@ class MappedColumns(InMemory):
 
     def close(self) -> None:
         """Remove the folder; what is mapped stays readable until it is let go."""
+        for file in self._files:
+            with contextlib.suppress(OSError):  # what a full disk did not take was told already
+                file.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def places_by_parts(
+        self, randomness: Randomness, rows: int, threads: int, part_rows: int
+    ) -> NDArray[Any]:
+        """A uniform permutation in a mapped file, of which one part is in memory at a time.
+
+        It is exact. Every row is put into one of B parts, each equally likely and on its own;
+        the rows of each part are then permuted uniformly in memory, and the parts follow each
+        other (Rao 1961, Sandelius 1962). Any two orders of the rows are equally likely: given
+        how many rows each part got, which rows they are is uniform, and so is their order inside.
+        """
+        parts = min(MOST_PARTS, max(1, -(-rows // part_rows)))
+        bits = (parts - 1).bit_length()
+        out = self.mapped_array(rows, np.uint32 if rows <= 1 << 32 else np.uint64)
+        if parts == 1:
+            out[:] = randomness.shuffle(rows, threads)
+            return out
+        part_of = self.mapped_array(rows, np.uint8)
+        counts = np.zeros(1 << bits, np.int64)
+        for start in range(0, rows, self.block_rows):
+            count = min(self.block_rows, rows - start)
+            drawn = randomness.words((count + 7) // 8).view(np.uint8)[:count] >> (8 - bits)
+            part_of[start : start + count] = drawn
+            counts += np.bincount(drawn, minlength=1 << bits)
+        first = np.concatenate([[0], np.cumsum(counts)])
+        for part in range(1 << bits):
+            order = randomness.shuffle(int(counts[part]), threads)
+            taken = 0
+            for start in range(0, rows, self.block_rows):
+                mine = np.flatnonzero(part_of[start : start + self.block_rows] == part)
+                out[start + mine] = first[part] + order[taken : taken + len(mine)]
+                taken += len(mine)
+        return out
+
+    def mapped_array(self, rows: int, kind: DTypeLike) -> NDArray[Any]:
+        """An array in a file of its own, zeros until written."""
+        if not rows:
+            return np.zeros(0, kind)
+        path = self._fresh_file()
+        try:
+            with path.open("r+b") as file:  # room is taken now: a page has no way to say "full"
+                os.posix_fallocate(file.fileno(), 0, rows * np.dtype(kind).itemsize)
+            return np.memmap(path, kind, "r+", shape=(rows,))
+        except OSError as error:
+            raise _full(self.folder, error) from None
+        finally:
+            path.unlink(missing_ok=True)
 
     def _mapped(self, tables: Iterator[pa.Table]) -> pa.Table:
         path = self._fresh_file()
@@ -76,6 +135,15 @@ class MappedColumns(InMemory):
             raise _full(self.folder, error) from None
         finally:
             path.unlink(missing_ok=True)
+
+    def nameless_file(self) -> IO[bytes]:
+        """A file to write and to map, which is gone when it is closed."""
+        try:
+            file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed by close()
+        except OSError as error:
+            raise _full(self.folder, error) from None
+        self._files.append(file)
+        return file
 
     def _fresh_file(self) -> Path:
         try:

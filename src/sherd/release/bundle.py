@@ -57,8 +57,12 @@ class Release:
     def __post_init__(self) -> None:
         """Bring the tables into the form in which they are released, whoever made them."""
         from sherd.tables.canonical_form import released_form
+        from sherd.tables.streamed_table import StreamedTable
 
-        made = {name: released_form(table) for name, table in self.tables.items()}
+        made = {
+            name: table if isinstance(table, StreamedTable) else released_form(table)
+            for name, table in self.tables.items()
+        }
         object.__setattr__(self, "tables", made)
 
     def __repr__(self) -> str:

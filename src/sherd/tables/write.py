@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from sherd.errors import StorageError, TableError, UsageError
 from sherd.tables.conform import check_names, is_text, plain
 from sherd.tables.spreadsheet import escaped
+from sherd.tables.streamed_table import StreamedTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +36,7 @@ def _plainly(path: Path) -> IO[bytes]:
 
 
 def write(
-    table: pa.Table,
+    table: pa.Table | StreamedTable,
     path: Path,
     *,
     spreadsheet_safe: bool = False,
@@ -50,9 +51,6 @@ def write(
     path = Path(path)
     name = path.name.lower()
     check_names(table.column_names, shown=str(path))
-    table = pa.table(
-        {column: plain(table[column], column) for column in table.column_names}
-    )  # which also leaves any metadata behind
     if not name.endswith((*_TEXT, *_PARQUET, *_STREAM, *_ARROW)):
         raise UsageError(
             "the output's format is unknown",
@@ -60,6 +58,13 @@ def write(
             got=path.name,
         )
     try:
+        if isinstance(table, StreamedTable):
+            with opened(path) as file:
+                write_pieces(table.pieces(), table.schema, file, name)
+            return
+        table = pa.table(
+            {column: plain(table[column], column) for column in table.column_names}
+        )  # which also leaves any metadata behind
         with opened(path) as file:
             if name.endswith(_TEXT):
                 _write_csv(table, file, name, spreadsheet_safe=spreadsheet_safe)
@@ -85,6 +90,7 @@ def write_pieces(pieces: Iterable[pa.Table], schema: pa.Schema, file: IO[bytes],
         with pq.ParquetWriter(file, schema, compression="zstd", store_schema=False) as parquet:
             for piece in pieces:
                 parquet.write_table(piece, row_group_size=_GROUP)
+                del piece  # before the next is made
         return
     # A stream is not compressed: a stranger can read it without decompressing.
     stream = name.lower().endswith(_STREAM)

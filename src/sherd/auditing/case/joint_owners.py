@@ -9,13 +9,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def owners_of(manifest: Mapping[str, Any]) -> dict[str, list[str]] | None:
-    """The columns of each owner of a vertical joint release, None for any other release.
+_BY_COLUMNS = ("vertical", "blocks")
 
-    A manifest is somebody else's file: what is not as expected is no reason to fail.
+
+def owners_of(manifest: Mapping[str, Any]) -> dict[str, list[str]] | None:
+    """The columns of each owner who holds some of them only, None where nobody does.
+
+    An owner of a block knows its columns of its own people. It is taken as one who knows them of
+    everybody: which rows are whose is not in the manifest, and what it reads off other owners'
+    cells is the same share of them. A manifest is somebody else's file: what is not as expected is
+    no reason to fail.
     """
     joint = manifest.get("joint")
-    if not isinstance(joint, dict) or joint.get("kind") != "vertical":
+    if not isinstance(joint, dict) or joint.get("kind") not in _BY_COLUMNS:
         return None
     try:
         schemas = joint["plan"]["schemas"]

@@ -5,13 +5,19 @@ delivered its rows in the order of the common pseudonyms, so that row r is the s
 everywhere and no table ever holds a pseudonym. Blocks: the rows of the owners of the same
 attributes are put into the order of all pseudonyms first, then as vertical. Rows are then
 shuffled, which takes the owner (or the pseudonyms' order) away.
+
+No table is ever whole in memory: deliveries are mapped files, cells go into mapped files column by
+column, and the release is written a row group at a time.
 """
 
 from __future__ import annotations
 
 import platform
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sherd.errors import VerificationError
 from sherd.federation.aggregator.delivery_check import (
@@ -28,16 +34,20 @@ from sherd.federation.protocol.joint_release import (
     pooled_plan,
     pooled_schema,
 )
-from sherd.federation.protocol.linkage import POINT, points
+from sherd.federation.protocol.linkage import POINT, listed
 from sherd.federation.protocol.people_groups import column_groups
 from sherd.release.manifest import FORMAT
 from sherd.signing_keys import fingerprint, verify_plan
+from sherd.tables.streamed_table import StreamedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
+    from sherd.engines.mapped_columns import MappedColumns
+    from sherd.federation.aggregator.flat_columns import FlatColumn
     from sherd.federation.protocol.joint_plan import JointPlan
     from sherd.federation.protocol.knowledge import RoundData
     from sherd.federation.protocol.messages import Delivery, Masked
@@ -45,6 +55,9 @@ if TYPE_CHECKING:
     from sherd.release.method import Outcome
 
 Tables = dict[str, "pa.Table"]
+
+PART_ROWS = 1 << 20
+"""Rows that are shuffled in memory at once."""
 
 
 def check(data: RoundData, owner: str, tables: Tables) -> None:
@@ -67,9 +80,18 @@ def check(data: RoundData, owner: str, tables: Tables) -> None:
 
 
 def assemble(
-    data: RoundData, deliveries: Mapping[str, Tables], people: Mapping[str, bytes] | None = None
+    data: RoundData,
+    deliveries: Mapping[str, Tables],
+    people: Mapping[str, Any] | None = None,
+    *,
+    scratch: MappedColumns | None = None,
 ) -> Release:
-    """The joint release of deliveries that were checked; of blocks, ``people`` says whose rows."""
+    """The joint release of deliveries that were checked; of blocks, ``people`` says whose rows.
+
+    Its tables are made while they are written, from files in ``scratch``, which must stay until
+    then; without it they are in the folder for temporary files.
+    """
+    from sherd.engines.mapped_columns import MappedColumns
     from sherd.release.bundle import Release
 
     plan = data.plan
@@ -77,13 +99,11 @@ def assemble(
     if all(holds_records(found, plan.schema(owner)) for owner, found in deliveries.items()):
         tables = {owner: found[RECORDS] for owner, found in deliveries.items()}
         order = pooled_schema(plan).released
-        if plan.terms.kind is Kind.BLOCKS:
-            tables = _columns(plan, tables, people or {})
-        joined = _join(tables, order) if plan.terms.kind.joins else _union(tables, order)
-        made = {RECORDS: _shuffled(joined)}
+        groups = _groups(plan, tables, people or {})
+        made = {RECORDS: _shuffled(scratch or MappedColumns(), groups, order)}
     else:
         made = {
-            f"{name}-{owner}": table
+            f"{name}-{owner}": _as_it_is(table)
             for owner, found in deliveries.items()
             for name, table in found.items()
         }
@@ -103,87 +123,110 @@ def assemble_sums(data: RoundData, outcome: Outcome) -> Release:
     )
 
 
-def _columns(
-    plan: JointPlan, tables: Mapping[str, pa.Table], people: Mapping[str, bytes]
-) -> dict[str, pa.Table]:
-    """The rows of each group of owners as one table, in the order of everybody's pseudonyms."""
-    import numpy as np
+@dataclass(frozen=True, kw_only=True)
+class _Group:
+    """Owners whose tables follow each other, and the order of their rows in which people agree."""
 
-    from sherd.tables.coding import arrow_array
+    tables: tuple[pa.Table, ...]
+    order: NDArray[Any] | None = None
 
-    found, everybody = {}, None
+    @property
+    def rows(self) -> int:
+        return sum(table.num_rows for table in self.tables)
+
+
+def _groups(
+    plan: JointPlan, tables: Mapping[str, pa.Table], people: Mapping[str, Any]
+) -> list[_Group]:
+    """The owners by whose rows follow each other; the columns of groups stand side by side."""
+    if plan.terms.kind is Kind.HORIZONTAL:
+        return [_Group(tables=tuple(tables.values()))]
+    if plan.terms.kind is Kind.VERTICAL:
+        return [_Group(tables=(table,)) for table in tables.values()]
+    found, everybody = list[_Group](), None
     for members in column_groups({owner: plan.schema(owner) for owner in plan.owners}):
-        names = [name for owner in members for name in points(people[owner])]
-        order = sorted(range(len(names)), key=names.__getitem__)
-        here = [names[place] for place in order]
-        if here != (here if everybody is None else everybody) or len(set(here)) != len(here):
+        names = np.concatenate([listed(people[owner]) for owner in members])
+        order = np.argsort(names, kind="stable")
+        here = names[order]
+        same = everybody is None or np.array_equal(here, everybody)
+        if not same or bool(np.any(here[1:] == here[:-1])):
             raise VerificationError("the owners' people do not make up the same list")
         everybody = here
-        parts = {owner: tables[owner] for owner in members}
-        whole = _union(parts, tuple(plan.schema(members[0]).released))
-        found[members[0]] = whole.take(arrow_array(np.array(order, np.int64)))
+        found.append(_Group(tables=tuple(tables[owner] for owner in members), order=order))
     return found
 
 
-def _union(tables: Mapping[str, pa.Table], order: tuple[str, ...]) -> pa.Table:
-    """The rows of all owners; a column of labels is one if it is one at any owner."""
+def _shuffled(
+    scratch: MappedColumns, groups: list[_Group], order: tuple[str, ...]
+) -> StreamedTable:
+    """The rows of all groups in a random order, to be taken a row group at a time."""
     import pyarrow as pa
 
-    labelled = {
-        name
-        for table in tables.values()
-        for name in order
-        if pa.types.is_dictionary(table.schema.field(name).type)
-    }
-    try:
-        return (
-            pa.concat_tables(
-                [_coded(table.select(list(order)), labelled) for table in tables.values()],
-                promote_options="permissive",
-            )
-            .unify_dictionaries()
-            .combine_chunks()
-        )
-    except pa.ArrowException:
-        raise VerificationError(
-            "the deliveries' columns are of types that do not go together"
-        ) from None
-
-
-def _coded(table: pa.Table, labelled: set[str]) -> pa.Table:
-    """A table whose labels are codes into a list of texts, which is never written out."""
-    import pyarrow as pa
-
-    kind = pa.dictionary(pa.int32(), pa.string())
-    for place, name in enumerate(table.column_names):
-        column = table.column(name)
-        if name not in labelled or column.type == kind:
-            continue
-        if not pa.types.is_dictionary(column.type):
-            column = column.cast(pa.string()).dictionary_encode()
-        chunks = [
-            pa.DictionaryArray.from_arrays(
-                chunk.indices.cast(pa.int32()), chunk.dictionary.cast(pa.string())
-            )
-            for chunk in column.chunks
-        ]
-        table = table.set_column(place, name, pa.chunked_array(chunks, type=kind))
-    return table
-
-
-def _join(tables: Mapping[str, pa.Table], order: tuple[str, ...]) -> pa.Table:
-    import pyarrow as pa
-
-    columns = {name: table.column(name) for table in tables.values() for name in table.column_names}
-    return pa.table({name: columns[name] for name in order}).combine_chunks()
-
-
-def _shuffled(table: pa.Table) -> pa.Table:
     from sherd.randomness import Randomness
-    from sherd.tables.coding import arrow_array
+    from sherd.tables.write import rows_of_piece
 
-    order = Randomness.from_system().permutation(table.num_rows)
-    return table.take(arrow_array(order))
+    rows = groups[0].rows
+    if any(group.rows != rows for group in groups):
+        raise VerificationError("the deliveries do not have the same rows")
+    columns: dict[str, tuple[FlatColumn, _Group]] = {}
+    for group in groups:
+        for name, column in _flat(scratch, group).items():
+            columns[name] = column, group
+    places = scratch.places_by_parts(Randomness.from_system(), rows, 1, PART_ROWS)
+    step = rows_of_piece(".parquet")
+    kinds = [(name, columns[name][0].kind) for name in order]
+
+    def pieces() -> Iterator[pa.Table]:
+        for start in range(0, max(rows, 1), step):
+            here = np.asarray(places[start : start + step], np.int64)
+            # A column of a row group is in memory, not all of them.
+            yield pa.table(
+                [
+                    scratch.keep(column.take(here if group.order is None else group.order[here]))
+                    for column, group in (columns[name] for name in order)
+                ],
+                names=list(order),
+            )
+
+    return StreamedTable(schema=pa.schema(kinds), num_rows=rows, pieces=pieces)
+
+
+def _flat(scratch: MappedColumns, group: _Group) -> dict[str, FlatColumn]:
+    """The columns of a group, each in a file of its own."""
+    from sherd.federation.aggregator.flat_columns import (
+        common_type,
+        flat_column,
+        released_batches,
+    )
+    from sherd.tables.canonical_form import released_form
+
+    forms = [released_form(table.slice(0, 0)).schema for table in group.tables]
+    columns = {
+        name: flat_column(
+            scratch, common_type([form.field(name).type for form in forms]), group.rows
+        )
+        for name in forms[0].names
+    }
+    for table in group.tables:
+        for batch in released_batches(table):
+            for name, column in columns.items():
+                column.add(batch.column(name))
+    return columns
+
+
+def _as_it_is(table: pa.Table) -> StreamedTable:
+    """A table whose rows are no records, in its own order."""
+    from sherd.tables.canonical_form import released_form
+    from sherd.tables.write import rows_of_piece
+
+    step = rows_of_piece(".parquet")
+
+    def pieces() -> Iterator[pa.Table]:
+        for start in range(0, max(table.num_rows, 1), step):
+            yield released_form(table.slice(start, step)).combine_chunks()
+
+    schema = released_form(table.slice(0, 0)).schema
+    return StreamedTable(schema=schema, num_rows=table.num_rows, pieces=pieces)
 
 
 def manifest(data: RoundData, rows: int) -> dict[str, Any]:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from sherd.release.plan import Plan
     from sherd.tables.schema import Attribute, Schema
 
+MOST_TALLIED = 1 << 20
+"""How many values with their counts are held before those of the same value are added up."""
+
 RECORDS = "data"
 """The name of a table whose rows are records."""
 
@@ -127,13 +130,11 @@ def _check_column(owner: str, column: pa.ChunkedArray, attribute: Attribute, k: 
 def _counted(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
     """The values that cells have, and how many cells have each; a dictionary stays one."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     from sherd.tables.coding import arrow_array, nulls, numpy_array
 
     if not pa.types.is_dictionary(column.type):
-        counts = pc.value_counts(column.drop_null().combine_chunks())
-        return counts.field("values"), numpy_array(counts.field("counts"))
+        return _tallied(column)
     whole = column.unify_dictionaries()
     if not whole.num_chunks:
         return pa.array([], column.type.value_type), np.empty(0, np.int64)
@@ -144,6 +145,31 @@ def _counted(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
         times += np.bincount(used, minlength=len(labels))
     present = np.flatnonzero(times)
     return labels.take(arrow_array(present)), times[present]
+
+
+def _tallied(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
+    """The values of a plain column with their counts, added up batch by batch."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from sherd.tables.coding import numpy_array
+
+    tallies, waiting = list[pa.Table](), 0
+    for chunk in (*column.chunks, None):
+        if chunk is not None:
+            counts = pc.value_counts(chunk.drop_null())
+            tallies.append(pa.table([counts.field("values"), counts.field("counts")], ["v", "n"]))
+            waiting += len(counts)
+        if len(tallies) > 1 and (chunk is None or waiting > MOST_TALLIED):
+            merged = pa.concat_tables(tallies).group_by("v").aggregate([("n", "sum")])
+            tallies, waiting = [merged.rename_columns({"v": "v", "n_sum": "n"}).combine_chunks()], 0
+    if not tallies:
+        return pa.array([], column.type), np.empty(0, np.int64)
+    whole = tallies[0].combine_chunks()
+    values, times = (whole.column(name) for name in ("v", "n"))
+    if not values.num_chunks:
+        return pa.array([], column.type), np.empty(0, np.int64)
+    return values.chunk(0), numpy_array(times.chunk(0))
 
 
 def _label(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import MissingPartError
 from sherd.federation.aggregator.storage.audit_log import ends_by_reason
+from sherd.federation.protocol.states import ROUND_TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,7 @@ class Metrics:
         )
         for owner, last in store.seen().items():
             seen.add_metric([owner], max(0, now - last))
-        waiting = sum(store.may_have_task(name) for name in store.open_rounds())
+        waiting = sum(each.state in ROUND_TASKS for each in store.unfinished())
         queue = GaugeMetricFamily("sherd_queue", "Rounds that wait for the worker.", value=waiting)
         yield from (states, ends, seen, queue)
 

@@ -10,12 +10,19 @@ import functools
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PeerError, SherdError, VerificationError
+from sherd.errors import OutsideError, PeerError, SherdError, VerificationError
 from sherd.federation.aggregator.assembly import assemble, assemble_sums, check
 from sherd.federation.aggregator.delivery_check import wrong_delivery
+from sherd.federation.aggregator.mapped_bulk import chunks_of, map_file, mapped, scratch_of
 from sherd.federation.aggregator.sum_rounds import add_up, outcome
 from sherd.federation.protocol.joint_plan import Kind
-from sherd.federation.protocol.linkage import check_pseudonyms, intersection, overlap, points
+from sherd.federation.protocol.linkage import (
+    POINT,
+    check_pseudonyms,
+    common_names,
+    overlap,
+    ranges,
+)
 from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.protocol.people_groups import at_two_owners, column_groups, common_people
 from sherd.federation.protocol.reasons import Reason
@@ -23,73 +30,93 @@ from sherd.federation.protocol.round_machine import RoundTask
 from sherd.federation.protocol.states import RoundState
 from sherd.federation.protocol.summing import sums_rows
 from sherd.federation.wire.arrow_stream import read_table
-from sherd.federation.wire.chunks import describe, gather
+from sherd.federation.wire.chunks import describe
 from sherd.federation.wire.failpoints import reach
 from sherd.release.signature import write_signature
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from sherd.engines.mapped_columns import MappedColumns
     from sherd.federation.aggregator.round_work import Aggregator
     from sherd.federation.protocol.joint_plan import JointPlan
     from sherd.federation.protocol.knowledge import RoundData
+    from sherd.federation.protocol.linkage import Buffer
     from sherd.federation.protocol.messages import Attachment
+    from sherd.federation.protocol.people_groups import Groups
+    from sherd.release.bundle import Release
 
 
 def _bulk(aggregator: Aggregator, round_id: str, attachment: Attachment) -> bytes:
-    def chunk(sha256: str) -> bytes:
-        found = aggregator.store.chunk(round_id, sha256)
-        if found is None:
-            raise VerificationError("a chunk that was received is gone")
-        return found
-
-    return gather(attachment, chunk)
+    """Bulk that is known to be small."""
+    return b"".join(chunks_of(aggregator, round_id, attachment))
 
 
 def link(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
     """Compare the owners' pseudonyms, and tell everybody what came of it."""
-    lists = {}
     assert data.plan is not None
-    for owner, attachment in data.pseudonyms.items():
-        found = _bulk(aggregator, round_id, attachment)
-        try:
-            check_pseudonyms(found, attachment.size // 32)
-        except PeerError:
-            what = f"the pseudonyms of {owner} are not valid"
-            aggregator.abort(round_id, Reason.VERIFICATION, what)
-            return
-        lists[owner] = found
-    twice, people = _compared(data.plan, lists)
-    told = {owner: describe(own) for owner, own in people.items()}
-    bulk = {
-        sha256: people[owner][start : start + CHUNK]
-        for owner, attachment in told.items()
-        for sha256, start in zip(attachment.chunks, range(0, attachment.size, CHUNK), strict=True)
-    }
-    with aggregator.store.working(round_id) as work:
-        assert work is not None
-        machine = aggregator.machine(work.data)
-        if machine.task is not RoundTask.LINK:
-            return
-        machine.data.heads = work.heads(machine.data.keys)
-        machine.data.tries = None
-        released = len(set().union(*map(points, people.values())))
-        messages = machine.linked(overlap=twice, count=released, common=told)
-        work.add_bulk(bulk)
-        heard = aggregator.keep(work, machine, messages)
-        reach("aggregator.linking")
+    with scratch_of(aggregator, round_id) as scratch:
+        lists = {}
+        for owner, attachment in data.pseudonyms.items():
+            names = mapped(scratch, chunks_of(aggregator, round_id, attachment))
+            try:
+                check_pseudonyms(names, attachment.size // POINT)
+            except PeerError:
+                what = f"the pseudonyms of {owner} are not valid"
+                aggregator.abort(round_id, Reason.VERIFICATION, what)
+                return
+            lists[owner] = names
+        twice, count, people = compared(data.plan, lists, scratch)
+        told = {owner: describe(own) for owner, own in people.items()}
+        with aggregator.store.working(round_id) as work:
+            assert work is not None
+            machine = aggregator.machine(work.data)
+            if machine.task is not RoundTask.LINK:
+                return
+            machine.data.heads = work.heads(machine.data.keys)
+            machine.data.tries = None
+            messages = machine.linked(overlap=twice, count=count, common=told)
+            for owner, own in people.items():
+                starts = range(0, len(own), CHUNK)
+                pieces = (own[start : start + CHUNK] for start in starts)
+                for sha256, piece in zip(told[owner].chunks, pieces, strict=True):
+                    work.add_bulk({sha256: piece})
+            heard = aggregator.keep(work, machine, messages)
+            reach("aggregator.linking")
     reach("aggregator.linked")
     aggregator.listener(heard)
 
 
-def _compared(plan: JointPlan, lists: dict[str, bytes]) -> tuple[int, dict[str, bytes]]:
-    """How many people a cell of whom has two owners, and whom each owner is told to release."""
+def compared(
+    plan: JointPlan, lists: Mapping[str, Buffer], scratch: MappedColumns
+) -> tuple[int, int, dict[str, Buffer]]:
+    """How many people a cell of whom has two owners, how many are released, and who at each owner.
+
+    Lists are read range by range, and the people of each owner written as they are found.
+    """
+    groups: Groups = ()
     if plan.terms.kind is Kind.HORIZONTAL:
-        return overlap(list(lists.values())), {}
-    if plan.terms.kind is Kind.VERTICAL:
-        return 0, dict.fromkeys(lists, intersection(list(lists.values())))
-    groups = column_groups({owner: plan.schema(owner) for owner in plan.owners})
-    return at_two_owners(groups, lists), common_people(groups, lists)
+        return sum(overlap(list(piece.values())) for piece in ranges(lists)), 0, {}
+    if plan.terms.kind is Kind.BLOCKS:
+        groups = column_groups({owner: plan.schema(owner) for owner in plan.owners})
+    twice, files = (
+        0,
+        {owner: scratch.nameless_file() for owner in lists if groups}
+        or {"": scratch.nameless_file()},
+    )
+    for piece in ranges(lists):
+        if groups:
+            twice += at_two_owners(groups, piece)
+            found = common_people(groups, piece)
+        else:
+            found = {"": common_names(list(piece.values()))}
+        for owner, names in found.items():
+            files[owner].write(names.tobytes())
+    made = {owner: map_file(file) for owner, file in files.items()}
+    if not groups:
+        return 0, len(made[""]) // POINT, dict.fromkeys(lists, made[""])
+    return twice, sum(len(made[owner]) for owner in groups[0]) // POINT, made
 
 
 def check_deliveries(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
@@ -97,7 +124,8 @@ def check_deliveries(aggregator: Aggregator, round_id: str, data: RoundData) -> 
     good = []
     for owner in aggregator.machine(data).unchecked:
         try:
-            check(data, owner, _tables(aggregator, round_id, data, owner))
+            with scratch_of(aggregator, round_id) as scratch:
+                check(data, owner, _tables(aggregator, data, owner, scratch))
         except (PeerError, VerificationError) as error:
             aggregator.abort(round_id, Reason.VERIFICATION, error.what)
             return
@@ -118,13 +146,16 @@ def sum_answers(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
     add_up(aggregator, round_id, data, functools.partial(_bulk, aggregator, round_id))
 
 
-def _tables(aggregator: Aggregator, round_id: str, data: RoundData, owner: str) -> dict[str, Any]:
-    """The tables of an owner's delivery, or an error that says whose they are."""
+def _tables(
+    aggregator: Aggregator, data: RoundData, owner: str, scratch: MappedColumns
+) -> dict[str, Any]:
+    """The tables of an owner's delivery in mapped files, or an error that says whose they are."""
     most = data.terms.most_bytes
     found = {}
     for name, attachment in data.deliveries[owner].files.items():
         try:
-            table = read_table(_bulk(aggregator, round_id, attachment), most)
+            pieces = chunks_of(aggregator, data.terms.round, attachment)
+            table = read_table(mapped(scratch, pieces), most)
         except PeerError as error:
             raise wrong_delivery(owner, error.what) from None
         most -= table.nbytes
@@ -165,30 +196,33 @@ def _published(folder: Path, data: RoundData) -> str | None:
 
 
 def _publish(aggregator: Aggregator, round_id: str, folder: Path, data: RoundData) -> str:
-    try:
-        if sums_rows(data.terms):
-            bulk = functools.partial(_bulk, aggregator, round_id)
-            release = assemble_sums(data, outcome(data, bulk))
-        else:
-            tables = {
-                owner: _tables(aggregator, round_id, data, owner) for owner in data.deliveries
-            }
-            people = {}
-            if data.terms.kind is Kind.BLOCKS:
-                lists = (data.commons or {}).items()
-                people = {owner: _bulk(aggregator, round_id, one) for owner, one in lists}
-            release = assemble(data, tables, people)
-    except (VerificationError, PeerError):
-        raise
-    except SherdError as error:
-        raise VerificationError(error.what) from None
     aggregator.releases.mkdir(parents=True, exist_ok=True)
     for left in aggregator.releases.glob(f".{round_id}.staged-*"):
         shutil.rmtree(left, ignore_errors=True)  # by a run that died before it published
-    staged = release.stage(folder)
+    with scratch_of(aggregator, round_id) as scratch:
+        try:
+            staged = _release(aggregator, round_id, data, scratch).stage(folder)
+        except (VerificationError, PeerError, OutsideError):
+            raise
+        except SherdError as error:
+            raise VerificationError(error.what) from None
     if data.terms.signed_release:
         write_signature(staged.path, aggregator.key)
     reach("aggregator.staged")
     staged.publish()
     reach("aggregator.published")
     return staged.artefact
+
+
+def _release(
+    aggregator: Aggregator, round_id: str, data: RoundData, scratch: MappedColumns
+) -> Release:
+    if sums_rows(data.terms):
+        bulk = functools.partial(_bulk, aggregator, round_id)
+        return assemble_sums(data, outcome(data, bulk))
+    tables = {owner: _tables(aggregator, data, owner, scratch) for owner in data.deliveries}
+    people = {}
+    if data.terms.kind is Kind.BLOCKS:
+        for owner, one in (data.commons or {}).items():
+            people[owner] = mapped(scratch, chunks_of(aggregator, round_id, one))
+    return assemble(data, tables, people, scratch=scratch)

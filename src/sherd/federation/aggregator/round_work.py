@@ -25,7 +25,7 @@ from sherd.federation.protocol.knowledge import RoundData
 from sherd.federation.protocol.messages import Delivery, Masked, Message, attachments
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import Round, RoundTask
-from sherd.federation.protocol.states import RoundState
+from sherd.federation.protocol.states import ROUND_TASKS, RoundState
 from sherd.federation.wire.chunks import check_chunk
 from sherd.federation.wire.envelope import open_envelope, seal
 from sherd.federation.wire.failpoints import reach
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from sherd.federation.aggregator.storage.statements import RoundSummary
     from sherd.federation.protocol.joint_plan import Terms
     from sherd.federation.wire.openid_provider import Provider
 
@@ -205,8 +206,9 @@ class Aggregator:
                     job.error = error
             if changed:
                 told = self.keep(work, machine, messages)
+            waits = changed and machine.task is not None
         reach("aggregator.stored")
-        if changed:
+        if told or waits:
             self.listener(told)
 
     def _is_new(self, work: RoundWork, job: _Incoming) -> bool:
@@ -265,14 +267,13 @@ class Aggregator:
             else:
                 work.unchanged = True
             reach("aggregator.chunk")
-        self.listener(told)
+        if completed:
+            self.listener(told)
 
     # what the aggregator does by itself
 
     def tick(self, round_id: str) -> None:
         """Let a round notice its deadline."""
-        if not self.store.is_overdue(round_id, self.now()):
-            return
         told: frozenset[str] = frozenset()
         with self.store.working(round_id) as work:
             assert work is not None
@@ -305,7 +306,7 @@ class Aggregator:
         if not self.store.remove_member(name, now=self.now()):
             raise UsageError("nobody of that name is enrolled", got=repr(name))
         ended = []
-        for round_id in self.store.open_rounds():
+        for round_id in (each.id for each in self.store.unfinished()):
             data = self.store.round(round_id)
             if data is not None and name in data.keys and name not in data.dropped:
                 self.abort(round_id, Reason.STOPPED, f"{name} has no access any more")
@@ -318,10 +319,10 @@ class Aggregator:
         A round that fails stops no other; one that fails again and again is ended.
         """
         done, trouble = [], None
-        for round_id in self.store.open_rounds():
+        for each in self.store.unfinished():
             try:
-                if self._work_on(round_id):
-                    done.append(round_id)
+                if self._work_on(each):
+                    done.append(each.id)
             except Exception as error:
                 trouble = trouble or error
         if self._purged:
@@ -336,10 +337,12 @@ class Aggregator:
         for round_id in forgotten_rounds(self.store, owner, seen):
             self.abort(round_id, Reason.RESTORED)
 
-    def _work_on(self, round_id: str) -> bool:
+    def _work_on(self, each: RoundSummary) -> bool:
         """Do what waits to be done in one round; whether anything did."""
-        self.tick(round_id)
-        if not self.store.may_have_task(round_id):
+        round_id = each.id
+        if each.deadline < self.now():
+            self.tick(round_id)
+        if each.state not in ROUND_TASKS:
             return False
         data = self.store.round(round_id)
         task = None if data is None else self.machine(data).task

@@ -131,6 +131,7 @@ class Service:
 
     def work(self) -> None:
         """Do the aggregator's own work until told to stop."""
+        load_parts()
         while not self._stopping.is_set():
             self._beat = time.monotonic()
             self.bell.work.wait(1.0)
@@ -186,6 +187,16 @@ class Service:
         """Refuse an owner whose channel shows no certificate, or another's."""
         if self.certificates and request.scope.get("sherd.peer") != name:
             raise refused(403, "the certificate is not this owner's")
+
+
+def load_parts() -> None:
+    """Import what every round needs, so that the first need not wait for it."""
+    import pyarrow.parquet  # noqa: F401
+
+    import sherd.methods.ranking.masking
+    import sherd.release.bundle
+    import sherd.tables.canonical_form
+    import sherd.tables.write  # noqa: F401
 
 
 def _looked_at(look: Callable[[], object]) -> str:

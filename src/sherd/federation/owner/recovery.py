@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from sherd.budget.amount import Amount
 from sherd.errors import SherdError
 from sherd.federation.owner import outbox
+from sherd.federation.owner.owner_journal import Outgoing
 from sherd.federation.protocol.knowledge import OwnerData
 from sherd.federation.protocol.messages import Delivery, Message, Proposal, Signature
 from sherd.federation.protocol.owner_machine import Owner
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState
-from sherd.federation.wire.envelope import open_envelope
+from sherd.federation.wire.envelope import open_envelope, seal
 from sherd.signing_keys import verify_plan
 from sherd.values import digest
 
@@ -55,14 +56,20 @@ class _Bound:
 def recover(
     home: OwnerHome, client: Client, ledger: Ledger, journal: OwnerJournal
 ) -> list[Recovered]:
-    """Charge what a restored ledger lacks, end those rounds, and accept the ledger as it is."""
+    """Charge what a restored ledger lacks, end those rounds, and accept the ledger as it is.
+
+    That the owner takes no further part in a round is written into the journal as a message, which
+    the agent sends first of all: the others need not wait for the deadline.
+    """
+    client.forget_session()  # a fresh one tells how many of our messages the aggregator has
     head, raws = client.commitments()
+    received = dict(client.received)
     done = []
     for round_id, bound in _bound(home, raws).items():
         if bound.signed and not _is_charged(home, ledger, journal, round_id):
             recovered = _charge(home, ledger, round_id, bound)
             done += [] if recovered is None else [recovered]
-            _end(home, journal, round_id, bound.plan)
+            _end(home, journal, round_id, bound, received.get(round_id))
     witness = outbox.read_witness(home)
     for each in (head, witness):
         if each is not None and not ledger.holds(each) and not home.is_superseded(each):
@@ -147,12 +154,29 @@ def _charge(home: OwnerHome, ledger: Ledger, round_id: str, bound: _Bound) -> Re
     return Recovered(round=round_id, epsilon=share.epsilon, delivered=delivered)
 
 
-def _end(home: OwnerHome, journal: OwnerJournal, round_id: str, plan: JointPlan) -> None:
-    """Take no further part in a round that was charged without an artefact."""
+def _end(
+    home: OwnerHome, journal: OwnerJournal, round_id: str, bound: _Bound, received: int | None
+) -> None:
+    """Take no further part in a round that was charged without an artefact, and say so.
+
+    ``received`` is the number of our last message that the aggregator has; None where the round
+    is over for it.
+    """
     machine = _machine(home, round_id, journal.round(round_id))
     data = machine.data
     if machine.ended:
         return
-    data.terms, data.plan, data.received = plan.terms, plan, ALL_SEEN
+    data.terms, data.plan, data.received = bound.plan.terms, bound.plan, ALL_SEEN
     data.state, data.reason = OwnerState.ABORTED, Reason.ROLLED_BACK
-    journal.store(data, note=("recovered", "charged; this folder takes no further part"))
+    outgoing: tuple[Outgoing, ...] = ()
+    earlier = journal.outgoing(round_id)
+    newest = max((each.sequence for each in earlier), default=0)
+    if received is not None and bound.delivery is None and newest <= received:
+        for each in earlier:
+            journal.acknowledge(each)  # it has them, whatever the backup knows
+        data.sent = received
+        message = machine.leave(Reason.ROLLED_BACK)
+        raw = seal(message, home.key, expires=bound.plan.terms.deadline)
+        outgoing = (Outgoing(round=round_id, sequence=message.sequence, raw=raw, files={}),)
+    note = "recovered", "charged; this folder takes no further part"
+    journal.store(data, outgoing=outgoing, note=note)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import itertools
+import mmap
 import os
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +31,7 @@ from sherd.errors import MissingPartError, PeerError
 from sherd.federation.protocol.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
     from numpy.typing import NDArray
@@ -40,6 +41,12 @@ POINT = 32
 
 PIECE = 4096
 """Points that a core works on at once."""
+
+RANGE = 1 << 16
+"""The most names of a list that are compared at once."""
+
+Buffer = bytes | mmap.mmap
+"""Bytes in memory, or in a mapped file."""
 
 
 def _group() -> ModuleType:
@@ -177,7 +184,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def _count(batch: bytes) -> int:
+def _count(batch: Buffer) -> int:
     """How many points a batch holds."""
     if len(batch) % POINT:
         raise PeerError(
@@ -204,27 +211,50 @@ def keyed_pseudonyms(
     return [hmac.digest(inner, identifier, "sha256") for identifier in identifiers]
 
 
-def intersection(batches: Sequence[bytes]) -> bytes:
+def ranges(lists: Mapping[str, Buffer]) -> Iterator[dict[str, NDArray[np.bytes_]]]:
+    """The sorted lists of all owners, cut at the same names into short pieces.
+
+    A piece has at most ``RANGE`` names of each list, whatever the names are, so that lists which
+    lie in files are compared without being in memory.
+    """
+    arrays = {owner: listed(batch) for owner, batch in lists.items()}
+    cuts = sorted({bytes(name) for names in arrays.values() for name in names[RANGE::RANGE]})
+    starts = dict.fromkeys(arrays, 0)
+    for cut in (*cuts, None):
+        piece = {}
+        for owner, names in arrays.items():
+            end = len(names) if cut is None else int(np.searchsorted(names, np.bytes_(cut)))
+            piece[owner] = np.array(names[starts[owner] : end])
+            starts[owner] = end
+        yield piece
+
+
+def intersection(batches: Sequence[Buffer]) -> bytes:
     """The pseudonyms that every sorted list has, sorted.
 
     >>> a, b = b"a" * 32, b"b" * 32
     >>> intersection([a + b, b]) == b
     True
     """
-    first, *others = sorted((_listed(batch) for batch in batches), key=len)
+    return common_names([listed(batch) for batch in batches]).tobytes()
+
+
+def common_names(lists: Sequence[NDArray[np.bytes_]]) -> NDArray[np.bytes_]:
+    """As ``intersection``, of lists that are arrays."""
+    first, *others = sorted(lists, key=len)
     for other in others:
         first = first[_are_in(first, other)]
-    return first.tobytes()
+    return first
 
 
-def overlap(batches: Sequence[bytes]) -> int:
+def overlap(lists: Sequence[NDArray[np.bytes_]]) -> int:
     """How many pseudonyms are in more than one list."""
-    merged = np.sort(np.concatenate([_listed(batch) for batch in batches]))
+    merged = np.sort(np.concatenate(lists))
     again = merged[1:] == merged[:-1]
     return int(np.count_nonzero(again)) - int(np.count_nonzero(again[1:] & again[:-1]))
 
 
-def _listed(batch: bytes) -> NDArray[np.bytes_]:
+def listed(batch: Buffer) -> NDArray[np.bytes_]:
     """A batch as an array, which takes no more than its bytes and is ordered as they are."""
     return np.frombuffer(batch, f"S{POINT}", _count(batch))
 
@@ -240,10 +270,12 @@ def _are_in(some: NDArray[np.bytes_], others: NDArray[np.bytes_]) -> NDArray[np.
     return found
 
 
-def check_pseudonyms(batch: bytes, count: int) -> None:
+def check_pseudonyms(batch: Buffer, count: int) -> None:
     """Refuse a list of pseudonyms that is not sorted, distinct and of the size announced."""
-    listed = _listed(batch)
-    if len(listed) != count or not bool(np.all(listed[:-1] < listed[1:])):
+    names = listed(batch)
+    ends = [(at, min(at + RANGE, len(names) - 1)) for at in range(0, len(names), RANGE)]
+    rising = all(bool(np.all(names[at:end] < names[at + 1 : end + 1])) for at, end in ends)
+    if len(names) != count or not rising:
         raise PeerError(
             "a list of pseudonyms is not valid",
             must="sorted and distinct, as many as announced",

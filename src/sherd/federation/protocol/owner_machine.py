@@ -286,6 +286,10 @@ class Owner:
         """Refuse: the code goes to the aggregator."""
         self._move(OwnerEvent.REFUSED)
         self.data.reason = reason
+        return self.leave(reason)
+
+    def leave(self, reason: Reason) -> Message:
+        """Say that we take no further part; our own state stays as it is."""
         return self._send(Refusal(reason=reason))
 
     def blinded(self, *, count: int, attachment: Attachment) -> Message:

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sherd.federation.protocol.linkage import overlap, points
+import numpy as np
+
+from sherd.federation.protocol.linkage import common_names, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from sherd.tables.schema import Schema
 
@@ -29,26 +33,28 @@ def column_groups(schemas: Mapping[str, Schema]) -> Groups:
     return tuple(tuple(members) for members in found.values())
 
 
-def at_two_owners(groups: Groups, lists: Mapping[str, bytes]) -> int:
+def at_two_owners(groups: Groups, lists: Mapping[str, NDArray[np.bytes_]]) -> int:
     """How many people have a cell with two owners, counted group by group."""
     return sum(overlap([lists[owner] for owner in members]) for members in groups)
 
 
-def common_people(groups: Groups, lists: Mapping[str, bytes]) -> dict[str, bytes]:
+def common_people(
+    groups: Groups, lists: Mapping[str, NDArray[np.bytes_]]
+) -> dict[str, NDArray[np.bytes_]]:
     """For every owner the pseudonyms of its people who are at one owner of every group.
 
+    >>> from sherd.federation.protocol.linkage import listed
     >>> a, b, c = (bytes([n]) * 32 for n in (1, 2, 3))
-    >>> found = common_people((("x", "y"), ("z",)), {"x": a + b, "y": b + c, "z": a + b})
-    >>> found["x"] == found["z"] == a, found["y"] == b""
-    (True, True)
+    >>> lists = {"x": listed(a + b), "y": listed(b + c), "z": listed(a + b)}
+    >>> found = common_people((("x", "y"), ("z",)), lists)
+    >>> {owner: names.tolist() == [a] for owner, names in found.items()}
+    {'x': True, 'y': False, 'z': True}
     """
-    people = {owner: set(points(batch)) for owner, batch in lists.items()}
-    common: set[bytes] | None = None
+    in_every = []
     for members in groups:
-        once: set[bytes] = set()
-        twice: set[bytes] = set()
-        for owner in members:
-            twice |= once & people[owner]
-            once |= people[owner]
-        common = once - twice if common is None else common & (once - twice)
-    return {owner: b"".join(sorted(own & (common or set()))) for owner, own in people.items()}
+        names, times = np.unique(
+            np.concatenate([lists[owner] for owner in members]), return_counts=True
+        )
+        in_every.append(names[times == 1])
+    common = common_names(in_every)
+    return {owner: common_names([own, common]) for owner, own in lists.items()}

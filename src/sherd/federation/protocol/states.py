@@ -132,6 +132,8 @@ OWNER: Mapping[tuple[OwnerState, OwnerEvent], OwnerState] = MappingProxyType(
 """Every legal transition of an owner. What was charged cannot be refused any more."""
 
 ROUND_ENDS = frozenset({_R.RELEASED, _R.ABORTED, _R.EXPIRED})
+ROUND_TASKS = frozenset({_R.LINKING, _R.COLLECTING, _R.ASSEMBLING})
+"""The states of a round in which something can wait for the aggregator to compute it."""
 OWNER_ENDS = frozenset({_O.CLOSED, _O.REFUSED, _O.ABORTED, _O.EXPIRED})
 
 

@@ -16,6 +16,8 @@ from sherd.errors import PeerError
 from sherd.federation.protocol.reasons import Reason
 
 if TYPE_CHECKING:
+    import mmap
+
     import pyarrow as pa
 
 MOST_COLUMNS = 10_000
@@ -33,7 +35,7 @@ def _wrong(what: str) -> PeerError:
     )
 
 
-def read_table(data: bytes, most: int) -> pa.Table:
+def read_table(data: bytes | mmap.mmap, most: int) -> pa.Table:
     """The table in a stream, or PeerError; nothing is decompressed and no code is run.
 
     ``most`` is how many bytes its cells may take, labels written out.
@@ -105,7 +107,7 @@ def _check_types(schema: pa.Schema) -> None:
             raise _wrong("a column is of a type that no release has")
 
 
-def _inspect(data: bytes) -> None:
+def _inspect(data: bytes | mmap.mmap) -> None:
     """Walk over the stream's messages: whole, known, bounded, uncompressed."""
     place, count = 0, 0
     while True:

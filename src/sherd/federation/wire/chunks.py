@@ -10,17 +10,18 @@ from sherd.federation.protocol.messages import CHUNK, Attachment
 from sherd.federation.protocol.reasons import Reason
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
-def describe(data: bytes) -> Attachment:
-    """The announcement of bulk in memory.
+def describe(data: bytes | mmap.mmap) -> Attachment:
+    """The announcement of bulk in memory, or in a mapped file.
 
     >>> len(describe(b"x" * (CHUNK + 1)).chunks)
     2
     """
-    chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
+    chunks = (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
     return Attachment(
         sha256=hashlib.sha256(data).hexdigest(),
         size=len(data),

@@ -110,6 +110,11 @@ class Client:
         """Hang up."""
         self._transport.close()
 
+    def forget_session(self) -> None:
+        """Log in again at the next call."""
+        if self._key is not None:
+            self._token = None
+
     def _request(self, method: str, path: str, timeout: float, **options: Any) -> httpx.Response:
         """One request whose answer has begun; the caller reads and closes it."""
         self.request_id = secrets.token_hex(8)

@@ -9,7 +9,14 @@ import pytest
 
 from sherd.errors import PeerError
 from sherd.federation.protocol import linkage
-from sherd.federation.protocol.linkage import Secret, check_pseudonyms, intersection, overlap
+from sherd.federation.protocol.linkage import (
+    Secret,
+    check_pseudonyms,
+    common_names,
+    intersection,
+    overlap,
+    ranges,
+)
 
 PLAN = "ab" * 32
 PEOPLE = [b"%03d" % number for number in range(23)]
@@ -45,19 +52,23 @@ def test_nothing_and_nonsense() -> None:
             north.raise_batch(batch)
 
 
-def test_lists_are_compared_as_sets_are() -> None:
-    """Also names that end in zeros, which arrays of texts would cut off."""
+def test_lists_are_compared_as_sets_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However they are cut, and also names that end in zeros, which arrays of texts cut off."""
     dice = random.Random(1)  # noqa: S311 - dice, no secrets
     names = [dice.randbytes(31) + b"\0" if n % 3 else dice.randbytes(32) for n in range(150)]
     names += [b"\0" * 32, b"\0" * 31 + b"\1", b"\1" + b"\0" * 31]
     for _ in range(200):
         lists = [sorted(dice.sample(names, dice.randint(0, 120))) for _ in range(3)]
-        batches = [b"".join(each) for each in lists]
+        batches = {str(number): b"".join(each) for number, each in enumerate(lists)}
         common = set(lists[0]).intersection(*lists[1:])
-        assert intersection(batches) == b"".join(sorted(common))
         times = Counter(name for each in lists for name in each)
-        assert overlap(batches) == sum(count > 1 for count in times.values())
-        for batch, each in zip(batches, lists, strict=True):
+        monkeypatch.setattr(linkage, "RANGE", dice.choice([1, 2, 7, 1 << 16]))
+        pieces = [list(piece.values()) for piece in ranges(batches)]
+        assert all(len(names) <= linkage.RANGE for piece in pieces for names in piece)
+        found = b"".join(common_names(piece).tobytes() for piece in pieces)
+        assert found == b"".join(sorted(common)) == intersection(list(batches.values()))
+        assert sum(map(overlap, pieces)) == sum(count > 1 for count in times.values())
+        for batch, each in zip(batches.values(), lists, strict=True):
             check_pseudonyms(batch, len(each))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import bindparam, func, select
 
 from sherd.federation.aggregator.storage.tables import MEMBERS, MESSAGES, ROUNDS, SESSIONS
+from sherd.federation.protocol.states import ROUND_ENDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,11 @@ BY_SESSION = (
     select(*_MEMBER)
     .join(SESSIONS, SESSIONS.c.name == MEMBERS.c.name)
     .where(SESSIONS.c.token_sha256 == bindparam("hashed"), SESSIONS.c.expires >= bindparam("now"))
+)
+UNFINISHED = (
+    select(ROUNDS.c.id, ROUNDS.c.state, ROUNDS.c.opened, ROUNDS.c.deadline)
+    .where(ROUNDS.c.state.not_in([state.value for state in ROUND_ENDS]))
+    .order_by(ROUNDS.c.opened)
 )
 LOCKED = select(ROUNDS.c.data).where(ROUNDS.c.id == bindparam("id")).with_for_update()
 NEWEST = (

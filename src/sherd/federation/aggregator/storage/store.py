@@ -25,6 +25,7 @@ from sherd.federation.aggregator.storage.statements import (
     FRESH,
     LOCKED,
     NEWEST,
+    UNFINISHED,
     Member,
     RoundSummary,
 )
@@ -42,7 +43,6 @@ from sherd.federation.aggregator.storage.tables import (
 )
 from sherd.federation.aggregator.storage.work import RoundWork, Sent, write_sent
 from sherd.federation.protocol.knowledge import RoundData
-from sherd.federation.protocol.states import ROUND_ENDS, RoundState
 from sherd.values import canonical_text, from_data
 
 if TYPE_CHECKING:
@@ -266,29 +266,13 @@ class Store:
             rows = db.execute(select(*columns).order_by(ROUNDS.c.opened, ROUNDS.c.id)).all()
         return [RoundSummary(id=i, state=s, opened=o, deadline=d) for i, s, o, d in rows]
 
-    def open_rounds(self) -> list[str]:
-        """The rounds that have not ended."""
-        ends = [state.value for state in ROUND_ENDS]
-        found = select(ROUNDS.c.id).where(ROUNDS.c.state.not_in(ends)).order_by(ROUNDS.c.opened)
+    def unfinished(self) -> list[RoundSummary]:
+        """The rounds that have not ended, oldest first."""
         with database.reading(self.engine) as db:
-            return [row[0] for row in db.execute(found)]
-
-    def is_overdue(self, id: str, now: int) -> bool:  # noqa: A002
-        """Whether a round has not ended although its deadline has passed."""
-        ends = [state.value for state in ROUND_ENDS]
-        late = (ROUNDS.c.id == id, ROUNDS.c.deadline < now, ROUNDS.c.state.not_in(ends))
-        with database.reading(self.engine) as db:
-            return db.execute(select(ROUNDS.c.id).where(*late)).first() is not None
-
-    def may_have_task(self, id: str) -> bool:  # noqa: A002
-        """Whether a round is in a state in which something can wait to be computed."""
-        states = [
-            state.value
-            for state in (RoundState.LINKING, RoundState.COLLECTING, RoundState.ASSEMBLING)
-        ]
-        found = (ROUNDS.c.id == id, ROUNDS.c.state.in_(states))
-        with database.reading(self.engine) as db:
-            return db.execute(select(ROUNDS.c.id).where(*found)).first() is not None
+            return [
+                RoundSummary(id=i, state=s, opened=o, deadline=d)
+                for i, s, o, d in db.execute(UNFINISHED)
+            ]
 
     def round(self, id: str) -> RoundData | None:  # noqa: A002
         """What is known of a round; None where there is none."""
