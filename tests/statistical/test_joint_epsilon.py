@@ -308,9 +308,9 @@ def test_nobody_is_told_more_than_the_promise_unless_noise_is_known(name: str) -
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*SPLITS, *MORE])
 def test_many_runs_come_nearer(name: str) -> None:
-    """The same, and owners of whom fewer collude, with 10,000 runs."""
+    """The same, and owners of whom fewer collude, with 4,000 runs."""
     split = {**SPLITS, **MORE}[name]()
-    found = proved(split, 10_000)
+    found = proved(split, 4000)
     assert all(0 < rho <= promise for rho, promise in found.values())
     for eyes in (split.eyes[0], split.eyes[-1]):
         assert found[eyes][0] > NEAR.get(name, 0.75) * found[eyes][1], eyes
@@ -345,5 +345,5 @@ def test_missing_noise_of_the_victim_is_found_by_those_whom_it_should_stop(name:
 def test_outsiders_find_missing_noise_too(name: str) -> None:
     """There is less noise in all than is stated."""
     split = SPLITS[name]()
-    rho, promise = proved(split, 6000, [NONE, *[ALL] * (split.parties - 1)])[OUTSIDE]
+    rho, promise = proved(split, 3000, [NONE, *[ALL] * (split.parties - 1)])[OUTSIDE]
     assert rho > promise

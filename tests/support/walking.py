@@ -22,26 +22,31 @@ MAKING = bool(os.environ.get("SHERD_PICTURES"))
 WORDS = PICTURES / "studio-words.json"
 """The headings, labels and buttons of every page when its picture was taken."""
 
-_SHOWN = """return [...document.querySelectorAll("h1, h2, h3, label, button, th, summary, dt")]
+WORDY = "h1, h2, h3, label, button, th, summary, dt"
+
+_SHOWN = """return [...document.querySelectorAll(arguments[0])]
     .filter(e => e.checkVisibility()).map(e => e.textContent)"""
 
 
-def words_on(browser: Any) -> list[str]:
+def words_on(browser: Any, of: str = WORDY) -> list[str]:
     """What a picture of the open page would be old without, but for numbers and paths."""
-    found = {" ".join(text.split()) for text in browser.execute_script(_SHOWN)}
+    found = {" ".join(text.split()) for text in browser.execute_script(_SHOWN, of)}
     return sorted({re.sub(r"/[\w./-]+", "PATH", re.sub(r"\d+", "0", text)) for text in found})
 
 
-def keep_picture(browser: Any, name: str, top: str = "main") -> None:
+def keep_picture(
+    browser: Any, page: str, top: str = "main", kind: str = "studio-", of: str = WORDY
+) -> None:
     """Take a picture for the documentation, from an element on, where pictures are wanted.
 
     Everywhere else the page must say what it said when its picture was taken.
     """
+    name = f"{kind}{page}"
     known = json.loads(WORDS.read_text()) if WORDS.exists() else {}
     if not MAKING:
-        assert words_on(browser) == known[name], "take the pictures again: SHERD_PICTURES=1"
+        assert words_on(browser, of) == known[page], "take the pictures again: SHERD_PICTURES=1"
         return
-    known[name] = words_on(browser)
+    known[page] = words_on(browser, of)
     WORDS.write_text(json.dumps(known, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
@@ -51,7 +56,7 @@ def keep_picture(browser: Any, name: str, top: str = "main") -> None:
     if top == "main":
         browser.execute_script("window.scrollTo(0, 0)")
     time.sleep(0.3)
-    browser.save_screenshot(str(PICTURES / f"studio-{name}.png"))
+    browser.save_screenshot(str(PICTURES / f"{name}.png"))
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 

@@ -3,7 +3,7 @@
 A release of this kind has a count for every combination of the groups it tells apart, empty
 ones included: a combination that is left out would say that nobody is in it. Its records are those
 counts projected onto whole numbers from 0 that add up to the number of records, and nothing more:
-records that were counted anew would carry true counts past the noise.
+records that were counted again would carry true counts past the noise.
 """
 
 from __future__ import annotations

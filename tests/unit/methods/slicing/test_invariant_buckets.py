@@ -266,6 +266,7 @@ def test_three_releases_apart_give_people_away() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("method", METHODS)
 def test_ten_releases_of_all_of_adult_and_of_acs(data_dir: Path, method: str) -> None:
     """The same over whole tables."""
