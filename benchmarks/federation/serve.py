@@ -29,9 +29,10 @@ def tell(place: Path) -> None:
 
 if __name__ == "__main__":
     pause = threading.Event()
+    # The worker's own time: other owners may be sending while a delivery is looked at.
+    watch(TABLE, "sherd.federation.aggregator.round_tasks", "_tables")
+    watch(TABLE, "sherd.federation.aggregator.round_tasks", "check")
     # The whole process's time: Arrow writes in threads of its own, and owners wait meanwhile.
-    watch(TABLE, "sherd.federation.aggregator.round_tasks", "_tables", time.process_time)
-    watch(TABLE, "sherd.federation.aggregator.round_tasks", "check", time.process_time)
     watch(TABLE, "sherd.federation.aggregator.round_tasks", "assemble", time.process_time)
     watch(TABLE, "sherd.release.bundle", "Release.stage", time.process_time)
     threading.Thread(target=tell, args=(Path(sys.argv[1]),), daemon=True).start()
