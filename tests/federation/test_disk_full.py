@@ -138,7 +138,8 @@ if may_mount():
             village.open_round()
             log = village.logs[0]
             wait_until(lambda: '"code": "storage"' in log.read_text(), "the service says so", 60)
-            assert village.round().state is RoundState.ASSEMBLING
+            # deliveries are looked at where the release is made: without room they are not taken
+            assert village.round().state in (RoundState.COLLECTING, RoundState.ASSEMBLING)
             disk.free()
             village.check_released()
 

@@ -9,6 +9,7 @@ deleted with its reservation.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -99,6 +100,7 @@ def recover(ledger: Path, digest: Callable[[Path], str]) -> list[Path]:
         waiting = rows.unpublished(db)
     done: list[Path] = []
     problems: list[str] = []
+    later = True
     for pending in waiting:
         if not left_behind(ledger, pending):
             continue
@@ -107,12 +109,18 @@ def recover(ledger: Path, digest: Callable[[Path], str]) -> list[Path]:
                 done.append(pending.final)
         except (SherdError, OSError) as error:
             problems.append(f"row {pending.index}: {error}")
+            later &= _want_of_room(error)  # the same call may succeed later
     if problems:
-        raise VerificationError(
+        raise (StorageError if later else VerificationError)(
             f"{len(problems)} paid artefact(s) could not be published, {len(done)} were",
             got=" | ".join(problems),
         )
     return done
+
+
+def _want_of_room(error: Exception) -> bool:
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return full or isinstance(error, StorageError)
 
 
 def _recover(ledger: Path, pending: Pending, digest: Callable[[Path], str]) -> bool:

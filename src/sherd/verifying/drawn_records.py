@@ -117,7 +117,7 @@ def _cliques(scopes: Iterable[tuple[int, ...]], sizes: Sequence[int]) -> list[tu
             found.append(clique)
         for b in clique - {a}:
             joined[b] = (joined[b] | clique) - {a}
-    return [tuple(sorted(clique)) for clique in found]
+    return sorted(tuple(sorted(clique)) for clique in found)
 
 
 def _ordered(cliques: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:

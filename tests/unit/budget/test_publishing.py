@@ -298,3 +298,18 @@ def test_relative_places_are_kept_whole(
         )
     monkeypatch.chdir("/")
     assert ledger.recover(sha256) == [tmp_path / "out"]
+
+
+def test_a_full_disk_while_recovering_is_tried_again(
+    left: Ledger, final: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said to be the disk, not a changed artefact: the same call succeeds with room."""
+
+    def full(*_given: object) -> None:
+        raise StorageError("the paid artefact cannot be moved to its place")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing, "publish", full)
+        with pytest.raises(StorageError, match="could not be published"):
+            left.recover(sha256)
+    assert left.recover(sha256) == [final]

@@ -103,6 +103,8 @@ def made(home: OwnerHome, ledger: Ledger, machine: Owner) -> bool:
         assert plan is not None
         return folder.exists() and plan.share(machine.data.owner).epsilon is None
     if not folder.exists():
+        recover(ledger)  # paid for, and then there was no room to put it in its place
+    if not folder.exists():
         raise StorageError(
             "an artefact that was paid for is not in the outbox",
             got=str(folder),
