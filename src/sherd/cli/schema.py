@@ -62,7 +62,7 @@ def schema(
     )
     if ask:
         assert output is not None, "checked above"
-        sherd.Schema.from_data(_asked(draft)).save(output)
+        sherd.Schema.from_data(_asked(draft), folder=Path()).save(output)
         click.echo(f"wrote {output}: the decisions are yours, read it once more", err=True)
         return
     if as_json:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sherd.errors import Noting, SchemaError, SherdError, did_you_mean, together
 from sherd.tables.attribute import Attribute, Bound, Missing, Outside, Role, Type, value_of
 from sherd.tables.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -119,8 +121,14 @@ def _taxonomy(given: Any, folder: Path | None, what: str) -> Taxonomy | None:
     if given is None:
         return None
     if isinstance(given, str):
-        path = Path(given)
-        return Taxonomy.load(path if path.is_absolute() or folder is None else folder / path)
+        if folder is None:
+            # A schema that came with a message or a manifest opens nothing of ours.
+            raise SchemaError(
+                f"{what}: 'taxonomy' names a file, and this schema has no folder to find it in",
+                must="lists of nodes",
+                do="load the schema from its own file, or say `folder=`",
+            )
+        return Taxonomy.load(folder / given)
     if not isinstance(given, list) or not all(isinstance(path, list) for path in given):
         raise SchemaError(
             f"{what}: 'taxonomy' is not valid", must="a file's path, or lists of nodes"

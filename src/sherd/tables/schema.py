@@ -199,7 +199,10 @@ class Schema:
 
     @classmethod
     def from_data(cls, data: Any, *, folder: Path | None = None) -> Self:
-        """A schema from plain data, as a YAML file holds it."""
+        """A schema from plain data, as a YAML file holds it.
+
+        Taxonomies that it names by file are found in ``folder``; without one, none is opened.
+        """
         data = mapping(data, "the schema")
         attributes: dict[str, Attribute] = {}
         policies: dict[str, Any] = {}

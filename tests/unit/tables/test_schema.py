@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sherd.errors import SchemaError
+from sherd.federation.protocol.joint_plan import read_schema
 from sherd.tables.schema import Attribute, Missing, Outside, Role, Schema, Type
 from sherd.tables.taxonomy import Taxonomy
 
@@ -206,3 +208,16 @@ def test_an_attribute_may_be_made_in_python() -> None:
     made = Attribute(name="x", type=Type.CATEGORY, taxonomy=tree, recode="a")
     data = {"type": "category", "taxonomy": [["a", "*"], ["b", "*"]], "recode": "a"}
     assert Schema.from_data({"attributes": {"x": data}})["x"] == made
+
+
+@pytest.mark.parametrize("path", ["job.csv", "/dev/zero", "../job.csv"])
+def test_a_schema_that_came_from_elsewhere_opens_no_file(path: str, tmp_path: Path) -> None:
+    """In a message, a plan or a manifest, a taxonomy is spelt out; a path is refused unread."""
+    data = {"attributes": {"job": {"type": "category", "taxonomy": path}}}
+    with pytest.raises(SchemaError, match="names a file"):
+        Schema.from_data(data)
+    with pytest.raises(SchemaError, match="names a file"):
+        read_schema(json.dumps(data))
+    (tmp_path / "job.csv").write_text("cook,work\nclerk,work\n")
+    beside = {"attributes": {"job": {"type": "category", "taxonomy": "job.csv"}}}
+    assert Schema.from_data(beside, folder=tmp_path)["job"].taxonomy is not None
