@@ -9,6 +9,7 @@ shuffled: its noise drowns their order. Every other broken release is refuted wi
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -195,12 +196,19 @@ WITHOUT_ROWS = ("strict", "diffgen", "dp-graph")
 def test_a_broken_release_is_refuted(method: str, how: str, make: Any, mapped: bool) -> None:
     """By its values alone: manifest and plan say what they would of a sound release.
 
-    Values of ``dp`` drown the order of its rows: without a row map nobody can tell it.
+    Values of ``dp`` drown the order of its rows: without a row map nobody can tell it. Where
+    the test says itself that it finds such a release less often than always (a few counts of
+    ``diffgen``: 80 %), one of five such releases is enough.
     """
-    original, made = make(method)
-    checks = checked(original, made, mapped=mapped)
-    refuted = {check.name for check in checks if check.passed is False}
-    assert refuted == ({"order of the rows"} if how == "not shuffled" else {NOISE}), checks
+    expected = {"order of the rows"} if how == "not shuffled" else {NOISE}
+    for _ in range(5):
+        original, made = make(method)
+        checks = checked(original, made, mapped=mapped)
+        if {check.name for check in checks if check.passed is False} == expected:
+            return
+        told = [check.detail for check in checks if check.name in expected]
+        assert any(re.search(r"would be found in [1-9]?[0-9] %", detail) for detail in told), checks
+    pytest.fail("none of five such releases is refuted")
 
 
 def test_an_order_that_noise_hides_is_not_called_shuffled() -> None:
