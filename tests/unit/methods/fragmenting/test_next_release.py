@@ -323,14 +323,7 @@ def posterior(hide: Callable[[Kept, int], Kept]) -> float:
     old = Kept(keys=tuple(keys), groups=np.array([GROUPS_M, GROUPS_R], np.int32))
     left = [hide(old, row) for row in range(8)]
     for swaps in product((False, True), repeat=8):
-        worlds = []
-        for groups, own in ((GROUPS_M, swaps[:4]), (GROUPS_R, swaps[4:])):
-            value = list(range(8))
-            for group, swapped in enumerate(own):
-                i, j = (row for row in range(8) if groups[row] == group)
-                if swapped:
-                    value[i], value[j] = j, i
-            worlds.append(value)
+        worlds = _exchanged((GROUPS_M, GROUPS_R), swaps)
         for new in left:
             shown = tuple(
                 tuple(sorted((worlds[f][int(key)], int(g)) for key, g in
@@ -524,14 +517,7 @@ def posterior_of_three(third: Callable[[Kept, list[str]], Kept]) -> float:
         second = again(old, left, most_withdrawn=1.0).kept
         rows.append((old, second, third(second, keys)))
     for swaps in product((False, True), repeat=8):
-        worlds = []
-        for groups, own in zip(TWO_BLOCKS, (swaps[:4], swaps[4:]), strict=True):
-            value = list(range(8))
-            for group, swapped in enumerate(own):
-                i, j = (row for row in range(8) if groups[row] == group)
-                if swapped:
-                    value[i], value[j] = j, i
-            worlds.append(value)
+        worlds = _exchanged(TWO_BLOCKS, swaps)
         for row, releases in enumerate(rows):
             view: list[Any] = [row]
             for release in releases:
@@ -565,3 +551,16 @@ def test_in_all_worlds_a_block_that_comes_back_in_other_groups_is_told_apart() -
         return Kept(keys=tuple(keys), groups=groups)
 
     assert posterior_of_three(regrouped) > 0.25
+
+
+def _exchanged(sides: Any, swaps: tuple[bool, ...]) -> list[list[int]]:
+    """One world of eight tuples: at each side, the pairs of some groups of two exchanged."""
+    worlds = []
+    for groups, own in zip(sides, (swaps[:4], swaps[4:]), strict=True):
+        value = list(range(8))
+        for group, swapped in enumerate(own):
+            i, j = (row for row in range(8) if groups[row] == group)
+            if swapped:
+                value[i], value[j] = j, i
+        worlds.append(value)
+    return worlds
