@@ -24,7 +24,7 @@ $(READY): requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "sherd needs Python 3.11 or newer; set PYTHON=python3.11"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements/dev.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	$(BIN)/python -m sherd.methods.compile_ahead
 	@touch $@
@@ -33,7 +33,7 @@ setup: $(READY) ## the virtual environment with everything in it
 
 $(JOINT_READY): requirements/joint.lock
 	$(PYTHON) -m venv $(JOINT)
-	$(JOINT)/bin/python -m pip install --quiet --require-hashes -r requirements/joint.lock
+	$(JOINT)/bin/python -m pip install --quiet --no-deps --require-hashes -r requirements/joint.lock
 	@touch $@
 
 wheel: $(READY) ## the package in dist/, its kernels compiled ahead
@@ -69,7 +69,7 @@ FUZZ_VENV := .venv-fuzz
 FUZZ_READY := $(FUZZ_VENV)/.ready
 $(FUZZ_READY): requirements/fuzz.txt $(READY)
 	$(PYTHON) -m venv $(FUZZ_VENV)
-	$(FUZZ_VENV)/bin/python -m pip install --quiet --require-hashes -r requirements/dev.lock
+	$(FUZZ_VENV)/bin/python -m pip install --quiet --no-deps --require-hashes -r requirements/dev.lock
 	$(FUZZ_VENV)/bin/python -m pip install --quiet --no-deps --require-hashes -r requirements/fuzz.txt
 	@touch $@
 

@@ -34,8 +34,7 @@ import sherd
 from sherd.auditing.case.case import Limits
 from sherd.auditing.verdict.significance import worst_excess
 from sherd.methods.specialising import diffgen
-from sherd.methods.specialising.arbdistdp import agreement
-from sherd.methods.specialising.joint_specialisation import cells_of, release
+from sherd.methods.specialising.arbdistdp import agreement, cells_of, release
 from sherd.randomness import Randomness
 from sherd.release.manifest import manifest_of
 from sherd.release.method import find

@@ -46,7 +46,7 @@ SCRIPTS = {
     "studio_large_table.py": "A large table in the studio",
     "federation/load.py": "Joint releases: many owners, a large table, many rounds",
     "federation/linking.py": "Linking people: pseudonyms of five million identifiers",
-    "002-arbdistdp/cost.py --records 45222 500000": "Joint releases by secure computation",
+    "002-arbdistdp/cost.py --records 45222 1000000": "Joint releases by secure computation",
     "002-arbdistdp/histograms.py": "Secure histograms by columns",
     "methods_on_tables.py --only Nursery Adult --rows 1500": "Every method on two public tables",
 }

@@ -83,7 +83,7 @@ def mask(table: pa.Table, schema: sherd.Schema, chosen: sherd.Plan, source: Rand
 
 def settled(table: pa.Table, schema: sherd.Schema) -> sherd.Schema:
     """The schema with domains [0, 2·max] and category orders taken from the whole table."""
-    from sherd.tables.observed import axis_of
+    from sherd.tables.number_scale import axis_of
 
     attributes: dict[str, Any] = {}
     for attribute in schema:

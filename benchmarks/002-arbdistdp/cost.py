@@ -28,7 +28,7 @@ import numpy as np
 
 import sherd
 from sherd.methods.specialising import arbdistdp, diffgen
-from sherd.methods.specialising.joint_specialisation import cells_of, release
+from sherd.methods.specialising.arbdistdp import cells_of, release
 from sherd.randomness import Randomness
 from sherd.release.method import Run
 from sherd.secure.engine.link import Peer, connect, make_key

@@ -19,8 +19,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import sherd
 from sherd.methods.specialising import diffgen
+from sherd.methods.specialising.arbdistdp import Agreement, cells_of, release
 from sherd.methods.specialising.diffp_c45 import DiffPC45Classifier
-from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
 from sherd.methods.specialising.partition import Partition, consistent
 from sherd.methods.specialising.plain_oracle import ExactNoise, PlainOracle, part_of_code
 from sherd.methods.specialising.specialise import specialise

@@ -32,7 +32,7 @@ def python_of(name: str) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=True)
     installed = subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", lock],
+        [python, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r", lock],
         capture_output=True,
         text=True,
         check=False,

@@ -2,9 +2,11 @@
 
 Arguments: a folder with ``table.csv`` and ``domain.json``, ``mst`` or ``aim``, ε, δ. Writes
 ``drawn.csv`` and prints seconds of processor and the peak of memory in bytes as JSON. OpenDP has no
-bins of its own: numbers of more than 16 values are cut into 16 of equal width. Its neighbours add
-or remove a record, which is half as much as the substitution that Sherd protects against; so it
-is given a unit of two contributions.
+bins of its own: numbers of more than 16 values are cut into 16, the lowest value by itself and the
+rest of equal width, and drawn uniformly from a bin. So all keys are given, and it spends ρ alone,
+with no δ of its own. Its neighbours add or remove a record, which is
+half as much as the substitution that Sherd protects against; so it is given a unit of two
+contributions.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import resource
 import sys
 from pathlib import Path
 
+import numpy as np
 import opendp.prelude as dp
 import polars as pl
 
@@ -28,31 +31,36 @@ def main() -> None:
     domain = json.loads((folder / "domain.json").read_text())
     table = pl.read_csv(folder / "table.csv")
     widths = {
-        name: -(-one["size"] // BINS) if one["ordered"] and one["size"] > BINS else 1
+        name: -(-(one["size"] - 1) // (BINS - 1))
         for name, one in domain.items()
+        if one["ordered"] and one["size"] > BINS
     }
-    table = table.with_columns((pl.col(name) // width) for name, width in widths.items())
-    keys = {name: list(range(-(-one["size"] // widths[name]))) for name, one in domain.items()}
+    table = table.with_columns((pl.col(n) + width - 1) // width for n, width in widths.items())
+    keys = {name: list(range(BINS if name in widths else domain[name]["size"])) for name in domain}
     before = used()
     context = dp.Context.compositor(
         data=table.lazy(),
         privacy_unit=dp.unit_of(contributions=2),
-        privacy_loss=dp.loss_of(rho=_rho(epsilon, delta / 2), delta=delta / 2),
+        privacy_loss=dp.loss_of(rho=_rho(epsilon, delta), delta=0.0),
     )
     algorithm = {"mst": dp.mbi.MST, "aim": dp.mbi.AIM}[kind]()
     released = (
-        context.query(rho=_rho(epsilon, delta / 2), delta=delta / 2)
+        context.query(rho=_rho(epsilon, delta), delta=0.0)
         .select(list(domain))
         .contingency_table(keys=keys, algorithm=algorithm)
         .release()
     )
     drawn = released.synthesize(rows=len(table))
     seconds = used() - before
-    columns = []
+    rng = np.random.default_rng()
+    columns = {}
     for name, one in domain.items():
-        middle = pl.col(name).cast(pl.Int64).fill_null(0) * widths[name] + widths[name] // 2
-        columns.append(middle.clip(0, one["size"] - 1).alias(name))
-    drawn.select(columns).write_csv(folder / "drawn.csv")
+        values = drawn[name].cast(pl.Int64).fill_null(0).to_numpy()
+        if name in widths:
+            inside = values * widths[name] - rng.integers(0, widths[name], len(values))
+            values = np.where(values == 0, 0, inside)
+        columns[name] = values.clip(0, one["size"] - 1)
+    pl.DataFrame(columns).write_csv(folder / "drawn.csv")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({"seconds": seconds, "peak": peak}))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from concurrent.futures import Future
     from pathlib import Path
 
     from sherd.auditing.verdict.audit_result import Audit
@@ -20,47 +21,63 @@ SHOWN = {"idp-ls": "the paper's method (iDP-IR)", "dp-graph": "dp-graph"}
 WORKERS = 2
 
 
-def write_page(folder: Path, result: Mapping[str, Any]) -> Path:
-    """Audit every release, write its own page and the one about all of them."""
-    import sherd
-    from sherd.report.page import ComparedTable, officer_page
-    from sherd.tables.files import write_whole
+class ReleaseAudits:
+    """Audits of the demonstration's releases, each begun as soon as its release is whole."""
 
-    jobs = {
-        (name, method): (
-            release["original"],
-            release["folder"],
-            folder / f"audit-{name}-{method}.html",
-        )
-        for name, table in result.items()
-        for method, release in table["releases"].items()
-    }
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(WORKERS, mp_context=spawn) as pool:
-        audits = dict(zip(jobs, pool.map(_audited, jobs.values()), strict=True))
-    tables = []
-    for name, table in result.items():
-        mine = {method: audits[name, method] for method in table["releases"]}
-        tables.append(
-            ComparedTable(
-                title=table["title"],
-                found=sherd.compare(mine),
-                shown=SHOWN,
-                notes=_notes(table),
-                pages={method: jobs[name, method][2].name for method in mine},
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        spawn = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(WORKERS, mp_context=spawn)
+        self._audits: dict[tuple[str, str], Future[Audit]] = {}
+
+    def __enter__(self) -> ReleaseAudits:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def begin(self, name: str, method: str, original: Path, release: Path) -> None:
+        """Audit a release against its original, in a process of its own."""
+        job = (str(original), str(release), self._place(name, method))
+        self._audits[name, method] = self._pool.submit(_audited, job)
+
+    def _place(self, name: str, method: str) -> Path:
+        return self.folder / f"audit-{name}-{method}.html"
+
+    def write_page(self, result: Mapping[str, Any]) -> Path:
+        """Wait for every audit, whose own pages are written then, and write the one about all."""
+        import sherd
+        from sherd.report.page import ComparedTable, officer_page
+        from sherd.tables.files import write_whole
+
+        tables = []
+        for name, table in result.items():
+            mine = {method: self._audits[name, method].result() for method in table["releases"]}
+            tables.append(
+                ComparedTable(
+                    title=table["title"],
+                    found=sherd.compare(mine),
+                    shown=SHOWN,
+                    notes=_notes(table),
+                    pages={method: self._place(name, method).name for method in mine},
+                )
             )
-        )
-    page = folder / "report.html"
-    write_whole(page, officer_page(tables).encode())
-    return page
+        page = self.folder / "report.html"
+        write_whole(page, officer_page(tables).encode())
+        return page
 
 
 def _audited(job: tuple[str, str, Path]) -> Audit:
-    """One audit, saved; without its writer, which does not travel between processes."""
+    """One audit, saved; without its writer, which does not travel between processes.
+
+    On smaller samples than an audit's own, so that a demonstration ends soon; the page says so.
+    """
     import sherd
+    from sherd.auditing.case.case import Limits
 
     original, release, page = job
-    found = sherd.audit(original, release, alternatives=False)
+    limits = Limits(attacked=1_000, modelled=8_000, compared=8_000, runs=1_500, rounds=5)
+    found = sherd.audit(original, release, limits=limits, alternatives=False)
     found.save(page)
     return replace(found, writer=None)
 

@@ -23,6 +23,7 @@ from sherd.errors import ConnectionFailedError, OutputExistsError, SherdError
 from sherd.federation.aggregator.aggregator_home import AggregatorHome, AggregatorSettings
 from sherd.federation.protocol.joint_plan import Kind, Linkage, Terms
 from sherd.federation.protocol.states import ROUND_ENDS, RoundState
+from sherd.release.signature import countersignatures
 from sherd_examples import demonstration_worth as worth
 from sherd_examples import parties_demonstration as parties
 from sherd_examples.demonstration_owners import (
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from sherd.federation.protocol.knowledge import RoundData
 
 Tell = Callable[[str], None]
+Ready = Callable[[str, str, "Path", "Path"], None]
+"""What is told of a release as soon as it is whole: table, method, its original, its folder."""
 
 MARK = "demo.json"
 PATIENCE = 300.0
@@ -135,6 +138,7 @@ class _Scene:
     folder: Path
     epsilon: str
     tell: Tell
+    ready: Ready
     cuts: dict[str, Cut]
     homes: dict[str, dict[str, OwnerHome]] = field(default_factory=dict)
     party_homes: list[Path] = field(default_factory=list)
@@ -160,8 +164,29 @@ class _Scene:
                 )
                 for each in cut.fragments
             }
+            self._pool(name, cut)
         plan = {"method": GRAPH, "epsilon": float(self.epsilon), "delta": DELTA, "choice": "all"}
         self.party_homes = parties.set_up_parties(owners, self.cuts["wine"], plan)
+
+    def _pool(self, name: str, cut: Cut) -> None:
+        """Write the whole table, which nobody but a demonstration has, to audit against."""
+        import pyarrow.parquet as pq
+
+        pooled = self.folder / "pooled"
+        pooled.mkdir(exist_ok=True)
+        # Parties' schemas name the identifier, those of rounds do not.
+        pq.write_table(cut.table, self.original(name, PAPER))
+        pq.write_table(cut.pooled, self.original(name, GRAPH))
+
+    def original(self, name: str, method: str) -> Path:
+        """The pooled table that a release is audited against."""
+        return self.folder / "pooled" / f"{_round_of(name, method)}.parquet"
+
+    def release(self, aggregator: Aggregator, name: str, method: str) -> Path:
+        """Where a release is."""
+        if (name, method) == ("wine", GRAPH):
+            return self.party_homes[0] / parties.RELEASE
+        return aggregator.folder(_round_of(name, method))
 
     def start_owners(self, start: parties.Start) -> None:
         """Every owner's agent; those of rows take part in two rounds."""
@@ -192,27 +217,37 @@ class _Scene:
             )
 
     def watch(self, aggregator: Aggregator, start: parties.Start) -> None:
-        """Tell how far everything is until all is released.
+        """Tell how far everything is until all is released and every owner has countersigned.
 
         The parties begin when their round has ended: an owner does one thing at a time.
         """
         shown: dict[str, str] = {}
+        whole: set[str] = set()
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             states = {round_id: self._state(aggregator, round_id, shown) for round_id in PARAMETERS}
             if states["wine"] in ROUND_ENDS and not self.computing:
                 self.computing = parties.start_parties(self.party_homes, start, self.logs)
                 self.say("wine-graph  three parties compute on shares (MPyC)")
-            done = bool(self.computing) and parties.ended(
-                self.party_homes, self.computing, self.logs
-            )
-            if done and "wine-graph" not in shown:
-                shown["wine-graph"] = "released"
-                self.say("wine-graph  released")
-            if done and all(one in ROUND_ENDS for one in states.values()):
+            done = {one for one in PARAMETERS if self._signed_by_all(aggregator, one)}
+            if self.computing and parties.ended(self.party_homes, self.computing, self.logs):
+                done.add("wine-graph")
+            for round_id in sorted(done - whole):
+                signed = "countersigned by every owner"
+                told = "released" if round_id == "wine-graph" else signed
+                self.say(f"{round_id:<11} {told}")
+                name, method = round_id.partition("-")[0], GRAPH if "-" in round_id else PAPER
+                place = self.release(aggregator, name, method)
+                self.ready(name, method, self.original(name, method), place)
+            whole |= done
+            if len(whole) == len(PARAMETERS) + 1:
                 return
             time.sleep(0.25)
         raise ConnectionFailedError("the rounds did not end in time", do="see the logs")
+
+    def _signed_by_all(self, aggregator: Aggregator, round_id: str) -> bool:
+        owners = self.homes[round_id.partition("-")[0]]
+        return set(countersignatures(aggregator.folder(round_id))) == set(owners)
 
     def _state(self, aggregator: Aggregator, round_id: str, shown: dict[str, str]) -> RoundState:
         data = aggregator.store.round(round_id)
@@ -229,12 +264,18 @@ class _Scene:
         return data.state
 
 
-def demonstrate(folder: Path, epsilon: str, tell: Tell, *, part: int = 1) -> dict[str, Any]:
+def _round_of(name: str, method: str) -> str:
+    return name if method == PAPER else f"{name}-graph"
+
+
+def demonstrate(
+    folder: Path, epsilon: str, tell: Tell, ready: Ready, *, part: int = 1
+) -> dict[str, Any]:
     """Release everything, on one of ``part`` of the rows, and measure; what to show."""
     folder = folder.absolute()
     _clear(folder)
     cuts = {"adult": adult_fragments(part), "wine": wine_fragments(part)}
-    scene = _Scene(folder=folder, epsilon=epsilon, tell=tell, cuts=cuts)
+    scene = _Scene(folder=folder, epsilon=epsilon, tell=tell, ready=ready, cuts=cuts)
     (port,) = parties.free_ports(1)
     url = f"https://127.0.0.1:{port}"
     premises = AggregatorHome.make(
@@ -262,26 +303,13 @@ def demonstrate(folder: Path, epsilon: str, tell: Tell, *, part: int = 1) -> dic
 
 
 def _measured(name: str, scene: _Scene, aggregator: Aggregator) -> dict[str, Any]:
-    """What there is to show of a table's two releases, each with the table it was made from."""
-    import pyarrow.parquet as pq
-
-    cut = scene.cuts[name]
-    pooled = scene.folder / "pooled"
-    pooled.mkdir(exist_ok=True)
-    originals = {PAPER: pooled / f"{name}.parquet", GRAPH: pooled / f"{name}-graph.parquet"}
-    # Parties' schemas name the identifier, those of rounds do not.
-    pq.write_table(cut.table, originals[PAPER])
-    pq.write_table(cut.pooled, originals[GRAPH])
-    places = {PAPER: aggregator.folder(name), GRAPH: aggregator.folder(f"{name}-graph")}
-    if SHAPES[name] is Kind.VERTICAL:
-        places[GRAPH] = scene.party_homes[0] / parties.RELEASE
+    """What there is to show of a table's two releases."""
     return {
-        **worth.measure(name, aggregator, cut),
+        **worth.measure(name, aggregator, scene.cuts[name]),
         "releases": {
-            method: {
-                "original": str(originals[method]),
-                **worth.described(method, place, scene.homes[name]),
-            }
-            for method, place in places.items()
+            method: worth.described(
+                method, scene.release(aggregator, name, method), scene.homes[name]
+            )
+            for method in (PAPER, GRAPH)
         },
     }

@@ -31,10 +31,12 @@ messages travel to logs and to other people. The tree:
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+Made = TypeVar("Made")
 
 
 class SherdError(Exception):
@@ -213,13 +215,13 @@ def catalogue() -> dict[str, type[SherdError]]:
     >>> catalogue()["budget"].exit_code
     3
     """
-    found: dict[str, type[SherdError]] = {}
+    kinds: dict[str, type[SherdError]] = {}
     waiting: list[type[SherdError]] = [SherdError]
     while waiting:
         error = waiting.pop(0)
-        found[error.code] = error
+        kinds.setdefault(error.code, error)
         waiting.extend(error.__subclasses__())
-    return found
+    return kinds
 
 
 def together(errors: Sequence[SherdError], what: str) -> SherdError:
@@ -252,6 +254,18 @@ class Noting:
             return False
         self._errors.append(error)
         return True
+
+
+def of_each(make: Callable[[str], Made], attributes: Iterable[str]) -> list[Made]:
+    """What is made of each attribute; where some cannot be, one error that tells of all of them."""
+    made: list[Made] = []
+    wrong: list[SherdError] = []
+    for name in attributes:
+        with Noting(SchemaError, wrong):
+            made.append(make(name))
+    if wrong:
+        raise together(wrong, "attributes do not fit the method")
+    return made
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

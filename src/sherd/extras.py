@@ -12,6 +12,7 @@ from sherd.errors import MissingPartError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml", "adbc_driver_manager": "adbc"}
 """Modules that are called otherwise than the package that ships them."""
 
@@ -27,9 +28,13 @@ def extra_of(module: str) -> str | None:
     top = module.partition(".")[0]
     wanted = re.sub(r"[-_.]+", "-", _DISTRIBUTIONS.get(top, top)).lower()
     for line in metadata.requires("sherd") or ():
-        found = _REQUIREMENT.match(line)
-        if found and re.sub(r"[-_.]+", "-", found[1]).lower() == wanted and found[2] != "all":
-            return found[2]
+        requirement = _REQUIREMENT.match(line)
+        if (
+            requirement
+            and re.sub(r"[-_.]+", "-", requirement[1]).lower() == wanted
+            and requirement[2] != "all"
+        ):
+            return requirement[2]
     return None
 
 
@@ -41,13 +46,13 @@ def check_extras(names: Iterable[str]) -> None:
     modules = {distribution: module for module, distribution in _DISTRIBUTIONS.items()}
     for name in names:
         for line in metadata.requires("sherd") or ():
-            found = _REQUIREMENT.match(line)
-            if found is None or found[2] != name or found[1] == "sherd":
+            requirement = _REQUIREMENT.match(line)
+            if requirement is None or requirement[2] != name or requirement[1] == "sherd":
                 continue
-            module = modules.get(found[1].lower(), found[1]).replace("-", "_")
+            module = modules.get(requirement[1].lower(), requirement[1]).replace("-", "_")
             if find_spec(module) is None:
                 raise MissingPartError(
-                    f"this needs the package '{found[1]}', which is not installed",
+                    f"this needs the package '{requirement[1]}', which is not installed",
                     do=f"pip install 'sherd[{name}]'",
                 )
 
@@ -61,3 +66,19 @@ def missing_part(error: ImportError) -> MissingPartError | None:
         f"this needs the package '{str(error.name).partition('.')[0]}', which is not installed",
         do=f"pip install 'sherd[{extra}]'",
     )
+
+
+AGGREGATOR = ("cryptography", "rbcl", "httpx", "fastapi", "uvicorn", "sqlalchemy", "alembic")
+OWNER = ("cryptography", "rbcl", "httpx")
+PAGE = (*OWNER, "starlette", "uvicorn", "jinja2")
+
+
+def require(modules: tuple[str, ...] = AGGREGATOR) -> None:
+    """Raise MissingPartError where one of the modules is not installed; imports none."""
+    for name in modules:
+        if find_spec(name) is None:
+            raise MissingPartError(
+                "joint releases need an optional part",
+                got=f"no module '{name}'",
+                do="install it: pip install 'sherd[federation]'",
+            )

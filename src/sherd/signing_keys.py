@@ -151,8 +151,8 @@ def fingerprint(public: str) -> str:
     >>> fingerprint("00" * 32)
     '6668-7aad-f862-bd77-6c8f-c18b-8e9f-8e20'
     """
-    found = hashlib.sha256(bytes.fromhex(public)).hexdigest()[:32]
-    return "-".join(found[start : start + 4] for start in range(0, 32, 4))
+    digits = hashlib.sha256(bytes.fromhex(public)).hexdigest()[:32]
+    return "-".join(digits[start : start + 4] for start in range(0, 32, 4))
 
 
 def same_fingerprint(given: str, public: str) -> bool:

@@ -124,12 +124,12 @@ def _text_of_dataclass(kind: type, value: Any) -> str:
     if _later(kind):
         written = set(_given(value))
         names = tuple(pair for pair in names if pair[0] in written)
-    found = (
+    parts = (
         "{" + ",".join([key + canonical_text(getattr(value, name)) for name, key in names]) + "}"
     )
     if frozen:
-        object.__setattr__(value, _TEXT, found)
-    return found
+        object.__setattr__(value, _TEXT, parts)
+    return parts
 
 
 def to_data(value: Any) -> Any:
@@ -221,13 +221,13 @@ def _reader_of_dataclass(kind: Any) -> Callable[[Any], Any]:
         if type(data) is not dict:
             raise _UnfitError
         try:
-            found = {name: inner(data[name]) for name, inner in fields}
+            given = {name: inner(data[name]) for name, inner in fields}
         except KeyError:
             raise _UnfitError from None
-        found |= {name: inner(data[name]) for name, inner in added if data.get(name) is not None}
-        if len(data) != len(found):
+        given |= {name: inner(data[name]) for name, inner in added if data.get(name) is not None}
+        if len(data) != len(given):
             raise _UnfitError
-        return kind(**found)
+        return kind(**given)
 
     return read_dataclass
 

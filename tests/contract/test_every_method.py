@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,26 @@ def protected(name: str) -> sherd.Release:
     """A reproducible release by the method."""
     plan = sherd.Plan(method=name, **PLANS[name])
     return sherd.protect(TABLE, SCHEMA, plan, settings=sherd.Settings(seed=5, threads=1))
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_what_a_schema_lacks_is_told_at_once_with_what_helps(name: str) -> None:
+    """Every attribute without a domain is named, and no option that the method does not have."""
+    bare = {
+        one.name: {"type": "integer", "role": one.role.value} for one in SCHEMA.attributes.values()
+    }
+    try:
+        sherd.Plan(method=name, **PLANS[name]).check(sherd.Schema.from_data({"attributes": bare}))
+    except sherd.SherdError as error:
+        told = [str(error), *getattr(error, "__notes__", ())]
+    else:
+        return  # it needs no domain
+    lacking = [text for text in told if "has no domain" in text]
+    needs = 1 if name in ("slice", "anatomy") else len(bare)  # bins of the sensitive one alone
+    assert len(lacking) == needs, told
+    options = {p.flag for p in find(name).parameters}
+    named = set(re.findall(r"--[a-z-]+", " ".join(told)))
+    assert named <= options, "no option is advised that the method does not have"
 
 
 @pytest.mark.parametrize("name", METHODS)

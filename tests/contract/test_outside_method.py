@@ -14,7 +14,8 @@ from sherd.auditing.case.case import Limits
 from sherd.auditing.run import audit
 from sherd.cli import cli
 from sherd.errors import MissingPartError, PlanError
-from sherd.release.method import find, names
+from sherd.release.first_choice import suggested
+from sherd.release.method import find, names, usable
 from sherd.verifying import verify
 
 if TYPE_CHECKING:
@@ -60,6 +61,17 @@ def test_what_is_no_method_is_refused(name: str, error: type[Exception]) -> None
     """An entry point that leads nowhere, or to a method of another name, says so."""
     with pytest.raises(error, match=name):
         find(name)
+
+
+def test_a_broken_one_takes_away_none_else() -> None:
+    """What cannot be loaded is named, and every other method is listed, suggested and tried."""
+    usable_names = [method.name for method in usable()]
+    assert set(names()) - set(usable_names) == {"broken", "misnamed"}
+    told = CliRunner().invoke(cli, ["methods"])
+    assert told.exit_code == 0, told.output
+    assert all(f"{name}: " in told.stdout for name in usable_names)
+    assert "'broken' cannot be loaded: repair or remove the package" in told.stderr
+    assert suggested(SCHEMA, ROWS)[0][0].name == "dp-graph"
 
 
 def test_it_is_protected_and_verified(tmp_path: Path) -> None:

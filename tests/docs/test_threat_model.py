@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+ROOMS = ("federation", "studio", "unit/secure/party")
+
 
 def test_every_attack_has_its_test(root: Path) -> None:
     """A row of the table without a test, or with one that is gone, fails here."""
@@ -18,6 +20,6 @@ def test_every_attack_has_its_test(root: Path) -> None:
         named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", row)
         assert len(named) == 1, row
         file, test = named[0]
-        folders = [root / "tests" / room / file for room in ("federation", "studio")]
+        folders = [root / "tests" / room / file for room in ROOMS]
         texts = [path.read_text(encoding="utf-8") for path in folders if path.is_file()]
         assert any(f"def {test}(" in text for text in texts), row

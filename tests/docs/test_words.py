@@ -13,8 +13,8 @@ from sherd.cli import COMMANDS, cli
 
 ROOT = Path(__file__).parents[2]
 BANNED = (r"\banew\b", r"name it otherwise", r"With you take part", r"the schema is not one\b")
-QUOTED = {"guarantees/earlier_words.py"}
-"""Where earlier words stand, to be read."""
+QUOTED = "clusters made anew"
+"""How a promise was worded once: such manifests are still read."""
 
 NOT_VERBS = re.compile(
     r"A|An|As|At|By|For|How|If|Its|Of|Only|Sql|That|The|This|What|Where|Which|Who|Whose|With"
@@ -38,9 +38,9 @@ def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, 
 def test_translated_words_stay_out(folder: str) -> None:
     """Neither in code nor on pages nor in templates."""
     for path in (ROOT / folder).rglob("*"):
-        if path.suffix not in (".py", ".md", ".html") or any(map(str(path).endswith, QUOTED)):
+        if path.suffix not in (".py", ".md", ".html"):
             continue
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8").replace(QUOTED, "")
         for words in BANNED:
             assert not re.search(words, text), f"{path.relative_to(ROOT)}: {words}"
 

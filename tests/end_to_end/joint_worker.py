@@ -15,10 +15,9 @@ import numpy as np
 from secure import part
 
 import sherd
-from sherd.methods.specialising.epsilon_shares import Budget
+from sherd.methods.specialising.arbdistdp import Agreement, cells_of, release
 from sherd.methods.specialising.hierarchy import Hierarchy
-from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
-from sherd.methods.specialising.scores import sensitivity
+from sherd.methods.specialising.scores import Budget, sensitivity
 from sherd.randomness import Randomness
 from sherd.secure.engine.link import Peer, connect
 from sherd.secure.engine.spu_engine import SpuEngine

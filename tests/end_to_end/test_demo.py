@@ -59,6 +59,7 @@ def test_all_releases_verify(demo: tuple[Path, dict[str, Any]]) -> None:
             if (name, method) != ("wine", "dp-graph"):  # which no aggregator signs
                 assert checks["signatures"] is True
                 assert checks["joint plan"] is True
+                assert checks["countersignatures"] is True, "the demonstration waited for all"
             assert (release["rows"], release["columns"]) == (rows, columns)
 
 

@@ -8,6 +8,7 @@ import signal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import dying_party
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -124,6 +125,53 @@ def test_party_that_dies(tmp_path: Path, results: int) -> None:
     if any((place / "release").exists() for place in parties.folders.values()):
         assert codes["b"] != 0
     assert parties.run(dict.fromkeys(names, PLAIN)) == dict.fromkeys(names, 0), parties.logs()
+    check(parties)
+    for name, lines in before.items():
+        assert parties.journal(name)[: len(lines)] == lines, "another result was opened"
+
+
+RUN = "sherd.secure.party"
+MEASURE = "sherd.methods.graphical.secure_measuring:SecureMeasurer.measure"
+STEPS = {
+    "met": (f"{RUN}.party_run:_Party._meet", "after", 1),
+    "to pay": (f"{RUN}.run_budget:RunBudget.pay", "before", 1),
+    "paid": (f"{RUN}.run_budget:RunBudget.pay", "after", 1),
+    "to count 1-ways": (MEASURE, "before", 1),
+    "1-ways counted": (MEASURE, "after", 1),
+    "to count marginals": (MEASURE, "before", 2),
+    "marginals counted": (MEASURE, "after", 2),
+    "staged": ("sherd.release.bundle:Release.stage", "after", 1),
+    "published": ("sherd.release.bundle:Staged.publish", "after", 1),
+}  # fmt: skip
+KILLS = [
+    *((step, "b", True) for step in STEPS),
+    *((step, "a", False) for step in STEPS),
+    *((step, "c", True) for step in ("paid", "marginals counted")),
+]
+"""Step, party, and whether the table is cut by columns or by cells."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("step", "victim", "by_columns"), KILLS)
+def test_party_killed_at_a_step(tmp_path: Path, step: str, victim: str, by_columns: bool) -> None:
+    """All start again: one release, one charge at each, and nothing else is opened."""
+    names = ("a", "b", "c")
+    parties = parties_of(
+        tmp_path, names, by_columns=by_columns, engine="mpyc", linkage="known", timeout=10
+    )
+    killer = str(dying_party.__file__)
+    place, when, calls = STEPS[step]
+    running = {
+        name: parties.start(name, PLAIN, killer, place, when, str(calls))
+        if name == victim
+        else parties.start(name, PLAIN)
+        for name in names
+    }
+    assert ended(running, 240)[victim] == -signal.SIGKILL, parties.logs()
+    before = {name: parties.journal(name) for name in names}
+    assert all(len(charged) <= 1 for charged in parties.charges())
+    if not all((place / "release").exists() for place in parties.folders.values()):
+        assert parties.run(dict.fromkeys(names, PLAIN)) == dict.fromkeys(names, 0), parties.logs()
     check(parties)
     for name, lines in before.items():
         assert parties.journal(name)[: len(lines)] == lines, "another result was opened"

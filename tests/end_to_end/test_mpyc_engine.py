@@ -14,7 +14,7 @@ from parties import MARKER, PLAIN, consortium, ended, wait_until
 from secure import SecureParties, agreement_of, measuring_case, operations, table_of
 
 import sherd
-from sherd.methods.specialising.joint_specialisation import cells_of, release
+from sherd.methods.specialising.arbdistdp import cells_of, release
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import PlainEngine
 

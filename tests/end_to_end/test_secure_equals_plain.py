@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from secure import SecureParties, agreement_of, measuring_case, table_of
 from word_noise import WordNoise
 
-from sherd.methods.specialising.joint_specialisation import cells_of, release
+from sherd.methods.specialising.arbdistdp import cells_of, release
 from sherd.methods.specialising.plain_oracle import PlainOracle
 from sherd.methods.specialising.specialise import specialise
 from sherd.randomness import Randomness

@@ -24,10 +24,9 @@ from sherd.federation.aggregator.aggregator_home import AggregatorHome, Aggregat
 from sherd.federation.aggregator.api import make_app
 from sherd.federation.aggregator.round_work import Aggregator
 from sherd.federation.aggregator.storage import Store
-from sherd.federation.owner.owner_backup import back_up_owner, restore_owner
 from sherd.federation.owner.owner_home import OwnerHome
 from sherd.federation.owner.owner_journal import OwnerJournal
-from sherd.federation.owner.recovery import recover
+from sherd.federation.owner.recovery import back_up_owner, recover, restore_owner
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState
 from sherd.federation.wire.backup_archive import read_backup, write_backup

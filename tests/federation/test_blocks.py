@@ -7,41 +7,33 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from people import PARTS, terms_of
+from people import BLOCK_OWNERS, PARTS, numbered, terms_of
+from processes import add_owners
 
 import sherd
-from sherd.auditing.case.joint_owners import owners_of
+from sherd.auditing.case.open_case import owners_of
 from sherd.errors import PlanError
-from sherd.federation.protocol.agreement import disagreements
+from sherd.federation.protocol.agreement import (
+    at_two_owners,
+    column_groups,
+    common_people,
+    disagreements,
+)
 from sherd.federation.protocol.composition import composed, make_plan, unsound
 from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Offer, Sharing
 from sherd.federation.protocol.linkage import listed
-from sherd.federation.protocol.people_groups import at_two_owners, column_groups, common_people
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import RoundState
 from sherd.release.bundle import Release
 
 if TYPE_CHECKING:
     from consortium import Consortium
+    from processes import Village
 
     from sherd.federation.protocol.joint_plan import Terms
 
 BLOCKS = {"kind": Kind.BLOCKS, "linkage": Linkage.OPRF}
-
-
-def _numbers(numbers: list[int]) -> pa.Table:
-    """People whose every cell follows from their number, so that a wrong row shows."""
-    share = np.array(numbers) / 120
-    return pa.table(
-        {
-            "id": [f"id-{number:04d}" for number in numbers],
-            "age": np.round(share * 99).astype(np.int64),
-            "income": share * 1000,
-            "height": 50 + share * 200,
-        }
-    )
 
 
 def _two_by_two(consortium: Consortium, twice: int = 0) -> None:
@@ -60,11 +52,8 @@ def _two_by_two(consortium: Consortium, twice: int = 0) -> None:
         "east": ([n for n in range(120) if n % 2 == 0], ("height",), PARTS["west"]),
     }
     for name, (numbers, columns, schema) in held.items():
-        table = _numbers(list(rng.permutation(numbers))).select(["id", *columns])
-        consortium.add_owner(name, table, schema, key_column="id")
-    for home in consortium.homes.values():
-        text = home.policy_file.read_text().replace("vertical]", "vertical, blocks]")
-        home.policy_file.write_text(text)
+        table = numbered(rng.permutation(numbers).tolist(), 120).select(["id", *columns])
+        consortium.add_owner(name, table, schema, key_column="id", kinds="[blocks]")
 
 
 def _open(consortium: Consortium, **changes: Any) -> Any:
@@ -108,6 +97,22 @@ def test_blocks_of_four_owners_become_one_table(consortium: Consortium) -> None:
         found = agent.journal.round("r1")
         assert found is not None
         assert found.manifest is not None, name
+
+
+def test_blocks_of_four_processes(village: Village) -> None:
+    """Real agents over mutual TLS make the same: everybody whole, with the cells of one person."""
+    add_owners(village, Kind.BLOCKS, 60)
+    village.start_all()
+    village.open_round(kind=Kind.BLOCKS, epsilon="9")
+    data = village.check_released()
+    assert data.common_count == 60
+    table = Release.load(village.premises.releases / "r1").tables["data"]
+    assert (table.num_rows, table.column_names) == (60, ["age", "income", "height"])
+    age, height = (table.column(name).to_numpy() for name in ("age", "height"))
+    assert np.corrcoef(age, height)[0, 1] > 0.6
+    assert {name: len(village.charges(name)) for name in BLOCK_OWNERS} == dict.fromkeys(
+        BLOCK_OWNERS, 1
+    )
 
 
 def test_an_owner_is_told_of_its_own_people_only(consortium: Consortium) -> None:

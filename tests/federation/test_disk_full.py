@@ -10,6 +10,7 @@ from processes import Village, add_owners, wait_until
 from room import fill, free, largest_file, may_mount, small_disk
 from spawning import spawn
 
+from sherd.errors import StorageError
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.states import RoundState
 
@@ -154,9 +155,12 @@ if may_mount():
                 name = f"r{number}"
                 village.open_round(name)
                 disk.fill(leave=number * 96 * 1024)
-                with contextlib.suppress(AssertionError):
+                # A database on a full disk cannot always be opened, and then nothing was released.
+                with contextlib.suppress(AssertionError, StorageError):
                     village.wait(name, 4.0)
-                failed += village.round(name).state is not RoundState.RELEASED
+                failed += 1
+                with contextlib.suppress(StorageError):
+                    failed -= village.round(name).state is RoundState.RELEASED
                 disk.free()
                 if village.running[who].poll() is not None:
                     assert village.running[who].returncode == 5

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from driving import fetch, flush, step
-from people import KINDS, PARTS, SCHEMA, part, people
+from people import BLOCK_OWNERS, KINDS, PARTS, SCHEMA, block, part, people
 
 from sherd.errors import ConnectionFailedError, PeerError, StorageError, UsageError
 from sherd.federation.owner.agent import Agent
@@ -58,7 +58,11 @@ def patient(agent: Agent) -> bool:
 
 
 def set_up(consortium: Consortium, kind: Kind) -> None:
-    """Two owners of each kind."""
+    """Two owners of each kind, or four of blocks."""
+    if kind is Kind.BLOCKS:
+        for name in BLOCK_OWNERS:
+            consortium.add_owner(name, *block(name, 12), key_column="id", kinds="[blocks]")
+        return
     for number, name in enumerate(("north", "south")):
         if kind is Kind.VERTICAL:
             consortium.add_owner(name, part(name, 12), PARTS[name], key_column="id")
@@ -136,7 +140,7 @@ def test_every_call_twice(consortium: Consortium) -> None:
     check_released(consortium)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, Kind.BLOCKS])
 def test_restart_before_every_step(consortium: Consortium, kind: Kind) -> None:
     """Agents that are started again before every step lose nothing and spend once."""
     set_up(consortium, kind)
@@ -161,10 +165,10 @@ OWNER_PLACES = [place for place in failpoints.PLACES if place.startswith("owner.
     ("kind", "place"),
     [
         (kind, place)
-        for kind in KINDS
+        for kind in (*KINDS, Kind.BLOCKS)
         for place in OWNER_PLACES
         # Without linkage there is no bulk but the delivery.
-        if kind is Kind.VERTICAL or place != "owner.bulk"
+        if kind is not Kind.HORIZONTAL or place != "owner.bulk"
     ],
 )
 def test_owner_dies_at_every_place(
@@ -182,7 +186,7 @@ def test_owner_dies_at_every_place(
             if died[0] % 2:
                 raise Killed
 
-    for module in ("agent", "outbox", "owner_linking", "owner_tasks"):
+    for module in ("agent", "outbox", "owner_linking", "owner_tasks", "sending"):
         monkeypatch.setattr(f"sherd.federation.owner.{module}.reach", reach)
     monkeypatch.setattr("sherd.federation.wire.fetching.reach", reach)
 
@@ -202,13 +206,14 @@ def test_owner_dies_at_every_place(
 AGGREGATOR_PLACES = [place for place in failpoints.PLACES if place.startswith("aggregator.")]
 
 
+@pytest.mark.parametrize("kind", [Kind.VERTICAL, Kind.BLOCKS])
 @pytest.mark.parametrize("place", AGGREGATOR_PLACES)
 def test_aggregator_dies_at_every_place(
-    consortium: Consortium, place: str, monkeypatch: pytest.MonkeyPatch
+    consortium: Consortium, kind: Kind, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service that fails at a place each second time still makes one release."""
-    set_up(consortium, Kind.VERTICAL)
-    consortium.aggregator.open_round(consortium.terms(kind=Kind.VERTICAL))
+    set_up(consortium, kind)
+    consortium.aggregator.open_round(consortium.terms(kind=kind))
     died = [0]
 
     def reach(name: str) -> None:

@@ -28,6 +28,8 @@ CASES = [
     for place in failpoints.PLACES
     if kind is Kind.VERTICAL or place not in LINKED
 ]
+QUICK_BLOCKS = ("owner.charged", "aggregator.linked", "aggregator.published")
+"""Where somebody dies in rounds of blocks in every run; elsewhere in long ones."""
 
 
 def test_every_place_has_a_case() -> None:
@@ -52,7 +54,7 @@ class Villages:
         self._rounds = 0
 
     def get(self, kind: Kind, database: str | None = None) -> Village:
-        """A village with two owners."""
+        """A village with two owners, or four of blocks."""
         if (kind, database) not in self._made:
             folder = self._folder / f"village-{len(self._made)}"
             folder.mkdir()
@@ -101,6 +103,18 @@ def kill_at(villages: Villages, village: Village, kind: Kind, place: str) -> Non
 def test_kill_at_every_place(villages: Villages, kind: Kind, place: str) -> None:
     """A process killed at a place is started again; nothing is lost or spent twice."""
     kill_at(villages, villages.get(kind), kind, place)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(place, marks=() if place in QUICK_BLOCKS else pytest.mark.slow)
+        for place in failpoints.PLACES
+    ],
+)
+def test_kill_at_every_place_of_blocks(villages: Villages, place: str) -> None:
+    """The same where rows and columns are parted at once, between four owners."""
+    kill_at(villages, villages.get(Kind.BLOCKS), Kind.BLOCKS, place)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from openid import LocalProvider
 from processes import Village, add_owners
+from studio_process import entered as entered_studio
 
 from sherd.cli import cli
 from sherd.errors import PeerError, UsageError
@@ -228,13 +229,7 @@ def test_people_work_by_the_commands(
     village.start("aggregator")
     authority, token = str(village.premises.authority), str(tmp_path / "token")
 
-    def browse(address: str, *_: object) -> bool:
-        threading.Thread(
-            target=lambda: httpx.get(address, follow_redirects=True, trust_env=False), daemon=True
-        ).start()
-        return True
-
-    monkeypatch.setattr("webbrowser.open", browse)
+    monkeypatch.setattr("webbrowser.open", _browse)
     there = ("--url", village.url, "--authority", authority)
     said = json.loads(run("login", *there, "-o", token, "--json").stdout)
     assert (said["name"], said["role"]) == ("olga", "operator")
@@ -253,6 +248,46 @@ def test_people_work_by_the_commands(
     provider.person = {"sub": "u-2"}
     refused = CliRunner().invoke(cli, ["studio", "--aggregator", home])
     assert "for operators" in str(refused.exception)
+
+
+def test_the_studio_of_a_person(
+    village: Village, provider: LocalProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an operator does in the studio is logged by name, and ends with the login."""
+    home = str(village.premises.folder)
+    run("aggregator", "provider", "--home", home, "--issuer", provider.issuer, "--client-id",
+        provider.client)  # fmt: skip
+    run("aggregator", "enrol", "--home", home, "--operator", "olga", "--person", "sub:u-1")
+    add_owners(village, Kind.HORIZONTAL)
+    village.start("aggregator")
+    monkeypatch.setattr("webbrowser.open", _browse)
+    opened: list[Any] = []
+    monkeypatch.setattr("sherd.cli.studio.serve", lambda studio, **_: opened.append(studio))
+    assert "logged in as 'olga'" in run("studio", "--aggregator", home).output
+    ((app, most, close),) = opened
+    village.open_round("r1")
+    with entered_studio(app, most) as olga:
+        assert "r1" in olga.get("/").text
+        assert olga.post("/round/r1/abort").status_code == 200
+        assert olga.post("/members/revoke", {"name": "south"}).status_code == 200
+        lines = json.loads("[" + ",".join(olga.get("/audit-log.jsonl").text.splitlines()) + "]")
+        done = {line["event"]: line["actor"] for line in lines if "event" in line}
+        assert done["round stopped"] == "olga"
+        assert done["member removed"] == "olga"
+        run("aggregator", "enrol", "--home", home, "--remove", "olga")
+        for answer in (olga.get("/"), olga.get("/audit-log.jsonl"), olga.post("/members/revoke")):
+            assert answer.status_code == 403
+            assert "login has ended" in answer.text
+        assert village.premises.aggregator().store.member("north") is not None
+    close()
+
+
+def _browse(address: str, *_: object) -> bool:
+    """A browser whose user is logged in at the provider."""
+    threading.Thread(
+        target=lambda: httpx.get(address, follow_redirects=True, trust_env=False), daemon=True
+    ).start()
+    return True
 
 
 def test_a_browser_that_comes_from_elsewhere(provider: LocalProvider) -> None:

@@ -14,9 +14,9 @@ from sherd.errors import PeerError, PlanError
 from sherd.federation.aggregator import round_tasks, sum_rounds
 from sherd.federation.owner import owner_counting
 from sherd.federation.protocol.joint_plan import Dropout, Kind
-from sherd.federation.protocol.pairwise_masks import masked, public_key, total
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState
+from sherd.federation.protocol.summing import masked, public_key, total
 from sherd.federation.wire.chunks import describe
 from sherd.release.bundle import Release
 from sherd.values import canonical

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-
-import sherd
-from sherd.auditing.epsilon.bound import lower_bound
-from sherd.auditing.epsilon.measured_likelihood import (
+from measured_likelihood import (
     NoisyView,
     log_ratio,
     proved_epsilon,
     proved_rho,
 )
+
+import sherd
+from sherd.auditing.epsilon.experiment import lower_bound
 from sherd.methods.graphical import learning
 from sherd.methods.graphical.coarsening import coarsen
 from sherd.methods.graphical.dp_graph import code, design_of

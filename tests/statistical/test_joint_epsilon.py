@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from measured_likelihood import NoisyView, log_ratio, proved_rho
 
 import sherd
-from sherd.auditing.epsilon.measured_likelihood import NoisyView, log_ratio, proved_rho
 from sherd.methods.graphical import learning
 from sherd.methods.graphical.dp_graph import code, design_of
 from sherd.methods.graphical.fragment_numbers import own_codes, own_counts

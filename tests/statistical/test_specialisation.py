@@ -15,11 +15,11 @@ from scipy.stats import beta, chi2
 from word_noise import WordNoise
 
 import sherd
-from sherd.auditing.epsilon.bound import lower_bound as audit_bound
-from sherd.methods.specialising.epsilon_shares import Budget
+from sherd.auditing.epsilon.experiment import lower_bound as audit_bound
+from sherd.methods.specialising.arbdistdp import Agreement, cells_of, release
 from sherd.methods.specialising.hierarchy import Hierarchy
-from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
 from sherd.methods.specialising.plain_oracle import ExactNoise, PlainOracle
+from sherd.methods.specialising.scores import Budget
 from sherd.methods.specialising.secure_leaf_counts import PartyCells
 from sherd.methods.specialising.shared_oracle import JointOracle
 from sherd.randomness import Randomness

@@ -12,7 +12,7 @@ from studio_process import data_hashes
 import sherd
 from sherd.engines import selection
 from sherd.studio import job_kinds
-from sherd.studio.made_up_rows import examples, made_up
+from sherd.studio.job_kinds import examples, made_up
 from sherd.studio.workspace import Workspace, load_json, save_json
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from studio_process import Visitor, entered
 
-from sherd.studio import same_again
+from sherd.studio import steward_release
 from sherd.studio.access_guard import Access
 from sherd.studio.steward import Steward
 from sherd.studio.studio_server import StudioServer
@@ -253,10 +253,10 @@ def test_the_same_again_of_a_nasty_name(tmp_path: Path, name: str) -> None:
         "ledger": f"/l/{name}",
         "output": f"/o/{name}",
     }
-    words = shlex.split(same_again.command_line(project, tmp_path, given))
+    words = shlex.split(steward_release.command_line(project, tmp_path, given))
     assert words[2] == f"/data/{name}.csv"
     assert words[-1] == f"/o/{name}-again"
-    tree = ast.parse("\n".join(same_again.python_code(project, tmp_path, given)))
+    tree = ast.parse("\n".join(steward_release.python_code(project, tmp_path, given)))
     texts = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
     assert {f"/data/{name}.csv", f"/l/{name}", name} <= texts
     calls = {ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}

@@ -98,6 +98,8 @@ def test_from_file_to_audited_release(walker: Walker, place: Path) -> None:
     walker.until("//h4[contains(., 'What attackers achieve')]")
     keep_picture(walker.browser, "explore", top="#map")
     walker.click("Next: release")
+    walker.says("What an audit said of this plan")
+    walker.says("Not safe to publish")
     walker.write("Folder to write", str(place / "out"))
     walker.click("Release and charge ε 2")
     walker.says("Released.")

@@ -15,6 +15,7 @@ from studio_process import StudioProcess, Visitor, data_hashes, run_shown, start
 
 import sherd
 from sherd.budget.ledger import Ledger
+from sherd.release.first_choice import suggested
 from sherd.release.method import Describing, find, names
 
 if TYPE_CHECKING:
@@ -165,6 +166,21 @@ def test_cards_say_what_methods_declare(visitor: Visitor, project: str) -> None:
     assert order == sorted(order)
 
 
+def test_the_page_says_what_to_begin_with(visitor: Visitor, project: str, place: Path) -> None:
+    """The same advice as the command's, and its settings filled in."""
+    schema = sherd.Schema.load(place / "own.yaml")
+    (method, advice), *others = suggested(schema, 300)
+    text = html.unescape(visitor.get(f"{project}/promise").text)
+    link = rf'href="{visitor.root}({project}/promise\?method={method.name}&suggested=yes)"'
+    there = re.search(link, text)
+    assert there is not None
+    assert f"{method.name}</a>: {advice.gives}." in text
+    assert others[0][1].gives in text
+    form = visitor.get(there[1]).text
+    assert advice.settings == {"epsilon": 1.0, "delta": 1e-9}
+    assert re.search(r'name="delta"[^>]*value="1e-09"', form)
+
+
 def test_words_follow_the_parameters(visitor: Visitor, project: str, place: Path) -> None:
     """The promise and the budget are renewed at every change; what is wrong is said in place."""
     Ledger(place / "ledger.db").set_limit("test people", sherd.Amount("3"))
@@ -191,6 +207,7 @@ def test_words_follow_the_parameters(visitor: Visitor, project: str, place: Path
 def release(visitor: Visitor, path: str, output: Path, **fields: str) -> str:
     """Release by the form and wait; the path of its page."""
     page = visitor.get(f"{path}/release").text
+    assert "This plan has not been tried out on this table." in page
     once = re.search(r'name="once" value="(\w+)"', page)
     assert once is not None
     data = {"once": once[1], "output": str(output), "format": "parquet", **fields}

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import sherd
-from sherd.methods.specialising.epsilon_shares import Budget
+from sherd.methods.specialising.arbdistdp import Agreement
 from sherd.methods.specialising.hierarchy import Hierarchy
-from sherd.methods.specialising.joint_specialisation import Agreement
+from sherd.methods.specialising.scores import Budget
 
 
 @st.composite

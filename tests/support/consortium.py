@@ -93,7 +93,7 @@ class AppTransport(httpx.BaseTransport):
 
 POLICY = """\
 aggregators: {{registry: {fingerprint}}}
-kinds: [horizontal, vertical]
+kinds: {kinds}
 methods: [dp, dp-graph, dp-um, idp, idp-ls, idp-cbls, mondrian]
 attributes: all
 linkage: [oprf, hmac]
@@ -162,6 +162,7 @@ class Consortium:
             "approve": "automatic",
             "guesses": "10000000",
             "peers": "all",
+            "kinds": "[horizontal, vertical]",
         } | changes
         return POLICY.format(fingerprint=fingerprint(self.key.public), **given)
 

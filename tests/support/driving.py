@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sherd.errors import PeerError
-from sherd.federation.owner import outbox
+from sherd.federation.owner.sending import batches
 from sherd.federation.wire.exchange import Call, Parcel
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ def step(agent: Agent) -> bool:
 
 def flush(agent: Agent) -> None:
     """Send what was not received yet, and take nothing."""
-    for waiting in outbox.batches(agent.journal):
-        answers = outbox.exchange(agent.client, waiting).answers
-        for message, answer in zip(waiting, answers, strict=True):
-            agent._answered(message, answer)
+    for _announced_and_sent in range(2):
+        for waiting in batches(agent.journal):
+            sent, found = agent.sender.send(agent.client, waiting)
+            for message, answer in zip(sent, found.answers, strict=True):
+                agent.sender.settle(agent.client, message, answer)
 
 
 def fetch(agent: Agent) -> bool:

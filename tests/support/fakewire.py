@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sherd.errors import PeerError
+from sherd.federation.protocol.agreement import at_two_owners, column_groups, common_people
 from sherd.federation.protocol.joint_plan import Linkage, Offer, Terms
 from sherd.federation.protocol.knowledge import OwnerData, RoundData
 from sherd.federation.protocol.linkage import (
@@ -26,7 +27,6 @@ from sherd.federation.protocol.linkage import (
 )
 from sherd.federation.protocol.messages import Attachment, Delivery, Message, attachments
 from sherd.federation.protocol.owner_machine import Owner, OwnerTask
-from sherd.federation.protocol.people_groups import at_two_owners, column_groups, common_people
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import Round, RoundTask
 from sherd.values import canonical, from_data, to_data

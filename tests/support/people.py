@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 KINDS = (Kind.HORIZONTAL, Kind.VERTICAL)
-"""The kinds of rounds that two owners can have; blocks are tried in tests of their own."""
+"""The kinds of rounds that two owners can have; blocks have the four of ``block``."""
 
 SCHEMA = """\
 attributes:
@@ -58,8 +58,42 @@ def part(owner: str, count: int, seed: int = 0, first: int = 0) -> pa.Table:
     return whole.select(names)
 
 
+def numbered(numbers: Iterable[int], of: int) -> pa.Table:
+    """People whose every cell follows from their number of so many, so that a wrong row shows."""
+    share = np.array(list(numbers)) / of
+    return pa.table(
+        {
+            "id": [f"id-{number:04d}" for number in numbers],
+            "age": np.round(share * 99).astype(np.int64),
+            "income": share * 1000,
+            "height": 50 + share * 200,
+        }
+    )
+
+
+BLOCK_OWNERS = ("north", "south", "west", "east")
+
+
+def block(owner: str, count: int) -> tuple[pa.Table, str]:
+    """An owner's rows and columns of so many people, and their schema.
+
+    Two have the first attributes, each of half of the people; two have the last one, and part the
+    people otherwise.
+    """
+    numbers = {
+        "north": range(count // 2),
+        "south": range(count // 2, count),
+        "west": range(1, count, 2),
+        "east": range(0, count, 2),
+    }[owner]
+    like = "north" if owner in ("north", "south") else "west"
+    names = ["id", "age", "income"] if like == "north" else ["id", "height"]
+    mixed = np.random.default_rng(len(owner)).permutation(numbers).tolist()
+    return numbered(mixed, count).select(names), PARTS[like]
+
+
 def terms_of(owners: Iterable[str], now: int, /, **changes: Any) -> Terms:
-    """Terms of a round of these owners that ends in an hour; a vertical one is linked by OPRF."""
+    """Terms of a round of these owners that ends in an hour; people are linked by OPRF."""
     base: dict[str, Any] = {
         "aggregator": "registry",
         "kind": Kind.HORIZONTAL,
@@ -69,6 +103,6 @@ def terms_of(owners: Iterable[str], now: int, /, **changes: Any) -> Terms:
         "epsilon": "1",
         "deadline": now + 3600,
     }
-    if changes.get("kind") is Kind.VERTICAL:
+    if changes.get("kind") in (Kind.VERTICAL, Kind.BLOCKS):
         base["linkage"] = Linkage.OPRF
     return Terms(**{**base, **changes})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
-from people import PARTS, SCHEMA, part, people, terms_of
+from people import BLOCK_OWNERS, PARTS, SCHEMA, block, part, people, terms_of
 from spawning import Conditions, Spawned, spawn
 
 from sherd.budget.ledger import Ledger
@@ -99,7 +99,7 @@ class Village:
         self.logs: list[Path] = []
 
     def add_owner(
-        self, name: str, table: pa.Table, schema: str, *, key: str | None = None, **policy: str
+        self, name: str, table: pa.Table, schema: str, *, key: str | None = None, **policy: Any
     ) -> OwnerHome:
         """Set up and enrol an owner."""
         folder = self.folder / name
@@ -276,7 +276,11 @@ class Village:
 
 
 def add_owners(village: Village, kind: Kind, count: int = 20) -> None:
-    """Two owners, of the same attributes or of the same people."""
+    """Two owners, of the same attributes or of the same people; four of blocks."""
+    if kind is Kind.BLOCKS:
+        for name in BLOCK_OWNERS:
+            village.add_owner(name, *block(name, count), key="id", kinds=["blocks"])
+        return
     for number, name in enumerate(("north", "south")):
         if kind is Kind.VERTICAL:
             village.add_owner(name, part(name, count), PARTS[name], key="id")

@@ -40,7 +40,8 @@ PEOPLE = sherd.Schema.from_data(
 )
 
 
-def _people() -> pa.Table:
+def people_alone() -> pa.Table:
+    """The table that one owner releases in most of these kinds."""
     rng = np.random.default_rng(5)
     return pa.table(
         {
@@ -58,7 +59,7 @@ def _alone(folder: Path, settings: Settings | None = None, **plan: Any) -> None:
     """A release by one owner, which is recorded where it costs anything."""
     made = sherd.Plan(**plan)
     ledger = Ledger(folder.parent / "ledger.db") if "epsilon" in plan else None
-    protect_to(folder, _people, PEOPLE, made, ledger=ledger, settings=settings)
+    protect_to(folder, people_alone, PEOPLE, made, ledger=ledger, settings=settings)
 
 
 def _masked(method: str, **more: Any) -> Callable[[Path], None]:
@@ -69,7 +70,7 @@ def _seeded(folder: Path) -> None:
     """A release that was made without a ledger, can be made again and keeps the order of rows."""
     plan = sherd.Plan(method="dp", epsilon=1.0)
     settings = Settings(seed=3, keep_order=True)
-    sherd.protect(_people(), PEOPLE, plan, settings=settings).save(folder)
+    sherd.protect(people_alone(), PEOPLE, plan, settings=settings).save(folder)
 
 
 def _escaped(folder: Path) -> None:
@@ -102,7 +103,7 @@ def _fragmented(folder: Path) -> None:
 def _by_parties(folder: Path) -> None:
     """What parties with a joint computation write, made of one owner's release of that kind."""
     plan = sherd.Plan(method="diffgen", epsilon=5.0, h=4)
-    one = sherd.protect(_people(), PEOPLE, plan)
+    one = sherd.protect(people_alone(), PEOPLE, plan)
     joint = sherd.Plan(method="arbdistdp", epsilon=5.0, h=4)
     facts = {
         **one.manifest["facts"],

@@ -23,10 +23,9 @@ import numpy as np
 import sherd
 from sherd.methods.graphical.measuring import CodedTable, Marginal, Noise, Request
 from sherd.methods.graphical.secure_measuring import EVERYBODY, HolderLayout, SecureMeasurer
-from sherd.methods.specialising.epsilon_shares import Budget
+from sherd.methods.specialising.arbdistdp import Agreement, cells_of, release
 from sherd.methods.specialising.hierarchy import Hierarchy
-from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
-from sherd.methods.specialising.scores import sensitivity
+from sherd.methods.specialising.scores import Budget, sensitivity
 from sherd.randomness import Randomness
 from sherd.secure.engine.cell_holders import Holes, Overlaps
 from sherd.secure.engine.cost_meter import Meter

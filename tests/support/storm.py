@@ -6,7 +6,7 @@ Owners and aggregator run in one process over real storage, so that hundreds of 
 minute. Faults: requests and answers lost, doubled, late, garbled, or answered by somebody else;
 processes that die anywhere; power that goes between any two syncs (``power.py``); disks that are
 full; clocks that jump; folders of an owner and of the aggregator restored from backups. After
-every few rounds the consortium is a new one, of the other kind. Prints what happened as JSON.
+every few rounds the consortium is a new one, of the next kind. Prints what happened as JSON.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import time
 import traceback
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from consortium import Consortium
-from people import KINDS, PARTS, SCHEMA, part, people
+from people import PARTS, SCHEMA, part, people
 from power import Disk
 from processes import make_database
 
@@ -38,18 +38,20 @@ from sherd.federation.aggregator import round_tasks, round_work
 from sherd.federation.aggregator.storage import Store
 from sherd.federation.aggregator.storage.upkeep import copy_store
 from sherd.federation.owner import agent as agent_module
-from sherd.federation.owner import outbox, owner_linking, owner_tasks
-from sherd.federation.owner.owner_backup import back_up_owner, restore_owner
+from sherd.federation.owner import outbox, owner_linking, owner_tasks, sending
 from sherd.federation.owner.owner_journal import OwnerJournal
-from sherd.federation.owner.recovery import recover
-from sherd.federation.protocol.joint_plan import Kind
+from sherd.federation.owner.recovery import back_up_owner, recover, restore_owner
+from sherd.federation.protocol.joint_plan import Kind, Linkage
 from sherd.federation.protocol.states import OWNER_ENDS, ROUND_ENDS
 from sherd.federation.wire import fetching
 
-NAMES = ("north", "south")
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KINDS = (Kind.HORIZONTAL, Kind.VERTICAL, Kind.BLOCKS)
 ROUNDS_OF_ONE = 12
 MODULES: list[Any] = [
-    agent_module, outbox, owner_linking, owner_tasks, round_tasks, round_work, fetching,
+    agent_module, outbox, owner_linking, owner_tasks, round_tasks, round_work, sending, fetching,
 ]  # fmt: skip
 
 
@@ -106,6 +108,21 @@ class Storm(httpx.BaseTransport):
         return answer
 
 
+def owners_of(kind: Kind) -> dict[str, tuple[pa.Table, str]]:
+    """The tables and schemas of owners; of blocks two have people each, and one of all the rest."""
+    if kind is Kind.VERTICAL:
+        return {name: (part(name, 12), PARTS[name]) for name in ("north", "south")}
+    if kind is Kind.BLOCKS:
+        held = {"north": (12, 0), "south": (12, 12), "west": (24, 0)}
+        columns = {"north": "north", "south": "north", "west": "west"}
+        return {
+            name: (part(columns[name], count, first=first), PARTS[columns[name]])
+            for name, (count, first) in held.items()
+        }
+    names = enumerate(("north", "south"))
+    return {name: (people(12, seed=n, first=n * 100), SCHEMA) for n, name in names}
+
+
 class Sea:
     """A consortium that the storm rages over."""
 
@@ -118,12 +135,10 @@ class Sea:
         self.consortium = Consortium(folder, database=address, place=place)
         self.restored: set[str] = set()
         self.disk: Disk | None = None
-        for number, name in enumerate(NAMES):
-            if kind is Kind.VERTICAL:
-                table, schema = part(name, 12), PARTS[name]
-            else:
-                table, schema = people(12, seed=number, first=number * 100), SCHEMA
-            self.consortium.add_owner(name, table, schema, key_column="id", lifetime="1e6")
+        for name, (table, schema) in owners_of(kind).items():
+            home = self.consortium.add_owner(name, table, schema, key_column="id", lifetime="1e6")
+            written = home.policy_file.read_text(encoding="utf-8")
+            home.policy_file.write_text(written.replace("vertical]", "vertical, blocks]"))
             self.start(name)
         if library := os.environ.get("LD_PRELOAD"):
             self.disk = Disk(folder, Path(library))
@@ -279,14 +294,15 @@ class Sea:
     def one_round(self, round_id: str) -> str:
         """A round in the storm; then the sea is calm until everybody has heard of its end."""
         storm, consortium = self.storm, self.consortium
-        consortium.aggregator.open_round(consortium.terms(round_id, kind=self.kind))
+        more = {"linkage": Linkage.OPRF, "epsilon": "9"} if self.kind is Kind.BLOCKS else {}
+        consortium.aggregator.open_round(consortium.terms(round_id, kind=self.kind, **more))
         lost = storm.dice.choices(("", "owner", "aggregator"), (0.8, 0.1, 0.1))[0]
         if lost == "aggregator" and not consortium.database.startswith("sqlite"):
             lost = ""
         backups = self.back_up() if lost else consortium.folder
         storm.quiet = False
         for turns in range(60):
-            for name in NAMES:
+            for name in self.consortium.homes:
                 self.turn(name)
             self.work()
             data = consortium.store.round(round_id)
@@ -308,7 +324,7 @@ class Sea:
         self.consortium.offset = 0.0
         for _ in range(2):
             for _ in range(40):
-                for name in NAMES:
+                for name in self.consortium.homes:
                     self.turn(name)
                 if not self.consortium.aggregator.work() and self.is_settled():
                     break
@@ -359,7 +375,7 @@ class Record:
 
 def one_sea(number: int, args: argparse.Namespace, record: Record, faults: Counter[str]) -> None:
     """A few rounds of one consortium."""
-    kind = KINDS[number % 2]
+    kind = KINDS[number % len(KINDS)]
     storm = Storm(args.seed * 1_000_003 + number, args.strength)
     for module in MODULES:
         module.reach = storm.reach
@@ -396,7 +412,7 @@ def main() -> int:
     args.folder = memory if os.access(memory, os.W_OK) else None
     args.until = time.monotonic() + args.seconds
     record, faults, number = Record(), Counter[str](), args.first
-    while number < args.first + 2 or time.monotonic() < args.until:
+    while number < args.first + len(KINDS) or time.monotonic() < args.until:
         one_sea(number, args, record, faults)
         number += 1
         told = {

@@ -52,7 +52,7 @@ Jobs = list[tuple[tuple[str, ...], "Callable[[], list[Measure]]"]]
 def whole_jobs(case: Case, plan: Mapping[str, Any], treated: Sequence[Treated]) -> Jobs:
     """Measures that look at every record, however many there are, with what computes them."""
     from sherd.auditing.promise_check import table_loss
-    from sherd.auditing.utility import cell_loss, cell_treatment, coarseness, moments
+    from sherd.auditing.utility import cell_loss, coarseness, moments
 
     jobs: Jobs = [
         (("mean-sse", "il1s"), lambda: cell_loss.cell_losses(case)),
@@ -61,7 +61,7 @@ def whole_jobs(case: Case, plan: Mapping[str, Any], treated: Sequence[Treated]) 
         (("ncp", "discernibility"), lambda: coarseness.generalisation(case)),
         (
             ("clamped", "recoded", "dropped", "left-out"),
-            lambda: cell_treatment.treatment(case, treated),
+            lambda: cell_loss.treatment(case, treated),
         ),
         (("loss-factor",), lambda: table_loss(case, plan)),
     ]
@@ -73,20 +73,20 @@ def sampled_jobs(
 ) -> tuple[Jobs, list[Any]]:
     """Measures that a sample does for; association matrices are kept aside."""
     from sherd.auditing.promise_check import measured_epsilon
-    from sherd.auditing.utility import marginals, moments, queries, trained_models
-    from sherd.auditing.utility.propensity import propensity
+    from sherd.auditing.utility import moments, queries, trained_models
+    from sherd.auditing.utility.trained_models import propensity
 
     matrices: list[Any] = []
 
     def associations(one: Case) -> list[Measure]:
-        found, before, after = moments.associations(one)
+        measures, before, after = moments.associations(one)
         matrices.append((before, after))
-        return found
+        return measures
 
     jobs: Jobs = [
         (
             ("marginals-1", "marginals-2", "marginals-3"),
-            lambda: with_error(case, marginals.marginals),
+            lambda: with_error(case, moments.marginals),
         ),
         (("associations",), lambda: with_error(case, associations)),
         (("queries", "association-utility"), lambda: queries.queries(case)),

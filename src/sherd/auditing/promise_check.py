@@ -1,4 +1,9 @@
-"""Whether the promise holds: re-verification, exact loss on the table, measured epsilon."""
+"""Whether the promise holds: re-verification, exact loss on the table, measured epsilon.
+
+A plan's method is run on small tables through the contract that every method has: the audit never
+imports a method: it asks the plan for it. A table with many equal attributes, each with the full
+share of epsilon, is many runs at once, because attributes are masked independently.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +11,27 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.epsilon.experiment import frozen_bound, real_bound, worst_case
 from sherd.auditing.epsilon.mechanism import Mechanism, exact_loss, scales
-from sherd.auditing.epsilon.runs import centroids_of
 from sherd.auditing.verdict.measure import Measure
 from sherd.errors import SherdError
-from sherd.release.method import traits_of
+from sherd.randomness import Randomness
+from sherd.release.method import Run, traits_of
+from sherd.release.plan import Plan
 from sherd.tables.axis import Axis
-from sherd.tables.schema import Type
+from sherd.tables.schema import Schema, Type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from sherd.auditing.case.case import Case
+    from sherd.auditing.epsilon.experiment import Centroids
+
 
 ALPHA = 0.05
 """The rate of false alarms of the two measured bounds together."""
@@ -52,13 +63,13 @@ def mechanisms_of(case: Case, plan: Mapping[str, Any]) -> dict[str, Mechanism]:
         return {}
     enlarge = plan.get("guarantee") == "centroids"
     floor = float(plan.get("min_scale", _FLOOR if enlarge else 0.0))
-    found = {}
+    mechanisms = {}
     for name, epsilon in shares(plan, case.protected).items():
         bounds = _bounds(case, name, plan)
         if bounds is None:
             continue
         low, high, step = bounds
-        found[name] = Mechanism(
+        mechanisms[name] = Mechanism(
             centre=masking["centre"],
             reach=masking["reach"],
             k=int(plan.get("k_of", {}).get(name, plan.get("k", 1))),
@@ -69,7 +80,7 @@ def mechanisms_of(case: Case, plan: Mapping[str, Any]) -> dict[str, Mechanism]:
             enlarge=enlarge,
             step=step,
         )
-    return found
+    return mechanisms
 
 
 def table_loss(case: Case, plan: Mapping[str, Any]) -> list[Measure]:
@@ -129,7 +140,7 @@ def measured_epsilon(plan: Mapping[str, Any], *, seed: int, runs: int) -> list[M
     experiment = worst_case(masking, k, enlarge=enlarge, floor=floor)
     exact = experiment.exact()
     frozen = frozen_bound(experiment, seed=seed, alpha=ALPHA / 2)
-    found = [
+    measures = [
         Measure(
             spec=CATALOGUE["epsilon-frozen"],
             value=frozen.lower,
@@ -143,8 +154,8 @@ def measured_epsilon(plan: Mapping[str, Any], *, seed: int, runs: int) -> list[M
     try:
         real = real_bound(experiment, centroids_of(plan), seed=seed, runs=runs, alpha=ALPHA / 2)
     except SherdError:
-        return found
-    found.append(
+        return measures
+    measures.append(
         Measure(
             spec=CATALOGUE["epsilon-recomputed"],
             value=real.lower,
@@ -154,4 +165,48 @@ def measured_epsilon(plan: Mapping[str, Any], *, seed: int, runs: int) -> list[M
             against="the claim in this experiment, ε = 1",
         )
     )
-    return found
+    return measures
+
+
+AT_ONCE = 200
+_GRID = "0.000001"
+
+
+def centroids_of(plan: Mapping[str, Any], *, epsilon: float = 1.0) -> Centroids:
+    """What runs a plan's method on a column of numbers in [0, 1] with that much epsilon."""
+    kept = {key: plan[key] for key in ("method", "k", "guarantee", "min_scale") if key in plan}
+
+    def run(values: NDArray[np.float64], runs: int, seed: int) -> NDArray[np.float64]:
+        found = []
+        streams = Randomness.seeded(seed).spawn(-(-runs // AT_ONCE))
+        for start, stream in zip(range(0, runs, AT_ONCE), streams, strict=True):
+            many = min(AT_ONCE, runs - start)
+            names = [f"a{i}" for i in range(many)]
+            whole = Plan(**kept, epsilon=epsilon * many)
+            schema = _schema(names)
+            table = pa.table(dict.fromkeys(names, values))
+            outcome = whole.spec.run(
+                table, schema, whole, Run(randomness=stream, threads=1, shuffle=False)
+            )
+            found.append(_ordered(outcome.tables["data"], names, values, kept))
+        return np.vstack(found)
+
+    return run
+
+
+def _schema(names: list[str]) -> Schema:
+    one = {"type": "number", "domain": ["0", "1"], "grid": _GRID, "missing": "refuse"}
+    return Schema.from_data({"attributes": dict.fromkeys(names, one)})
+
+
+def _ordered(
+    data: pa.Table, names: list[str], values: NDArray[np.float64], plan: Mapping[str, Any]
+) -> NDArray[np.float64]:
+    """The noisy centroids in the order of the clusters, one row a run."""
+    if plan.get("guarantee") == "strict":
+        parts: NDArray[np.float64] = data.column("value").to_numpy().reshape(len(names), -1)
+        return parts
+    cells: NDArray[np.float64] = np.vstack([data.column(name).to_numpy() for name in names])
+    k = int(plan.get("k", 1))
+    # Rows were kept in order and the values are sorted: cluster j starts at row j·k.
+    return cells[:, : (len(values) // k) * k : k]

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sherd.auditing.case import joint_owners as joint
+from sherd.auditing.case import open_case as joint
 from sherd.auditing.case import open_case as opening
-from sherd.auditing.case.case import Case, Limits, height
+from sherd.auditing.case.case import Case, Limits, OwnFindings, height
 from sherd.auditing.case.distributions import distributions
-from sherd.auditing.case.freed_memory import give_back
-from sherd.auditing.case.own_findings import OwnFindings
 from sherd.auditing.case.record_drawing import DrawnRelease, MaskedRelease
-from sherd.auditing.case.row_sample import marked, note, sampled
+from sherd.auditing.case.row_sample import give_back, marked, note, sampled
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.measuring_jobs import REASONS, lacking, sampled_jobs, whole_jobs
 from sherd.auditing.noise.evidence import Evidence, check_artefact
@@ -124,9 +122,9 @@ def audit(
         names=opened.case.names,
         associations=matrices[0] if matrices else None,
     )
-    found = _result(opened, release, manifest, verification.checks, measures, skipped, pictures)
+    result = _result(opened, release, manifest, verification.checks, measures, skipped, pictures)
     return replace(
-        found,
+        result,
         table=name,
         population=str(manifest.get("budget", {}).get("population") or ""),
         release_hash=opening.hash_of(release),

@@ -2,6 +2,8 @@
 
 No sum and no limit is stored beside the chain, so none can be changed in the file without
 breaking it: whoever asks for an account has the whole chain checked first.
+
+``verify`` recomputes a ledger from its first row: the chain, the sums, the limits and the seals.
 """
 
 from __future__ import annotations
@@ -24,13 +26,14 @@ from sherd.budget.entries import (
     Account,
     AccountColumn,
 )
-from sherd.errors import BudgetError
+from sherd.errors import BudgetError, VerificationError
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
 
     from sherd.budget.entries import Entry, Reservation
+
 
 COUNTED = ("none", "looks")
 """Columns whose limits are numbers of runs."""
@@ -65,7 +68,7 @@ def walk(db: sqlite3.Connection, *, strict: bool = False) -> dict[str, _Sums]:
 
     With ``strict`` a row that spends more than the limit of its time is damage as well.
     """
-    found: dict[str, _Sums] = {}
+    by_population: dict[str, _Sums] = {}
     last = GENESIS
     for count, row in enumerate(db.execute("SELECT * FROM entries ORDER BY number"), 1):
         if row[0] != count:
@@ -74,10 +77,12 @@ def walk(db: sqlite3.Connection, *, strict: bool = False) -> dict[str, _Sums]:
         if entry.previous != last:
             raise rows.damaged("the row does not follow the one before it", f"row {count}")
         last = entry.hash
-        sums = found.setdefault(population_name.key(entry.population), _Sums(name=entry.population))
+        sums = by_population.setdefault(
+            population_name.key(entry.population), _Sums(name=entry.population)
+        )
         _add(sums, entry, strict)
     rows.head(db)  # rows cut off at the end leave a whole chain
-    return found
+    return by_population
 
 
 def _add(sums: _Sums, entry: Entry, strict: bool) -> None:
@@ -102,14 +107,14 @@ def accounts(db: sqlite3.Connection) -> list[Account]:
     sums, held = walk(db), rows.reservations(db)
     for one in held:
         sums.setdefault(population_name.key(one.population), _Sums(name=one.population))
-    found = [_account(each, held) for each in sums.values()]
-    return sorted(found, key=lambda account: account.population)
+    made = [_account(each, held) for each in sums.values()]
+    return sorted(made, key=lambda account: account.population)
 
 
 def account(db: sqlite3.Connection, population: str) -> Account:
     """The account of a population; an empty one where nothing was ever spent or limited."""
-    found = walk(db).get(population_name.key(population))
-    return _account(found or _Sums(name=population), rows.reservations(db))
+    sums = walk(db).get(population_name.key(population))
+    return _account(sums or _Sums(name=population), rows.reservations(db))
 
 
 def account_of(known: Sequence[Account], population: str) -> Account:
@@ -192,3 +197,30 @@ def shown(amount: Fraction) -> str:
         return str(Amount(amount))
     exact = str(amount)
     return exact if len(exact) <= 12 else f"≈ {float(amount):.6g}"
+
+
+def verify(db: sqlite3.Connection) -> int:
+    """The number of rows, after every one of them was found as it was written.
+
+    Raises VerificationError at the first row that is not.
+    """
+    _check_file(db)
+    walk(db, strict=True)
+    for reservation in rows.reservations(db):
+        if rows.was_charged(db, reservation.id):
+            raise rows.damaged(
+                "a reservation is held and charged", f"reservation {reservation.id!r}"
+            )
+    rows.unpublished(db, all=True)
+    return rows.head(db)[0]
+
+
+def _check_file(db: sqlite3.Connection) -> None:
+    state = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    orphan = db.execute("PRAGMA foreign_key_check").fetchone()
+    if state != "ok" or orphan is not None:
+        raise VerificationError(
+            "the ledger's file is damaged",
+            got=str(state) if orphan is None else f"row {orphan[1]} of the table {orphan[0]}",
+            do="restore it from a backup; do not delete it, it says what has been spent",
+        )

@@ -148,10 +148,10 @@ class Entry:
             return {LOOKS: Fraction(1)}
         if self.kind == "limit" or self.amount is None:
             return {}
-        found = increments(self.measure, self.amount, self.rho)
+        added = increments(self.measure, self.amount, self.rho)
         if self.cost is not None:
-            found[COST] = self.cost.epsilon
-        return found
+            added[COST] = self.cost.epsilon
+        return added
 
     def as_data(self) -> dict[str, object]:
         """The entry as plain data."""
@@ -177,10 +177,10 @@ def increments(measure: str, amount: Amount, rho: Fraction | None) -> dict[str, 
     """
     if measure == NONE:
         return {NONE: Fraction(1)}
-    found = {measure: amount.epsilon, COST: amount.epsilon}
+    added = {measure: amount.epsilon, COST: amount.epsilon}
     if rho is not None:
-        found[RHO] = rho
-    return found
+        added[RHO] = rho
+    return added
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,15 +24,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict, Unpack
 
-from sherd.budget import (
-    accounts,
-    ledger_checks,
-    population_name,
-    publishing,
-    reservations,
-    rows,
-    storage,
-)
+from sherd.budget import accounts, population_name, publishing, reservations, rows, storage
 from sherd.budget.amount import Amount
 from sherd.budget.entries import (
     COLUMNS,
@@ -88,6 +80,10 @@ class Ledger:
 
     def _writing(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         return storage.writing(self.path)
+
+    def kept_open(self) -> contextlib.AbstractContextManager[None]:
+        """Let what this thread does in a block open the file once, instead of each time."""
+        return storage.kept_open(self.path)
 
     def reserve(self, **wanted: Unpack[Wanted]) -> Reservation:
         """Set budget aside for a run, or raise BudgetError where the limit does not allow it.
@@ -241,8 +237,8 @@ class Ledger:
     def free_abandoned(self) -> list[Reservation]:
         """Free the reservations whose processes are gone, and say which they were."""
         with self._reading() as db:
-            found = [held for held in rows.reservations(db) if rows.abandoned(held)]
-        if not found:
+            abandoned = [held for held in rows.reservations(db) if rows.abandoned(held)]
+        if not abandoned:
             return []
         with self._writing() as db:
             return reservations.free_abandoned(db)
@@ -308,10 +304,10 @@ class Ledger:
     def entries(self, population: str | None = None) -> list[Entry]:
         """Every charge, look and change of a limit, oldest first, each hash checked."""
         with self._reading() as db:
-            found = [rows.entry_of(row) for row in db.execute("SELECT * FROM entries")]
+            read = [rows.entry_of(row) for row in db.execute("SELECT * FROM entries")]
         return [
             entry
-            for entry in sorted(found, key=lambda entry: entry.index)
+            for entry in sorted(read, key=lambda entry: entry.index)
             if population is None or population_name.same(entry.population, population)
         ]
 
@@ -336,7 +332,7 @@ class Ledger:
     def verify(self) -> int:
         """Recompute the chain and the sums; the number of rows, or VerificationError."""
         with self._reading() as db:
-            return ledger_checks.verify(db)
+            return accounts.verify(db)
 
     def pending(self) -> list[Pending]:
         """Artefacts that are paid for and were not seen to reach their place."""

@@ -85,10 +85,10 @@ def head(db: sqlite3.Connection) -> tuple[int, str]:
     """The number and the hash of the last row, which must be there."""
     number, known = db.execute("SELECT number, hash FROM head").fetchone() or (None, None)
     last = db.execute("SELECT * FROM entries ORDER BY number DESC LIMIT 1").fetchone()
-    found = (0, GENESIS) if last is None else (last[0], entry_of(last).hash)
-    if found != (number, known):
-        raise damaged("the last row is not the one that was written last", f"row {found[0]}")
-    return found
+    end = (0, GENESIS) if last is None else (last[0], entry_of(last).hash)
+    if end != (number, known):
+        raise damaged("the last row is not the one that was written last", f"row {end[0]}")
+    return end
 
 
 def append(db: sqlite3.Connection, **fields: Any) -> Entry:
@@ -173,17 +173,17 @@ def delete_reservation(db: sqlite3.Connection, id: str) -> None:  # noqa: A002
 
 def was_charged(db: sqlite3.Connection, id: str) -> bool:  # noqa: A002
     """Whether a charge came from that reservation."""
-    found = db.execute("SELECT 1 FROM entries WHERE reservation = ?", (id,)).fetchone()
-    return found is not None
+    charge = db.execute("SELECT 1 FROM entries WHERE reservation = ?", (id,)).fetchone()
+    return charge is not None
 
 
 def charge_of(db: sqlite3.Connection, plan_hash: str) -> Entry | None:
     """The first charge for a plan hash."""
-    found = db.execute(
+    row = db.execute(
         "SELECT * FROM entries WHERE kind = 'charge' AND plan_hash = ? ORDER BY number LIMIT 1",
         (plan_hash,),
     ).fetchone()
-    return None if found is None else entry_of(found)
+    return None if row is None else entry_of(row)
 
 
 def insert_artefact(db: sqlite3.Connection, pending: Pending) -> None:
@@ -227,9 +227,9 @@ def _pending_of(row: Sequence[Any]) -> Pending:
 
 def mark_published(db: sqlite3.Connection, index: int) -> None:
     """Note that an artefact is in its place; its key is needed no more."""
-    found = [one for one in unpublished(db) if one.index == index]
+    waiting = [one for one in unpublished(db) if one.index == index]
     db.execute("DELETE FROM artefacts WHERE number = ?", (index,))
-    for one in found:
+    for one in waiting:
         insert_artefact(db, replace(one, key=None))
     db.execute("UPDATE artefacts SET published = 1 WHERE number = ?", (index,))
 

@@ -2,11 +2,13 @@
 
 The standard library's ``sqlite3`` is used as it is, without an object mapper: this is one
 local file with five small tables, and what matters about it is exactly which statement
-runs in which transaction. A connection lives for one operation, so that threads and
-forked processes never share one.
+runs in which transaction. A connection lives for one operation, or for a block of them by one
+thread (``kept_open``), so that threads and forked processes never share one.
 
 The file is made whole under another name and then linked to its own, so that two
 processes that start at once cannot both make it and a crash cannot leave half of it.
+
+``chosen_path`` says where the file lies unless told otherwise.
 """
 
 from __future__ import annotations
@@ -15,15 +17,17 @@ import contextlib
 import os
 import sqlite3
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sherd.budget.entries import GENESIS
-from sherd.errors import SherdError, StorageError, VerificationError
+from sherd.errors import SherdError, StorageError, UsageError, VerificationError
 from sherd.tables.files import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 APPLICATION = 0x53484C44
 """SQLite's application id of a ledger ("SHLD")."""
@@ -247,10 +251,65 @@ def translated(path: Path) -> Iterator[None]:
         ) from error
 
 
+_kept = threading.local()
+"""By path: the process and the file that a connection of this thread was opened in, and itself."""
+
+
+@contextlib.contextmanager
+def kept_open(path: Path) -> Iterator[None]:
+    """Let what this thread does with a ledger in a block use one connection.
+
+    Not for longer than a task: while one is open, the file has a journal beside it, without which
+    a copy of it is not whole.
+    """
+    kept: dict[Path, tuple[int, tuple[int, int] | None, sqlite3.Connection]]
+    kept = _kept.__dict__.setdefault("by_path", {})
+    if path in kept:
+        yield
+        return
+    with translated(path):
+        connection = connect(path)
+    kept[path] = os.getpid(), _identity(path), connection
+    try:
+        yield
+    finally:
+        del kept[path]
+        with translated(path):
+            connection.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+@contextlib.contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """The connection kept open for this thread, or a new one where another file has its place.
+
+    Whatever goes wrong, no transaction is left.
+    """
+    kept = _kept.__dict__.get("by_path", {})
+    process, file, connection = kept.get(path, (0, None, None))
+    ours = process == os.getpid() and file == _identity(path)
+    if connection is None or connection.in_transaction or not ours:
+        with contextlib.closing(connect(path)) as connection:
+            yield connection
+        return
+    try:
+        yield connection
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """One read transaction: everything read inside is of the same moment."""
-    with translated(path), contextlib.closing(connect(path)) as connection:
+    with translated(path), _connected(path) as connection:
         connection.execute("BEGIN")
         yield connection
         connection.execute("ROLLBACK")
@@ -260,9 +319,43 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 def writing(path: Path) -> Iterator[sqlite3.Connection]:
     """One write transaction, begun at once so that what it reads stays true until it commits.
 
-    Whatever goes wrong inside, closing the connection rolls it back.
+    Whatever goes wrong inside, it is rolled back.
     """
-    with translated(path), contextlib.closing(connect(path)) as connection:
+    with translated(path), _connected(path) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield connection
         connection.execute("COMMIT")
+
+
+NO_LEDGER = "none"
+"""In the place of a ledger's path: nothing is charged."""
+
+
+def chosen_path(given: str | Path | None) -> Path | None:
+    """The ledger to charge: as given, else by default; nothing where either says ``none``."""
+    named = given if given is not None else os.environ.get("SHERD_LEDGER")
+    if str(named) == NO_LEDGER:
+        return None
+    return default_path() if given is None else Path(given)
+
+
+def default_path() -> Path:
+    """``$SHERD_LEDGER``, else ``ledger.db`` in the user's data folder.
+
+    The data folder is ``$XDG_DATA_HOME/sherd``, else ``~/.local/share/sherd``. As the XDG
+    specification asks, a relative ``XDG_DATA_HOME`` is ignored.
+    """
+    given = os.environ.get("SHERD_LEDGER")
+    if given == NO_LEDGER:
+        raise UsageError(
+            "there is no ledger: SHERD_LEDGER says so",
+            must="a ledger's file",
+            got=repr(given),
+            do="name one with --ledger, or unset SHERD_LEDGER",
+        )
+    if given:
+        return Path(given).expanduser()
+    data = Path(os.environ.get("XDG_DATA_HOME") or "")
+    if not data.is_absolute():
+        data = Path("~/.local/share").expanduser()
+    return data / "sherd" / "ledger.db"

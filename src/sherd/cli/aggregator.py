@@ -6,16 +6,18 @@ import shutil
 import signal
 import time
 from datetime import datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from sherd.cli.aggregator_folder import home_option, open_home
-from sherd.cli.aggregator_people import enrol_user, provider
 from sherd.cli.aggregator_rounds import round_group
-from sherd.cli.aggregator_upkeep import audit, backup, renew, restore
-from sherd.cli.options import CommandGroup, emit_json, in_words, json_option
+from sherd.cli.aggregator_upkeep import audit, backup, enrol_user, provider, renew, restore
+from sherd.cli.home_folder import aggregator_option, open_aggregator
+from sherd.cli.options import PATH, CommandGroup, emit_json, in_words, json_option
 from sherd.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.group(cls=CommandGroup)
@@ -32,7 +34,7 @@ def aggregator() -> None:
 
 
 @aggregator.command()
-@home_option
+@aggregator_option
 @click.option("--name", help="Name the aggregator as owners will know it.")
 @click.option("--url", help="Tell owners to reach it at this address.")
 @click.option(
@@ -53,7 +55,7 @@ def init(
     """Set up the folder: key, certificate authority, database, operator's token."""
     from urllib.parse import urlsplit
 
-    from sherd.federation.wire.optional_parts import require
+    from sherd.extras import require
 
     require()
     from sherd.federation.aggregator.aggregator_home import AggregatorHome, AggregatorSettings
@@ -82,10 +84,8 @@ def init(
 
 
 @aggregator.command()
-@home_option
-@click.argument(
-    "request_file", metavar="[REQUEST]", required=False, type=click.Path(path_type=Path)
-)
+@aggregator_option
+@click.argument("request_file", metavar="[REQUEST]", required=False, type=PATH)
 @click.option(
     "--fingerprint", "given", help="Check the owner's fingerprint, as the owner told you."
 )
@@ -97,12 +97,7 @@ def init(
     help="With --analyst or --operator: enrol a person who logs in at the provider.",
 )
 @click.option("--remove", metavar="NAME", help="Take somebody's access away instead.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Write the answer for the owner to this file.",
-)
+@click.option("-o", "--output", type=PATH, help="Write the answer for the owner to this file.")
 @json_option
 def enrol(
     home: Path,
@@ -116,7 +111,7 @@ def enrol(
     as_json: bool,
 ) -> None:
     """Enrol an owner by its request file, or let an analyst or operator in."""
-    premises, now = open_home(home), int(time.time())
+    premises, now = open_aggregator(home), int(time.time())
     if remove is not None:
         ended = premises.aggregator().revoke(remove)
         click.echo(f"'{remove}' has no access any more")
@@ -152,7 +147,7 @@ def _port_of(url: str) -> int:
 
 
 @aggregator.command()
-@home_option
+@aggregator_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Listen at this address.")
 @click.option(
     "--port",
@@ -172,7 +167,7 @@ def _port_of(url: str) -> int:
 )
 def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> None:
     """Listen for owners and analysts. The only part of sherd that other machines reach."""
-    premises = open_home(home)
+    premises = open_aggregator(home)
     from sherd.federation.aggregator.serving import (
         ClientCertificates,
         keep_certificate,
@@ -213,22 +208,22 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
 
 
 @aggregator.command("check")
-@home_option
+@aggregator_option
 @json_option
 def check_home(home: Path, as_json: bool) -> int:
     """Look whether the folder is complete: settings, keys, certificates, database, disk."""
-    from sherd.cli.home_check import aggregator_checks, show
+    from sherd.cli.home_folder import aggregator_checks, show
 
-    return show(aggregator_checks(open_home(home)), as_json=as_json)
+    return show(aggregator_checks(open_aggregator(home)), as_json=as_json)
 
 
 @aggregator.command()
-@home_option
+@aggregator_option
 @click.argument("name", required=False)
 @json_option
 def status(home: Path, name: str | None, as_json: bool) -> None:
     """Show every round, or one of them in detail."""
-    store = open_home(home).store()
+    store = open_aggregator(home).store()
     from sherd.federation.aggregator.round_view import round_report
 
     if name is None:
@@ -255,12 +250,12 @@ def status(home: Path, name: str | None, as_json: bool) -> None:
 
 
 @aggregator.command()
-@home_option
+@aggregator_option
 @click.argument("name")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("-o", "--output", type=PATH, required=True)
 def release(home: Path, name: str, output: Path) -> None:
     """Copy a round's release to a folder."""
-    premises = open_home(home)
+    premises = open_aggregator(home)
     from sherd.release.bundle import check_target
 
     data = premises.store().round(name)

@@ -1,4 +1,4 @@
-"""``sherd aggregator round``: open, repeat or abort a round."""
+"""``sherd aggregator round``: open, repeat or abort a round, here or at an aggregator elsewhere."""
 
 from __future__ import annotations
 
@@ -6,19 +6,61 @@ import re
 import time
 from contextlib import closing
 from datetime import datetime
-from pathlib import Path  # noqa: TC003 - read by click
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.aggregator_folder import home_option, open_home
-from sherd.cli.aggregator_remote import remote_client, remote_options
+from sherd.cli.home_folder import aggregator_option, open_aggregator
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
-from sherd.cli.options import CommandGroup, emit_json, json_option, settings
+from sherd.cli.options import PATH, CommandGroup, emit_json, json_option, settings
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from sherd.federation.protocol.joint_plan import Terms
+    from sherd.federation.wire.client import Client
+
+
+_OPTIONS = (
+    click.option("--url", envvar="SHERD_URL", help="Call an aggregator elsewhere."),
+    click.option(
+        "--token-file",
+        type=PATH,
+        envvar="SHERD_TOKEN_FILE",
+        help="With --url: read the token that `sherd login` wrote.",
+    ),
+    click.option(
+        "--authority", type=PATH, help="With --url: trust this authority. Default: the system's."
+    ),
+)
+
+
+def remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def remote_client(url: str, token_file: Path | None, authority: Path | None) -> Client:
+    """A line to an aggregator elsewhere."""
+    from sherd.extras import OWNER, require
+
+    require(OWNER)
+    from sherd.federation.wire.client import Client, tls_context
+
+    if token_file is None:
+        raise UsageError("an aggregator elsewhere asks who you are", do="give --token-file")
+    try:
+        token = token_file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        raise UsageError(
+            "the token cannot be read", got=str(token_file), do="log in with `sherd login`"
+        ) from None
+    context = None if url.startswith("http://") else tls_context(authority, None)
+    return Client(url=url, name="", aggregator="", token=token, context=context)
 
 
 @click.group("round", cls=CommandGroup)
@@ -27,7 +69,7 @@ def round_group() -> None:
 
 
 @round_group.command("open", cls=MethodCommand)
-@home_option
+@aggregator_option
 @click.argument("name", required=False)
 @click.option(
     "--kind",
@@ -87,7 +129,7 @@ def open_round(home: Path, as_json: bool, **given: Any) -> None:
     if given["url"] is not None:
         terms = _open_elsewhere(given)
     else:
-        premises = open_home(home)
+        premises = open_aggregator(home)
         terms = _terms(premises.settings.name, given)
         premises.aggregator().open_round(terms)
     if as_json:
@@ -170,7 +212,7 @@ def read_deadline(text: str, now: float) -> int:
 
 
 @round_group.command("repeat")
-@home_option
+@aggregator_option
 @click.argument("name")
 @click.argument("new_name", required=False)
 @click.option(
@@ -189,7 +231,7 @@ def repeat_round(home: Path, name: str, new_name: str | None, deadline: str, as_
 
     until = read_deadline(deadline, time.time())
     new_name = new_name or f"round-{secrets.token_hex(4)}"
-    terms = open_home(home).aggregator().repeat(name, name=new_name, deadline=until)
+    terms = open_aggregator(home).aggregator().repeat(name, name=new_name, deadline=until)
     if as_json:
         emit_json({"round": terms.round, "repeats": name, "deadline": terms.deadline})
         return
@@ -197,7 +239,7 @@ def repeat_round(home: Path, name: str, new_name: str | None, deadline: str, as_
 
 
 @round_group.command("abort")
-@home_option
+@aggregator_option
 @click.argument("name")
 @remote_options
 def abort_round(
@@ -205,7 +247,7 @@ def abort_round(
 ) -> None:
     """End a round without a release."""
     if url is None:
-        open_home(home).aggregator().abort(name)
+        open_aggregator(home).aggregator().abort(name)
     else:
         with closing(remote_client(url, token_file, authority)) as client:
             client.abort_round(name)

@@ -1,25 +1,31 @@
-"""``sherd aggregator backup``, ``restore``, ``audit`` and ``renew``."""
+"""``sherd aggregator backup``, ``restore``, ``audit``, ``renew``, and letting people in."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from sherd.cli.aggregator_folder import home_option, open_home
-from sherd.cli.options import printable
+from sherd.cli.home_folder import aggregator_option, open_aggregator
+from sherd.cli.options import PATH, emit_json, printable
+from sherd.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sherd.federation.aggregator.aggregator_home import AggregatorHome
 
 
 @click.command()
-@home_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@aggregator_option
+@click.option("-o", "--output", type=PATH, required=True)
 def backup(home: Path, output: Path) -> None:
     """Write a backup of folder and database into one file, while the service runs.
 
     The file holds the aggregator's keys: keep it as safe as the folder.
     """
-    premises = open_home(home)
+    premises = open_aggregator(home)
     from sherd.federation.aggregator.aggregator_backup import back_up_aggregator
 
     back_up_aggregator(premises, output)
@@ -27,17 +33,15 @@ def backup(home: Path, output: Path) -> None:
 
 
 @click.command()
-@click.argument("backup_file", metavar="BACKUP", type=click.Path(path_type=Path))
-@click.option(
-    "--home", required=True, type=click.Path(path_type=Path), help="Restore to this new folder."
-)
+@click.argument("backup_file", metavar="BACKUP", type=PATH)
+@click.option("--home", required=True, type=PATH, help="Restore to this new folder.")
 @click.option("--database", help="Restore the database into postgresql://…. Default: a file.")
 def restore(backup_file: Path, home: Path, database: str | None) -> None:
     """Put a BACKUP into a new folder. Stop the service of the old folder first.
 
     Rounds in which nothing happened since the backup go on; others end with a reason.
     """
-    from sherd.federation.wire.optional_parts import require
+    from sherd.extras import require
 
     require()
     from sherd.federation.aggregator.aggregator_backup import restore_aggregator
@@ -48,19 +52,11 @@ def restore(backup_file: Path, home: Path, database: str | None) -> None:
 
 
 @click.command()
-@home_option
+@aggregator_option
 @click.option(
-    "--export",
-    "target",
-    type=click.Path(path_type=Path),
-    help="Write the lines to a file, to be kept elsewhere.",
+    "--export", "target", type=PATH, help="Write the lines to a file, to be kept elsewhere."
 )
-@click.option(
-    "--check",
-    "source",
-    type=click.Path(path_type=Path),
-    help="Check such a file instead of the log.",
-)
+@click.option("--check", "source", type=PATH, help="Check such a file instead of the log.")
 @click.option("--head", help="Demand the line that has this hash, which was kept.")
 def audit(home: Path, target: Path | None, source: Path | None, head: str | None) -> None:
     """Show the audit log, after checking that no line was changed, added or taken out.
@@ -68,7 +64,7 @@ def audit(home: Path, target: Path | None, source: Path | None, head: str | None
     Keep the hash that is printed last, or an export, where the aggregator cannot write: it shows
     whether the log's end was cut off.
     """
-    premises = open_home(home)
+    premises = open_aggregator(home)
     from sherd.federation.aggregator.storage import audit_log
     from sherd.tables.files import write_whole
 
@@ -90,11 +86,75 @@ def audit(home: Path, target: Path | None, source: Path | None, head: str | None
 
 
 @click.command()
-@home_option
+@aggregator_option
 def renew(home: Path) -> None:
     """Give the service a new key and certificate now; `serve` does so 30 days before its end.
 
     A service that runs takes it when it is started again. Owners renew theirs by themselves.
     """
-    days = open_home(home).renew()
+    days = open_aggregator(home).renew()
     click.echo(f"the service's certificate is good for {days} days")
+
+
+def enrol_user(
+    premises: AggregatorHome, name: str, role: str, person: str | None, *, as_json: bool
+) -> None:
+    """Let an analyst or an operator in."""
+    import secrets
+    import time
+
+    from sherd.federation.aggregator.storage.people import person_text
+    from sherd.federation.protocol.joint_plan import check_name
+
+    check_name(name, role)
+    store, now = premises.store(), int(time.time())
+    if person is not None:
+        issuer = premises.settings.issuer
+        if issuer is None:
+            raise UsageError(
+                "people do not log in at this aggregator yet",
+                do="name a provider with `sherd aggregator provider`",
+            )
+        store.add_member(name, role, person=person_text(issuer, person), now=now)
+        if as_json:
+            emit_json({role: name, "person": person})
+        else:
+            click.echo(f"'{name}' logs in at {issuer}")
+        return
+    token = secrets.token_urlsafe(32)
+    store.add_member(name, role, token=token, now=now)
+    if as_json:
+        emit_json({role: name, "token": token})
+    else:
+        click.echo(f"token of '{name}' (shown once): {token}")
+
+
+@click.command()
+@aggregator_option
+@click.option("--issuer", help="Use the provider at this address, as it calls itself.")
+@click.option("--client-id", help="Name the aggregator as the provider knows it.")
+@click.option("--remove", is_flag=True, help="Let nobody log in any more; tokens stay.")
+def provider(home: Path, issuer: str | None, client_id: str | None, remove: bool) -> None:
+    """Name the OpenID provider at which people log in.
+
+    Register a public client there, with the redirect http://127.0.0.1/callback on any port.
+    The service must be started again to know of it.
+    """
+    from dataclasses import replace
+
+    premises = open_aggregator(home)
+    from sherd.federation.aggregator.aggregator_home import SETTINGS
+    from sherd.federation.wire.openid_provider import Provider
+    from sherd.federation.wire.settings_file import write_settings
+
+    if not remove:
+        if issuer is None or client_id is None:
+            raise click.UsageError("Missing option '--issuer' or '--client-id'.")
+        Provider(issuer, client_id).endpoint("jwks_uri")  # it is there, and says who it is
+    known = replace(
+        premises.settings,
+        issuer=None if remove else issuer,
+        client_id=None if remove else client_id,
+    )
+    write_settings(home / SETTINGS, known)
+    click.echo("nobody logs in any more" if remove else f"people log in at {issuer}")

@@ -116,13 +116,13 @@ def source_of(source: str, query: str | None) -> Any:
 
 def owners_of(given: Sequence[str]) -> dict[str, list[str]] | None:
     """``NAME=COLUMN,COLUMN`` options as a mapping."""
-    found: dict[str, list[str]] = {}
+    owners: dict[str, list[str]] = {}
     for text in given:
         name, equals, columns = text.partition("=")
         if not (name and equals and columns):
             raise click.UsageError("--owner must be NAME=COLUMN,COLUMN,…")
-        found[name] = [column.strip() for column in columns.split(",")]
-    return found or None
+        owners[name] = [column.strip() for column in columns.split(",")]
+    return owners or None
 
 
 def say(found: Audit, outputs: Sequence[Path]) -> None:

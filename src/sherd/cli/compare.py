@@ -96,14 +96,14 @@ def compare(**given: Any) -> None:
 def _names(releases: tuple[str, ...]) -> dict[str, str]:
     """A short name for each release: its folder's, or its path where those are the same."""
     short = [Path(path).name or path for path in releases]
-    found = dict(zip(short if len(set(short)) == len(short) else releases, releases, strict=True))
-    if len(found) != len(releases):
+    titles = dict(zip(short if len(set(short)) == len(short) else releases, releases, strict=True))
+    if len(titles) != len(releases):
         raise UsageError("a release is given twice", must="different releases")
-    return found
+    return titles
 
 
 def _maps(given: tuple[str, ...], names: dict[str, str]) -> dict[str, str]:
-    found = {}
+    maps = {}
     for text in given:
         release, equals, path = text.partition("=")
         name = next(
@@ -115,5 +115,5 @@ def _maps(given: tuple[str, ...], names: dict[str, str]) -> dict[str, str]:
                 must="RELEASE=FILE with one of the releases given",
                 got=repr(text),
             )
-        found[name] = path
-    return found
+        maps[name] = path
+    return maps

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from sherd.cli.options import emit_json, json_option
+from sherd.cli.options import PATH, emit_json, json_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()
@@ -17,16 +20,16 @@ from sherd.cli.options import emit_json, json_option
 @click.option(
     "--token-file",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="SHERD_TOKEN_FILE",
     help="Read the token that `sherd aggregator enrol --analyst` printed from this file.",
 )
 @click.option(
     "--authority",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Trust the aggregator's own authority (authority.pem). Default: the system's.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("-o", "--output", type=PATH, required=True)
 @json_option
 def fetch(
     round_id: str,

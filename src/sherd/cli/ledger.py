@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import CommandGroup, emit_json, json_option
+from sherd.cli.options import PATH, CommandGroup, emit_json, json_option
 from sherd.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
         "--ledger",
         "file",
         metavar="FILE",
-        type=click.Path(path_type=Path),
+        type=PATH,
         help="Use this ledger  [default: $SHERD_LEDGER, else ~/.local/share/sherd/ledger.db]",
     )(command)
 
@@ -48,7 +48,7 @@ def show(population: str | None, file: Path | None, as_json: bool) -> None:
     pending = book.pending()
     if as_json:
         count, head = book.head()
-        found: dict[str, Any] = {
+        shown: dict[str, Any] = {
             "ledger": str(book.path),
             "rows": count,
             "head": head,
@@ -57,8 +57,8 @@ def show(population: str | None, file: Path | None, as_json: bool) -> None:
             "pending": [artefact.as_data() for artefact in pending],
         }
         if population is not None:
-            found["entries"] = [entry.as_data() for entry in entries]
-        emit_json(found)
+            shown["entries"] = [entry.as_data() for entry in entries]
+        emit_json(shown)
         return
     _print_accounts(accounts)
     _print_entries(entries)
@@ -150,7 +150,7 @@ def free(reservation: str, file: Path | None, as_json: bool) -> None:
     run in another container. A run that still lives cannot charge afterwards.
     """
     book = _existing(file)
-    held = {found.id: found for found in book.reservations()}
+    held = {one.id: one for one in book.reservations()}
     if reservation not in held:
         raise UsageError(
             "no such reservation is held", got=repr(reservation), do="run `sherd ledger show`"
@@ -211,15 +211,15 @@ def _chosen(accounts: list[Account], population: str | None) -> list[Account]:
         return accounts
     from sherd.budget.population_name import same
 
-    found = [account for account in accounts if same(account.population, population)]
-    if not found:
+    chosen = [account for account in accounts if same(account.population, population)]
+    if not chosen:
         raise UsageError(
             "the ledger knows no such population",
             got=repr(population),
             do=did_you_mean(population, [account.population for account in accounts])
             or "run `sherd ledger show`",
         )
-    return found
+    return chosen
 
 
 def _print_accounts(accounts: list[Account]) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sherd.cli.options import emit_json, json_option
+from sherd.cli.options import PATH, emit_json, json_option
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sherd.federation.wire.browser_login import PersonSession
 
 
@@ -34,7 +35,7 @@ def log_in_here(url: str, authority: Path | None, *, browser: bool) -> PersonSes
 )
 @click.option(
     "--authority",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Trust the aggregator's own authority (authority.pem). Default: the system's.",
 )
 @click.option(
@@ -42,7 +43,7 @@ def log_in_here(url: str, authority: Path | None, *, browser: bool) -> PersonSes
     "--output",
     "token_file",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="SHERD_TOKEN_FILE",
     help="Write the token to this file, which only you can read.",
 )
@@ -54,7 +55,7 @@ def login(url: str, authority: Path | None, token_file: Path, browser: bool, as_
     The aggregator says which provider people log in at; the address is printed, and must be
     opened in a browser on this machine. Other commands take the token by --token-file.
     """
-    from sherd.federation.wire.optional_parts import OWNER, require
+    from sherd.extras import OWNER, require
     from sherd.tables.files import write_whole
 
     require(OWNER)

@@ -6,6 +6,7 @@ import click
 
 import sherd
 from sherd.cli.options import emit_json, json_option
+from sherd.errors import SherdError
 
 
 @click.command()
@@ -14,7 +15,14 @@ from sherd.cli.options import emit_json, json_option
 def methods(name: str | None, as_json: bool) -> None:
     """List every method, or describe NAME: what it does, promises, and does not promise."""
     chosen = sherd.methods.names() if name is None else (name,)
-    described = [sherd.methods.describe(method) for method in chosen]
+    described = []
+    for method_name in chosen:
+        try:
+            described.append(sherd.methods.describe(method_name))
+        except SherdError as error:
+            if name is not None:
+                raise
+            click.echo(f"{error.what}: {error.do}", err=True)
     if as_json:
         emit_json(described)
         return

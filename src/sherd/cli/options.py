@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sherd.tables.schema import Schema
+
+PATH = click.Path(path_type=Path)
+"""The type of options and arguments that name a file or a folder."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 host_option = click.option(
@@ -50,7 +54,7 @@ def pairs(given: tuple[str, ...], what: str) -> dict[str, float | int] | None:
     """``NAME=NUMBER`` options as a mapping, None where there are none."""
     if not given:
         return None
-    found: dict[str, float | int] = {}
+    numbers: dict[str, float | int] = {}
     for text in given:
         name, equals, number = text.rpartition("=")
         try:
@@ -59,24 +63,24 @@ def pairs(given: tuple[str, ...], what: str) -> dict[str, float | int] | None:
             equals = ""
         if not equals or not name:
             raise PlanError(f"{what} cannot be read", must="ATTRIBUTE=NUMBER", got=repr(text))
-        found[name] = int(value) if value.is_integer() else value
-    return found
+        numbers[name] = int(value) if value.is_integer() else value
+    return numbers
 
 
 def settings(given: tuple[str, ...]) -> dict[str, Any]:
     """``NAME=VALUE`` options as parameters; values are read as YAML."""
     import yaml
 
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise PlanError("--set cannot be read", must="NAME=VALUE", got=repr(text))
         try:
-            found[name.replace("-", "_")] = _number_or(yaml.safe_load(value))
+            values[name.replace("-", "_")] = _number_or(yaml.safe_load(value))
         except yaml.YAMLError:
             raise PlanError("--set cannot be read", must="NAME=VALUE", got=repr(text)) from None
-    return found
+    return values
 
 
 def _number_or(value: Any) -> Any:
@@ -106,14 +110,14 @@ def in_words(value: Any) -> str:
     'k 3, attributes age, sex, weights -'
     """
     if isinstance(value, dict):
-        found = ", ".join(f"{name.replace('_', ' ')} {in_words(v)}" for name, v in value.items())
+        words = ", ".join(f"{name.replace('_', ' ')} {in_words(v)}" for name, v in value.items())
     elif isinstance(value, (list, tuple)):
-        found = ", ".join(in_words(each) for each in value)
+        words = ", ".join(in_words(each) for each in value)
     elif isinstance(value, float):
-        found = f"{value:.4g}"
+        words = f"{value:.4g}"
     else:
-        found = "" if value is None else printable(str(value))
-    return found or "-"
+        words = "" if value is None else printable(str(value))
+    return words or "-"
 
 
 def load_schema(path: str, missing: str | None, outside: str | None) -> Schema:

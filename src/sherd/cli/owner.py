@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
+from sherd.cli.home_folder import open_journal, open_owner, owner_option
 from sherd.cli.options import (
+    PATH,
     CommandGroup,
     emit_json,
     host_option,
@@ -17,7 +19,6 @@ from sherd.cli.options import (
     port_option,
     printable,
 )
-from sherd.cli.owner_folder import home_option, open_home, open_journal
 from sherd.cli.owner_upkeep import backup, recover, renew, restore
 
 
@@ -36,12 +37,10 @@ def owner() -> None:
 
 
 @owner.command()
-@home_option
+@owner_option
 @click.option("--name", help="Name this owner as the aggregator will know it.")
 @click.option("--source", help="Take the table from a file or a database's address.")
-@click.option(
-    "--schema", "schema_file", type=click.Path(path_type=Path), help="Read its schema (YAML)."
-)
+@click.option("--schema", "schema_file", type=PATH, help="Read its schema (YAML).")
 @click.option("--query", help="Run this SQL where the source is a database.")
 @click.option(
     "--key",
@@ -65,14 +64,14 @@ def owner() -> None:
     show_default=True,
     help="Fetch the data of joint releases, too, or the manifest alone.",
 )
-@click.option("--enrolment", type=click.Path(path_type=Path), help="Read the operator's answer.")
+@click.option("--enrolment", type=PATH, help="Read the operator's answer.")
 @click.option(
     "--fingerprint", "given", help="Check the aggregator's fingerprint, as its operator told you."
 )
 @json_option
 def init(home: Path, as_json: bool, **given: Any) -> None:
     """Set up the folder, or (--enrolment) take in the operator's answer."""
-    from sherd.federation.wire.optional_parts import OWNER, require
+    from sherd.extras import OWNER, require
 
     require(OWNER)
     if given["enrolment"] is not None:
@@ -130,22 +129,22 @@ def _join(home: Path, answer_file: Path, given: str | None, as_json: bool) -> No
 
 
 @owner.command()
-@home_option
+@owner_option
 @click.option(
     "--wait", default=20.0, show_default=True, help="Wait this many seconds for messages."
 )
 @click.option("--until-ended", type=int, help="Stop when this many rounds have ended.")
 def run(home: Path, wait: float, until_ended: int | None) -> None:
     """Run the agent: dial out, check, protect what is approved, deliver."""
-    found = open_home(home)
+    folder = open_owner(home)
     from sherd.federation.owner.agent import Agent
     from sherd.federation.protocol.states import OWNER_ENDS
 
-    enrolled = found.enrolled
-    found.check_recovered()
-    with found.locked():
-        client = found.client()
-        agent = Agent(found, client)
+    enrolled = folder.enrolled
+    folder.check_recovered()
+    with folder.locked():
+        client = folder.client()
+        agent = Agent(folder, client)
 
         def end(*_given: Any) -> None:
             agent.stop()
@@ -156,9 +155,11 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
             if until_ended is None:
                 return False
             ended = [d for d in agent.journal.rounds(all=True) if d.state in OWNER_ENDS]
-            return len(ended) >= until_ended and not agent.journal.unsent()
+            # Releases are still to be fetched and countersigned where that failed at first.
+            left = agent.journal.unsent() or agent.released
+            return len(ended) >= until_ended and not left
 
-        click.echo(f"owner '{found.settings.name}' calls {enrolled['url']}", err=True)
+        click.echo(f"owner '{folder.settings.name}' calls {enrolled['url']}", err=True)
         try:
             agent.run(wait=min(wait, 25.0), until=enough)
         finally:
@@ -167,22 +168,22 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
 
 
 @owner.command("check")
-@home_option
+@owner_option
 @json_option
 def check_home(home: Path, as_json: bool) -> int:
     """Look whether the folder is complete, and the table fits its schema and the policy."""
-    from sherd.cli.home_check import owner_checks, show
+    from sherd.cli.home_folder import owner_checks, show
 
-    return show(owner_checks(open_home(home)), as_json=as_json)
+    return show(owner_checks(open_owner(home)), as_json=as_json)
 
 
 @owner.command()
-@home_option
+@owner_option
 @click.option("--preview", is_flag=True, help="Show what each would cost, for your eyes only.")
 @json_option
 def requests(home: Path, preview: bool, as_json: bool) -> None:
     """List the rounds that wait for a person's approval."""
-    found, journal = open_journal(home)
+    folder, journal = open_journal(home)
     from sherd.federation.aggregator.round_view import owner_report
     from sherd.federation.owner.approvals import waiting
 
@@ -192,7 +193,7 @@ def requests(home: Path, preview: bool, as_json: bool) -> None:
         if preview:
             from sherd.federation.owner.preview import preview as look
 
-            report["preview"] = look(found, data)
+            report["preview"] = look(folder, data)
         reports.append(report)
     if as_json:
         emit_json(reports)
@@ -212,7 +213,7 @@ def requests(home: Path, preview: bool, as_json: bool) -> None:
 
 
 @owner.command()
-@home_option
+@owner_option
 @host_option
 @port_option
 def page(home: Path, host: str, port: int) -> None:
@@ -235,7 +236,7 @@ def _decide(home: Path, name: str, decision: str) -> None:
 
 
 @owner.command()
-@home_option
+@owner_option
 @click.argument("name")
 def approve(home: Path, name: str) -> None:
     """Approve a round: the agent signs its plan, protects, charges and delivers."""
@@ -244,7 +245,7 @@ def approve(home: Path, name: str) -> None:
 
 
 @owner.command()
-@home_option
+@owner_option
 @click.argument("name")
 def refuse(home: Path, name: str) -> None:
     """Refuse a round; the aggregator is told that a person refused, not why."""
@@ -253,7 +254,7 @@ def refuse(home: Path, name: str) -> None:
 
 
 @owner.command()
-@home_option
+@owner_option
 @click.option("--audit", is_flag=True, help="Show the audit log, too.")
 @json_option
 def status(home: Path, audit: bool, as_json: bool) -> None:
@@ -261,9 +262,9 @@ def status(home: Path, audit: bool, as_json: bool) -> None:
     from sherd.budget.ledger import Ledger
     from sherd.federation.aggregator.round_view import owner_report
 
-    found, journal = open_journal(home)
+    folder, journal = open_journal(home)
     reports = [owner_report(data) for data in journal.rounds(all=True)]
-    account = Ledger(found.ledger).account(found.settings.population)
+    account = Ledger(folder.ledger).account(folder.settings.population)
     if as_json:
         data: dict[str, Any] = {"rounds": reports, "account": account.as_data()}
         if audit:

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from sherd.cli.options import emit_json, json_option
-from sherd.cli.owner_folder import home_option, open_home, open_journal
+from sherd.cli.home_folder import open_journal, open_owner, owner_option
+from sherd.cli.options import PATH, emit_json, json_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()
-@home_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@owner_option
+@click.option("-o", "--output", type=PATH, required=True)
 def backup(home: Path, output: Path) -> None:
     """Write a backup of the folder into one file, while the agent runs.
 
     The file holds the owner's keys and the seed of its noise: keep it as safe as the folder. The
     table itself is not in it.
     """
-    found = open_home(home)
-    from sherd.federation.owner.owner_backup import back_up_owner
+    folder = open_owner(home)
+    from sherd.federation.owner.recovery import back_up_owner
 
-    back_up_owner(found, output)
+    back_up_owner(folder, output)
     click.echo(f"backup is in {output}; it holds the owner's keys and the seed of its noise")
 
 
 @click.command()
-@click.argument("backup_file", metavar="BACKUP", type=click.Path(path_type=Path))
-@click.option(
-    "--home", required=True, type=click.Path(path_type=Path), help="Restore to this new folder."
-)
+@click.argument("backup_file", metavar="BACKUP", type=PATH)
+@click.option("--home", required=True, type=PATH, help="Restore to this new folder.")
 def restore(backup_file: Path, home: Path) -> None:
     """Put a BACKUP into a new folder. Stop the agent of the old folder first.
 
     The ledger of a backup lacks what was spent since: the agent does not run before
     `sherd owner recover` has charged that.
     """
-    from sherd.federation.wire.optional_parts import OWNER, require
+    from sherd.extras import OWNER, require
 
     require(OWNER)
-    from sherd.federation.owner.owner_backup import restore_owner
+    from sherd.federation.owner.recovery import restore_owner
 
     name = restore_owner(backup_file, home).settings.name
     click.echo(f"owner '{name}' is restored to {home}")
@@ -48,7 +49,7 @@ def restore(backup_file: Path, home: Path) -> None:
 
 
 @click.command()
-@home_option
+@owner_option
 @json_option
 def recover(home: Path, as_json: bool) -> None:
     """Lead a folder back that was restored from a backup.
@@ -56,14 +57,14 @@ def recover(home: Path, as_json: bool) -> None:
     Charges every plan that this owner signed and its ledger does not hold, since it may have
     been carried out. Restore the whole folder first, with its keys and its seed.
     """
-    found, journal = open_journal(home)
+    folder, journal = open_journal(home)
     from sherd.budget.ledger import Ledger
     from sherd.federation.owner.recovery import recover as lead_back
 
-    with found.locked():
-        client = found.client()
+    with folder.locked():
+        client = folder.client()
         try:
-            done = lead_back(found, client, Ledger(found.ledger), journal)
+            done = lead_back(folder, client, Ledger(folder.ledger), journal)
         finally:
             client.close()
             journal.close()
@@ -77,18 +78,18 @@ def recover(home: Path, as_json: bool) -> None:
 
 
 @click.command()
-@home_option
+@owner_option
 def renew(home: Path) -> None:
     """Get a new certificate by a new key now; the agent does so 30 days before its end.
 
     An agent that runs takes it when it is started again.
     """
-    found = open_home(home)
+    folder = open_owner(home)
     from sherd.federation.owner.renewing import renew as renew_certificate
 
-    client = found.client()
+    client = folder.client()
     try:
-        days = renew_certificate(found, client)
+        days = renew_certificate(folder, client)
     finally:
         client.close()
     click.echo(f"the certificate is good for {days} days")

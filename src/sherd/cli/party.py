@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import CommandGroup, emit_json, json_option, progress
+from sherd.cli.options import PATH, CommandGroup, emit_json, json_option, progress
 from sherd.errors import ConnectionFailedError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def party() -> None:
 
 
 @party.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option("--name", required=True, help="Name this party as the others will know it.")
 @json_option
 def init(folder: Path, name: str, as_json: bool) -> None:
@@ -41,15 +41,11 @@ def init(folder: Path, name: str, as_json: bool) -> None:
 
 
 @party.command()
-@click.argument("settings", type=click.Path(path_type=Path))
+@click.argument("settings", type=PATH)
 @click.option(
     "--ledger", "ledger_file", metavar="FILE", help="Use this ledger ('none': keep none)."
 )
-@click.option(
-    "--costs",
-    type=click.Path(path_type=Path),
-    help="Write the seconds and bytes of each step to this file.",
-)
+@click.option("--costs", type=PATH, help="Write the seconds and bytes of each step to this file.")
 @click.option("--unwatched", is_flag=True, hidden=True)
 @json_option
 def run(
@@ -65,7 +61,7 @@ def run(
 
     import sherd
     from sherd.budget.ledger import Ledger
-    from sherd.budget.place import chosen_path
+    from sherd.budget.storage import chosen_path
     from sherd.secure.engine.cost_meter import Meter
     from sherd.tables.files import write_whole
 
@@ -149,7 +145,7 @@ def _watched(
 
 
 @party.command()
-@click.argument("settings", type=click.Path(path_type=Path))
+@click.argument("settings", type=PATH)
 @json_option
 def status(settings: Path, as_json: bool) -> None:
     """Show how far the joint release is that the file SETTINGS describes."""

@@ -6,17 +6,16 @@ The last two are the first with the method chosen.
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.engine_choice import chosen_engine
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
-from sherd.cli.options import emit_json, progress, settings
-from sherd.cli.release_options import FOLLOWING
+from sherd.cli.options import PATH, emit_json, progress, settings
 from sherd.cli.releasing import (
+    FOLLOWING,
     checked_output,
+    chosen_engine,
     emit_release,
     output_options,
     print_findings,
@@ -25,11 +24,13 @@ from sherd.cli.releasing import (
     schema_option,
     seed_option,
     source_options,
+    uncounted,
 )
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from sherd.budget.ledger import Ledger
     from sherd.release.bundle import Release
@@ -58,9 +59,7 @@ _OWNER = (
     click.option(
         "--ledger", "ledger_file", metavar="FILE", help="Use this ledger ('none': keep none)."
     ),
-    click.option(
-        "--row-map", type=click.Path(path_type=Path), help="Write the private permutation."
-    ),
+    click.option("--row-map", type=PATH, help="Write the private permutation."),
     click.option("--keep-order", is_flag=True, help="Keep the rows' order: not for publication."),
     click.option("--threads", type=click.IntRange(min=1), help="Use this many cores."),
     click.option(
@@ -153,7 +152,7 @@ def fragment() -> None:
 
 def _make(given: dict[str, Any]) -> None:
     from sherd.release.destinations import check_destinations, destinations, send
-    from sherd.release.private_files import PrivateFiles
+    from sherd.release.private_files import CellKey, PrivateFiles
 
     _check_following(given)
     schema, plan, past = _asked(given)
@@ -164,7 +163,13 @@ def _make(given: dict[str, Any]) -> None:
     output = checked_output(given)
     places = destinations(given["to"])
     check_destinations(places, force=given["force"])
-    private = PrivateFiles(row_map=given["row_map"], record=given["record"])
+    key_file = given["cell_key"]
+    private = PrivateFiles(
+        row_map=given["row_map"],
+        record=given["record"],
+        key_file=key_file,
+        cell_key=None if key_file is None else CellKey.load_or_generate(key_file),
+    )
     folders = [folder for folder in (output, given["after"]) if folder is not None]
     private.check(folders, plan, force=given["force"])
     ledger = _ledger(given["ledger_file"])
@@ -190,11 +195,9 @@ def _protect_here(
 ) -> Release:
     """Protect the table on this machine, on the engine that was asked for or that it needs."""
     import sherd
-    from sherd.release.cell_key import CellKey
     from sherd.release.protect import is_strict
     from sherd.release.table_source import open_source
 
-    cell_key = None if given["cell_key"] is None else CellKey.load_or_make(given["cell_key"])
     choice = chosen_engine(given, plan, schema)
     engine = choice.make(output.resolve().parent)
     read = open_source(
@@ -203,6 +206,7 @@ def _protect_here(
         given["query"],
         engine=choice.name,
         lenient=is_strict(plan),
+        uncounted=uncounted if given["engine"] == "auto" else None,
     )
     with (
         progress(given["method"] or "protect") as bar,
@@ -225,7 +229,7 @@ def _protect_here(
                 past=past,
                 engine=engine,
                 again=given["again"],
-                cell_key=cell_key,
+                cell_key=private.cell_key,
             ),
             format=given["form"],
             force=given["force"],
@@ -255,9 +259,9 @@ def _check_following(given: Mapping[str, Any]) -> None:
 
 def _asked(given: dict[str, Any]) -> tuple[Schema, Plan, PrivateRecord | None]:
     """The schema, the plan, and the record of the release that is followed, if any."""
-    from sherd.release.following import follow_release
     from sherd.release.method import find
     from sherd.release.plan import Plan
+    from sherd.release.preceding import follow_release
 
     first = given["after"] is None
     own_schema = first or given["schema_file"] is not None or given["table"].startswith(":")
@@ -313,7 +317,7 @@ def _explain(plan: Plan, schema: Schema, as_json: bool) -> None:
 def _ledger(path: str | None) -> Ledger | None:
     """The ledger to charge; what a dead run paid for and did not publish is published now."""
     from sherd.budget.ledger import Ledger
-    from sherd.budget.place import chosen_path
+    from sherd.budget.storage import chosen_path
     from sherd.release.bundle import MANIFEST, digest
 
     place = chosen_path(path)

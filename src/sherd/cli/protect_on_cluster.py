@@ -28,9 +28,9 @@ def protect_on_cluster(
 ) -> Release:
     """Protect the table where Spark finds it, and write the bundle on this machine."""
     from sherd.engines.spark_stages import spark_session
-    from sherd.release.counted_release import counted_where_it_is
     from sherd.release.distributed_release import protect_distributed
     from sherd.release.protect import PAID, Settings, protect_to
+    from sherd.release.table_source import counted_where_it_is
 
     for name, option in _ONLY_HERE.items():
         if given[name] is not None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import json_option
+from sherd.cli.options import PATH, json_option
 from sherd.errors import OutputExistsError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()
-@click.argument("release", type=click.Path(path_type=Path))
+@click.argument("release", type=PATH)
 @click.argument("sql")
 @click.option(
     "--table",
@@ -24,13 +26,11 @@ from sherd.errors import OutputExistsError, UsageError
 )
 @click.option(
     "--key",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Open the ciphertext of withheld attributes with this key of yours.",
 )
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Write the answer (CSV, Parquet)."
-)
+@click.option("-o", "--output", type=PATH, help="Write the answer (CSV, Parquet).")
 @click.option("--force", is_flag=True, help="Overwrite the output.")
 @json_option
 def query(

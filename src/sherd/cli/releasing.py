@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from sherd.cli.options import emit_json, json_option, load_schema
+from sherd.cli.options import PATH, emit_json, json_option, load_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
+    from sherd.engines import Choice
     from sherd.release.bundle import Release
     from sherd.release.method import Finding
+    from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
+
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -43,9 +47,7 @@ _OUTPUT = (
     click.option(
         "--spreadsheet-safe", is_flag=True, help="Escape cells that a spreadsheet would run."
     ),
-    click.option(
-        "-o", "--output", type=click.Path(path_type=Path), help="Write the release to this folder."
-    ),
+    click.option("-o", "--output", type=PATH, help="Write the release to this folder."),
     click.option("--explain", is_flag=True, help="Say what would be promised, and read no data."),
     click.option("--force", is_flag=True, help="Overwrite an existing release."),
     json_option,
@@ -120,3 +122,68 @@ def print_findings(findings: Sequence[Finding]) -> None:
         of = f" [{finding.attribute}]" if finding.attribute else ""
         shown = f"{finding.value:.4g}" if isinstance(finding.value, float) else str(finding.value)
         click.echo(f"  {finding.name}{of}: {shown} ({finding.meaning})", err=True)
+
+
+FOLLOWING = (
+    click.option("--key", metavar="ATTRIBUTE", help="Name tuples by this attribute, for --record."),
+    click.option(
+        "--record",
+        type=PATH,
+        metavar="FILE",
+        help="Write the private record from which a next release is made.",
+    ),
+    click.option(
+        "--after",
+        type=PATH,
+        metavar="OLD",
+        help="Follow this release: TABLE is what became of its table.",
+    ),
+    click.option(
+        "--old-record",
+        type=PATH,
+        metavar="FILE",
+        help="Read the private record of the release that is followed.",
+    ),
+    click.option(
+        "--to",
+        multiple=True,
+        metavar="TABLE=PLACE",
+        help="Send a table of the release to a place of its own, a folder or postgresql://…",
+    ),
+    click.option(
+        "--again",
+        is_flag=True,
+        help="Release a population again without a record, by a method that takes for granted that "
+        "there is no other release.",
+    ),
+    click.option(
+        "--cell-key",
+        type=PATH,
+        metavar="FILE",
+        help="Seal withheld attributes under this key of yours; made where there is no such file.",
+    ),
+)
+"""Options of releases that follow others, go elsewhere or hold ciphertext."""
+
+
+def chosen_engine(given: dict[str, Any], plan: Plan, schema: Schema) -> Choice:
+    """The engine to run on; what was chosen and why is told, but for memory nobody asked for."""
+    from sherd.engines import parse_size
+    from sherd.release.table_source import engine_for
+
+    memory = None if given["memory"] is None else parse_size(given["memory"])
+    choice = engine_for(given["table"], schema, plan, name=given["engine"], memory=memory)
+    chosen = click.get_current_context().get_parameter_source
+    by_hand = any(chosen(one) is not ParameterSource.DEFAULT for one in ("engine", "memory"))
+    if choice.name != "memory" or by_hand:
+        click.echo(f"note: running on the engine {choice.name}: {choice.why}", err=True)
+    return choice
+
+
+def uncounted() -> None:
+    """Tell that a table is read after all."""
+    click.echo(
+        "note: a column has more labels than are counted in the database; running on the engine "
+        "memory instead",
+        err=True,
+    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, json_option, progress
+from sherd.cli.options import PATH, emit_json, json_option, progress
 from sherd.errors import MissingPartError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("out/reproduce"),
     show_default=True,
     help="Write tables, plots and pages to this folder.",
@@ -116,8 +116,8 @@ def _framework() -> ModuleType:
     for place in places:
         if place and (Path(place) / "reproduction.py").is_file():
             sys.path.insert(0, str(Path(place).resolve()))
-            found: Any = importlib.import_module("reproduction")
-            return found  # type: ignore[no-any-return]
+            framework: Any = importlib.import_module("reproduction")
+            return framework  # type: ignore[no-any-return]
     raise MissingPartError(
         "the papers' experiments are not part of the installed package",
         must="run from a checkout of the project",

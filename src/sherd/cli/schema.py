@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, json_option
+from sherd.cli.options import PATH, emit_json, json_option
 from sherd.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
     help="Take its labels from a file, one a line, in their order.",
 )
 @click.option("--ask", is_flag=True, help="Ask for every decision and write a finished schema.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+@click.option("-o", "--output", type=PATH, help="Write to a file.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 def schema(

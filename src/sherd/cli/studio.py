@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import host_option, port_option
+from sherd.cli.options import PATH, host_option, port_option
 from sherd.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from starlette.applications import Starlette
 
     from sherd.federation.aggregator.aggregator_home import AggregatorHome
+    from sherd.federation.wire.browser_login import PersonSession
 
     StudioHome = tuple[Starlette, Callable[[str], int], Callable[[], list[str]]]
 
 
 @click.command()
 @click.argument("file", required=False)
-@click.option(
-    "--owner",
-    type=click.Path(path_type=Path),
-    help="Show an owner's folder: its requests and rounds.",
-)
-@click.option(
-    "--aggregator", type=click.Path(path_type=Path), help="Show an aggregator's folder: its rounds."
-)
+@click.option("--owner", type=PATH, help="Show an owner's folder: its requests and rounds.")
+@click.option("--aggregator", type=PATH, help="Show an aggregator's folder: its rounds.")
 @click.option("--query", help="Run this SQL where FILE is a database.")
 @click.option(
     "--ledger", "ledger_file", metavar="FILE", help="Use this ledger ('none': keep none)."
 )
 @click.option(
     "--workspace",
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="SHERD_STUDIO",
     help="Keep open tables and jobs in this folder. Default: in the user's data folder.",
 )
@@ -93,7 +88,7 @@ def _home(given: dict[str, Any]) -> StudioHome:
     """The pages of the home that was asked for, their bounds, and how to close it."""
     if given["owner"] is not None or given["aggregator"] is not None:
         return _federation(given)
-    from sherd.budget.place import chosen_path
+    from sherd.budget.storage import chosen_path
     from sherd.studio.steward import Steward
     from sherd.studio.workspace import default_workspace
 
@@ -109,7 +104,7 @@ def _home(given: dict[str, Any]) -> StudioHome:
 
 def _federation(given: dict[str, Any]) -> StudioHome:
     """The home of an owner, or of an aggregator's operator."""
-    from sherd.federation.wire.optional_parts import AGGREGATOR, require
+    from sherd.extras import AGGREGATOR, require
 
     if given["owner"] is not None:
         return owner_home(given["owner"])
@@ -118,15 +113,14 @@ def _federation(given: dict[str, Any]) -> StudioHome:
     from sherd.studio.aggregator_pages import AggregatorPages
 
     home = AggregatorHome(given["aggregator"].absolute())
-    _check_operator(home, browser=given["browser"])
-    aggregator = AggregatorPages(home)
+    aggregator = AggregatorPages(home, _operator(home, browser=given["browser"]))
     return aggregator.app(), aggregator.most, aggregator.close
 
 
-def _check_operator(home: AggregatorHome, *, browser: bool) -> None:
-    """Where people log in, let only operators into an aggregator's studio."""
+def _operator(home: AggregatorHome, *, browser: bool) -> PersonSession | None:
+    """Where people log in, the operator who did: nobody else gets into an aggregator's studio."""
     if home.provider is None:
-        return
+        return None
     from sherd.cli.login import log_in_here
 
     session = log_in_here(home.settings.url, home.authority, browser=browser)
@@ -135,11 +129,12 @@ def _check_operator(home: AggregatorHome, *, browser: bool) -> None:
             "the aggregator's studio is for operators", got=f"'{session.name}', {session.role}"
         )
     click.echo(f"logged in as '{session.name}'", err=True)
+    return session
 
 
 def owner_home(folder: Path) -> StudioHome:
     """The pages of one owner."""
-    from sherd.federation.wire.optional_parts import PAGE, require
+    from sherd.extras import PAGE, require
 
     require(PAGE)
     from sherd.federation.owner.owner_home import OwnerHome

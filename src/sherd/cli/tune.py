@@ -6,15 +6,16 @@ import csv
 import importlib.util
 import io
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, json_option, load_schema, progress, settings
+from sherd.cli.options import PATH, emit_json, json_option, load_schema, progress, settings
 from sherd.errors import MissingPartError, OutputExistsError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sherd.release.tune import Cell
 
 LABEL = "internal: not for publication"
@@ -50,7 +51,7 @@ LABEL = "internal: not for publication"
     "--output",
     "outputs",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Write a .png (heat map), .json or .csv file; may be repeated.",
 )
 @click.option("--force", is_flag=True, help="Overwrite existing files.")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from sherd.cli.options import emit_json, json_option
+from sherd.cli.options import PATH, emit_json, json_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SIGNS = {True: "ok  ", False: "FAIL", None: "?   "}
 
 
 @click.command()
-@click.argument("release", type=click.Path(path_type=Path))
+@click.argument("release", type=PATH)
 @click.option(
     "--beside",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="OLD",
     help="Check what somebody can tell who also holds this earlier release of the same fragments.",
 )

@@ -19,7 +19,7 @@ from sherd.tables.conform import check_columns, check_names
 from sherd.tables.prepare import check_rows, missing_treatment, outside_treatment, too_many_rows
 from sherd.tables.sql import open_snapshot
 from sherd.tables.sql_cells import MISSING, MOST_DISTINCT, OUTSIDE, Codes, SqlCells, coded_cells
-from sherd.tables.sql_dialect import DUCKDB, POSTGRESQL, SPARK, Dialect
+from sherd.tables.sql_scale import DUCKDB, POSTGRESQL, SPARK, Dialect
 from sherd.tables.treatment import Treated
 
 if TYPE_CHECKING:
@@ -135,19 +135,17 @@ class DatabaseCounts:
         return self._counted[key]
 
     def _cells(self, attribute: CountedAttribute, field: pa.Field, alias: str) -> SqlCells:
-        dialect = self._source.dialect
-        column = dialect.name(attribute.name)
         told = (field.metadata or {}).get(b"ADBC:postgresql:typname", b"")
         return coded_cells(
             self._schema[attribute.name],
             self._schema,
             attribute.codes,
             field.type,
-            dialect,
+            self._source.dialect,
             alias=alias,
             number=told == b"numeric",
-            distinct=lambda: self._source.ask(
-                f"SELECT DISTINCT {column} AS v FROM {self._source.relation} AS t "  # noqa: S608
+            distinct=lambda value: self._source.ask(
+                f"SELECT DISTINCT {value} AS v FROM {self._source.relation} AS t "  # noqa: S608
                 f"LIMIT {MOST_DISTINCT + 1}"
             ).column(0),
         )

@@ -5,15 +5,17 @@ written to a file of its own and mapped back. What stays in memory is what one c
 a word and a cell a row, and the row's place, whatever the number of columns. Mapped pages
 belong to the files: the system takes them back when it needs room.
 
-The files hold raw data. They lie in a folder that only its owner may read, their names are
-removed as soon as they are mapped, so that nothing is left of them when the process ends,
-however it ends.
+The files hold raw data. They lie in a folder that only its owner may read and have no name there,
+so that nothing is left of them when the process ends, however it ends. What a dead run leaves,
+a folder, the next run beside it removes: a run holds a lock on its folder for as long as it lives.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
+import mmap
 import os
 import shutil
 import tempfile
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 BLOCK_ROWS = 1 << 20
 """Rows written to a file at once."""
 
+PREFIX = ".sherd-engine-"
+"""How the names of engines' folders begin."""
+
 MOST_PARTS = 256
 """The most parts in which rows are shuffled."""
 
@@ -49,8 +54,11 @@ class MappedColumns(InMemory):
     def __init__(self, scratch: Path | None = None, block_rows: int = BLOCK_ROWS) -> None:
         self.block_rows = block_rows
         self._files: list[IO[bytes]] = []
+        self._lock: int | None = None
+        parent = Path(tempfile.gettempdir()) if scratch is None else scratch
         try:
-            self.folder = Path(tempfile.mkdtemp(prefix=".sherd-engine-", dir=scratch))
+            _clear_up(parent)
+            self.folder, self._lock = _locked_folder(parent)
         except OSError as error:
             raise StorageError(
                 "the engine's folder cannot be made", got=f"{scratch}: {error.strerror}"
@@ -71,6 +79,9 @@ class MappedColumns(InMemory):
             with contextlib.suppress(OSError):  # what a full disk did not take was told already
                 file.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def places_by_parts(
         self, randomness: Randomness, rows: int, threads: int, part_rows: int
@@ -109,32 +120,26 @@ class MappedColumns(InMemory):
         """An array in a file of its own, zeros until written."""
         if not rows:
             return np.zeros(0, kind)
-        path = self._fresh_file()
         try:
-            with path.open("r+b") as file:  # room is taken now: a page has no way to say "full"
+            with tempfile.TemporaryFile(dir=self.folder) as file:
+                # Room is taken now: a page has no way to say that the disk is full.
                 os.posix_fallocate(file.fileno(), 0, rows * np.dtype(kind).itemsize)
-            return np.memmap(path, kind, "r+", shape=(rows,))
+                return np.memmap(file, kind, "r+", shape=(rows,))
         except OSError as error:
             raise _full(self.folder, error) from None
-        finally:
-            path.unlink(missing_ok=True)
 
     def _mapped(self, tables: Iterator[pa.Table]) -> pa.Table:
-        path = self._fresh_file()
         first = next(tables)
         try:
-            with (
-                pa.OSFile(str(path), "wb") as file,
-                pa.ipc.new_stream(file, first.schema) as writer,
-            ):
-                for table in itertools.chain([first], tables):
-                    writer.write_table(table, max_chunksize=self.block_rows)
-            with pa.memory_map(str(path)) as source:
-                return pa.ipc.open_stream(source).read_all()
+            with tempfile.TemporaryFile(dir=self.folder) as file:
+                with pa.ipc.new_stream(file, first.schema) as writer:
+                    for table in itertools.chain([first], tables):
+                        writer.write_table(table, max_chunksize=self.block_rows)
+                file.flush()
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return pa.ipc.open_stream(pa.py_buffer(mapped)).read_all()
         except OSError as error:
             raise _full(self.folder, error) from None
-        finally:
-            path.unlink(missing_ok=True)
 
     def nameless_file(self) -> IO[bytes]:
         """A file to write and to map, which is gone when it is closed."""
@@ -145,18 +150,35 @@ class MappedColumns(InMemory):
         self._files.append(file)
         return file
 
-    def _fresh_file(self) -> Path:
-        try:
-            handle, name = tempfile.mkstemp(dir=self.folder)
-        except OSError as error:
-            raise _full(self.folder, error) from None
-        os.close(handle)
-        return Path(name)
+
+def _locked_folder(parent: Path) -> tuple[Path, int]:
+    """A new folder that only its owner may enter, and a lock on it that ends with the process."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        lock = os.open(folder, os.O_RDONLY)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.is_dir():
+            return folder, lock
+        os.close(lock)  # somebody cleared up just then, and took it for a dead run's
+
+
+def _clear_up(parent: Path) -> None:
+    """Remove the folders of runs that died: those of this user that nobody holds a lock on."""
+    for folder in parent.glob(PREFIX + "*"):
+        with contextlib.suppress(OSError):  # somebody else's, a link, a living run's, or just gone
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(lock).st_uid == os.getuid():
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def _full(folder: Path, error: OSError) -> StorageError:
     return StorageError(
         "the engine's files cannot be written",
         got=f"{folder.parent}: {error.strerror or 'the disk failed'}",
-        do="make room there, or name another folder by TMPDIR",
+        do="make room there, or write the release to a larger disk",
     )

@@ -25,17 +25,39 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from sherd.errors import InternalError, MissingPartError, TableError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    import pyarrow as pa
+    Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+RECORD = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("task", pa.int32()),
+        ("attempt", pa.string()),
+        ("part", pa.int32()),
+        ("column", pa.int32()),
+        ("span", pa.int32()),
+        ("rows", pa.int64()),
+        ("note", pa.string()),
+        ("block", pa.binary()),
+        ("beside", pa.binary()),
+    ]
+)
+"""The form of every record between steps; what a field means is the step's affair.
+
+Parquet reads the fields that are asked for: what a step needs without the block lies beside it.
+"""
 
 BLOCKS = (
-    "kind string, task int, attempt string, part int, column int, span int, rows long, block binary"
+    "kind string, task int, attempt string, part int, column int, span int, rows long, "
+    "note string, block binary, beside binary"
 )
-"""The form of every record between steps; what a field means is the step's affair."""
+"""The same for Spark."""
 
 _STAGING = "spark.sherd.staging"
 _PARTS = "spark.sherd.parts"
@@ -74,6 +96,7 @@ _BLOCKS_WRITTEN = {
     # A record can be a block of many megabytes, so Parquet must look at the size after each one:
     # it looks after a hundred otherwise, by when a task's whole part fills Java's memory.
     "parquet.block.size": str(32 << 20),
+    "parquet.enable.dictionary": "false",  # it would look at every byte of every block
     "parquet.block.size.row.check.min": "1",
     "parquet.block.size.row.check.max": "1",
     "parquet.page.size.row.check.min": "1",
@@ -96,9 +119,13 @@ class SparkStages:
         self.session = session
         self._progress, self._done, self._steps = progress, 0, steps
         base = folder or session.conf.get(_STAGING, None)
+        alone = session.conf.get("spark.master", "").startswith("local")
         if base is None:
-            base = _local_folder(session)
+            base = _local_folder(alone)
         self.folder = f"{base.rstrip('/')}/sherd-{secrets.token_hex(8)}"
+        if alone and "://" not in self.folder:
+            # Spark would let everybody read it; other machines' users must reach theirs.
+            Path(self.folder).mkdir(mode=0o700, parents=True)
 
     @property
     def parallelism(self) -> int:
@@ -117,7 +144,7 @@ class SparkStages:
         self,
         name: str,
         frame: Any,
-        work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+        work: Work,
         schema: Any = BLOCKS,
         *,
         rows: bool = False,
@@ -149,32 +176,39 @@ class SparkStages:
         self._progress(name, self._done, self._steps)
         return self.session.read.schema(frame.schema).parquet(path)
 
-    def collect(self, frame: Any) -> list[Any]:
-        """A small frame's records on the driver."""
-        return list(frame.collect())
-
-    def check_attempts(self, committed: Any) -> None:
-        """Refuse a committed step in which a task's blocks are of two attempts, or are missing.
+    def facts(self, committed: Any) -> list[Any]:
+        """What a committed step says of its blocks, without them: one attempt of every task.
 
         Every task ends with a record of the kind ``count``, whose rows are those of all its
-        blocks.
+        blocks. A step in which a task's blocks are of two attempts, or are missing, is refused.
         """
-        failed = committed.filter(f"kind = '{_FAILED}'").select("block").limit(1).collect()
-        if failed:
-            raise TableError(json.loads(bytes(failed[0].block))["message"])
+        told = committed.select("kind", "task", "attempt", "part", "span", "rows", "note").collect()
+        for one in told:
+            if one.kind == _FAILED:
+                raise TableError(json.loads(one.note)["message"])
         attempts: dict[int, set[str]] = {}
         blocks: dict[int, int] = {}
         counted: dict[int, int] = {}
-        facts = committed.groupBy("task", "attempt", "kind").sum("rows").collect()
-        for task, attempt, kind, rows in facts:
-            attempts.setdefault(task, set()).add(attempt)
-            into = counted if kind == "count" else blocks
-            into[task] = into.get(task, 0) + int(rows)
+        for one in told:
+            attempts.setdefault(one.task, set()).add(one.attempt)
+            into = counted if one.kind == "count" else blocks
+            into[one.task] = into.get(one.task, 0) + int(one.rows)
         mixed = any(len(of_task) > 1 for of_task in attempts.values())
         if mixed or any(counted.get(task) != blocks.get(task, 0) for task in attempts):
             raise InternalError(
                 "the cluster kept parts of different attempts of a task; nothing was released"
             )
+        return list(told)
+
+    def collect(self, name: str, frames: Sequence[Any], work: Work) -> Iterator[list[Any]]:
+        """Run a step that makes little out of what was committed, and bring that to the driver."""
+        self._progress(name, self._done, self._steps)
+        for frame in frames:
+            with self._batches(_BLOCKS_AT_ONCE):
+                told = list(frame.mapInArrow(work, BLOCKS).collect())
+            yield told
+        self._done += 1
+        self._progress(name, self._done, self._steps)
 
     def remove(self, but: str | None = None) -> None:
         """Remove everything that was staged, but for one step's files."""
@@ -209,20 +243,19 @@ class SparkStages:
                 self.session.conf.set(_BATCH, before)
 
 
-def _local_folder(session: Any) -> str:
+def _local_folder(alone: bool) -> str:
     import tempfile
 
-    master = session.conf.get("spark.master", "")
-    if not master.startswith("local"):
+    if not alone:
         raise UsageError(
             "the engine spark needs a folder that every executor can reach",
             must="an address such as s3a://bucket/staging, hdfs:///staging or a shared mount",
             got="none",
             do=f"name it by the setting {_STAGING}, or with --staging",
         )
-    return tempfile.mkdtemp(prefix="sherd-spark-")
+    return tempfile.gettempdir()
 
 
-def failure(error: Exception) -> bytes:
+def failure(error: Exception) -> str:
     """What a task that must refuse tells the driver: the message, which holds no cell."""
-    return json.dumps({"message": str(error)}).encode()
+    return json.dumps({"message": str(error)})

@@ -6,10 +6,10 @@ speaks both in words a lawyer can read and as JSON.
 
 from sherd.guarantees.assumptions import Adversary, Assumption, Unit
 from sherd.guarantees.concentrated import ZeroConcentratedDP
-from sherd.guarantees.group_diversity import GroupDiversity
 from sherd.guarantees.guarantee import Guarantee, Proposition
 from sherd.guarantees.notions import (
     DifferentialPrivacy,
+    GroupDiversity,
     IndividualDP,
     KAnonymity,
     KLooseness,

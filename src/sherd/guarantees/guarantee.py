@@ -1,12 +1,22 @@
-"""The guarantee of a release, as one value that explains itself."""
+"""The guarantee of a release, as one value that explains itself.
+
+``in_todays_words`` knows how guarantees were worded before, so that a promise written then can be
+compared today. Each pair is a text that a release carries and the text that says the same now.
+Only these are taken for one another: a promise in any other words is not the one that its plan
+leads to.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from html import escape
+from typing import TYPE_CHECKING, Any
 
 from sherd.guarantees.assumptions import Adversary, Assumption, Unit
 from sherd.guarantees.notions import NoGuarantee, Notion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,3 +91,60 @@ class Guarantee:
             "source": {"work": self.source.work, "place": self.source.place},
             "words": self.words(),
         }
+
+
+EARLIER: tuple[tuple[str, str], ...] = (
+    (
+        "to the other parties: who is among the records that all of them have",
+        "to the other parties: who is among the records that all of them have, whether every cell "
+        "has one holder and, where the plan settles overlaps, which of its own cells count",
+    ),
+    ("clusters made anew", "clusters recomputed"),
+    (
+        "everything that is released: the ordered centroids of each attribute",
+        "everything that is released, which is the ordered centroids of each attribute, and "
+        "refusal as an outcome: no value of a record decides whether a run is refused",
+    ),
+    ("that they were is not covered by epsilon", "that they were is not covered"),
+)
+"""What a text was, and what it is."""
+
+NAMED_SINCE: tuple[str, ...] = (
+    "refusals-seen",
+    "the ends of ranges: each is the value of somebody in the class (boxes: tight)",
+    "the ends of ranges of attributes without a declared domain: they follow the leading digits of "
+    "values",
+    "how frequent values are, as far as that decides which of the smallest fragmentations fits",
+)
+"""What promises leave aside in so many words today, and earlier ones did without naming it."""
+
+
+def in_todays_words(stated: Any) -> Any:
+    """A stated guarantee with every earlier text in today's words.
+
+    >>> in_todays_words({"covers": "the centroids, clusters made anew"})
+    {'covers': 'the centroids, clusters recomputed'}
+    """
+    if isinstance(stated, dict):
+        return {key: in_todays_words(value) for key, value in stated.items()}
+    if isinstance(stated, list):
+        return [in_todays_words(value) for value in stated]
+    if not isinstance(stated, str):
+        return stated
+    for before, now in EARLIER:
+        if now not in stated:
+            stated = stated.replace(before, now)
+    return stated
+
+
+def as_named_before(promise: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Today's promise as it was stated before, and what of it was not named then.
+
+    >>> before, since = as_named_before({"assumes": ["seeded", "refusals-seen"], "not_covered": []})
+    >>> before["assumes"], since
+    (['seeded'], ('refusals-seen',))
+    """
+    lists = ("assumes", "not_covered")
+    since = tuple(one for name in lists for one in promise[name] if one in NAMED_SINCE)
+    left = {name: [one for one in promise[name] if one not in since] for name in lists}
+    return {**promise, **left}, since

@@ -1,7 +1,7 @@
 """Compile every kernel before somebody waits for it: ``python -m sherd.methods.compile_ahead``.
 
 Small tables are protected in every way that reaches a kernel, and what was compiled on the way
-is kept in the package (see ``kernel_store``). ``make setup`` and ``make wheel`` do it; run it
+is kept in the package (see ``KernelStore``). ``make setup`` and ``make wheel`` do it; run it
 yourself after installing from source, or where another version of Numba was installed.
 """
 
@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.methods.compiled import AHEAD
-from sherd.methods.kernel_store import SHIPPED, level, tag
+from sherd.methods.compiled import AHEAD, SHIPPED, level, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ Bernoulli trials for every draw, this one mostly 64 random bits and a look-up.
 Exactness. Every decision compares whole numbers, and a comparison that the bits drawn so
 far leave open draws more bits until it is settled. No floating point takes part.
 
-1.  *Cell* (module ``cells``). Let W be uniform on (0, 1): −ln W is a standard exponential,
+1.  *Cell* (``cells``). Let W be uniform on (0, 1): −ln W is a standard exponential,
     and it lies in cell i, [i/256, (i+1)/256), exactly if B(i+1) < W ≤ B(i) with
     B(i) = exp(−i/256). ``boundaries`` computes floor(B(i)·2^b) from bounds below and above
     that agree on it. B(i) is irrational for i ≥ 1, so a b-bit prefix of W other than that
@@ -36,17 +36,16 @@ The time of a draw depends on what is drawn, so whoever can time a single draw l
 something about it; releases are timed as a whole, over many draws.
 
 Notation: t, s numerator and denominator of the scale; a the bits of E known, in units of
-2^−56; x, low the whole and the fractional part of E·t.
+2^−56; x, low the whole and the fractional part of E·t;
+W uniform on (0, 1), B(i) = exp(−i/256); the cell is the number of i ≥ 1 with W < B(i).
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from sherd.randomness.exponential_cells import cells
-from sherd.randomness.wide import multiply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint64]
     Source = Callable[[int], Words]
+
 
 MOST_NUMERATOR = 2**56
 MOST_DENOMINATOR = 2**63 - 1
@@ -224,3 +224,119 @@ def _exact_floor(cell: int, rest: _Bits, t: int, s: int) -> int:
         if t == 0 or least // unit == (least + t - 1) // unit:
             return least // unit
         rest.more()
+
+
+_HALF = np.uint64(32)
+_LOW = np.uint64(2**32 - 1)
+
+
+def multiply(
+    a: NDArray[np.uint64], b: NDArray[np.uint64] | np.uint64
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The high and the low word of a·b.
+
+    >>> high, low = multiply(np.array([2**63 + 1], dtype=np.uint64), np.uint64(6))
+    >>> int(high[0]), int(low[0])
+    (3, 6)
+    """
+    a_high, a_low = a >> _HALF, a & _LOW
+    b_high, b_low = b >> _HALF, b & _LOW
+    low = a_low * b_low
+    middle = a_high * b_low + (low >> _HALF)  # at most (2^32-1)^2 + 2^32-1: no carry is lost
+    other = a_low * b_high + (middle & _LOW)
+    high = a_high * b_high + (middle >> _HALF) + (other >> _HALF)
+    return high, (other << _HALF) | (low & _LOW)
+
+
+LAST_CELL = 2**15 - 1
+"""Cells beyond are cut off here: E < 128."""
+
+TABLE = 4096
+"""Cells with a boundary in the table: E < 16."""
+
+UNSURE = np.uint16(0xFFFF)
+"""Marks a prefix of W that a boundary divides."""
+
+
+def cells(first: Words, source: Source) -> Words:
+    """The cell of each draw from the first 16 bits of its W, and more where needed."""
+    guide, floors = _table()
+    cell = guide[first]
+    unsure = np.flatnonzero(cell == UNSURE)
+    drawn = cell.astype(np.uint64)
+    if unsure.size:
+        prefix = (first[unsure] << np.uint64(48)) | (source(unsure.size) >> np.uint64(16))
+        above = np.searchsorted(floors, prefix, side="right")
+        equal = np.searchsorted(floors, prefix, side="left") != above
+        passed = TABLE - above
+        for row in np.flatnonzero(equal | (passed == TABLE)):
+            passed[row] = _exact_cell(int(prefix[row]), source)
+        drawn[unsure] = passed.astype(np.uint64)
+    return drawn
+
+
+def _exact_cell(prefix: int, source: Source) -> int:
+    """The cell of a W of which the first 64 bits are ``prefix``, whatever that takes."""
+    floors = _table()[1]
+    passed = 0
+    while True:
+        place = int(np.searchsorted(floors, np.uint64(prefix), side="right"))
+        cell = TABLE - place
+        if place and int(floors[place - 1]) == prefix:
+            cell = cell + 1 if _below(cell + 1, prefix, source) else cell
+        passed += cell
+        if cell < TABLE or passed > LAST_CELL:
+            return min(passed, LAST_CELL)
+        prefix = int(source(1)[0])
+
+
+def _below(boundary: int, prefix: int, source: Source) -> bool:
+    """Whether W < B(boundary), where the first 64 bits of both are equal."""
+    bits = 64
+    while True:
+        bits += 64
+        prefix = (prefix << 64) | int(source(1)[0])
+        floor = boundaries(boundary, bits)[-1]
+        if prefix != floor:
+            return prefix < floor
+
+
+@cache
+def _table() -> tuple[NDArray[np.uint16], Words]:
+    """The cell of every 16-bit prefix (or "unsure"), and floor(B(i)·2^64), ascending."""
+    floors = np.array(boundaries(TABLE, 64)[::-1], dtype=np.uint64)
+    prefixes = np.arange(2**16, dtype=np.uint64)
+    guide = (TABLE - np.searchsorted(floors, prefixes << np.uint64(48))).astype(np.uint16)
+    guide[floors >> np.uint64(48)] = UNSURE
+    return guide, floors
+
+
+def boundaries(count: int, bits: int, *, extra: int = 64) -> list[int]:
+    """floor(exp(−i/256)·2^bits) for i = 1 … count, certified.
+
+    exp(−1/256) by its alternating series: each of K terms is rounded down by less than one
+    unit and the terms left out are less than one together. Powers by multiplication,
+    rounded down for the lower and up for the upper bound; computed to ``extra`` more bits,
+    and to twice as many for as long as the two bounds have different floors.
+
+    >>> [value / 2**64 for value in boundaries(256, 64)[::255]]
+    [0.9961013694701175, 0.36787944117144233]
+    """
+    while True:
+        precision = bits + extra
+        term, total, k = 1 << precision, 0, 0
+        while term:
+            total += -term if k % 2 else term
+            k += 1
+            term //= 256 * k
+        low, high = total - k - 1, total + k + 1
+        least, most = 1 << precision, 1 << precision
+        floors = []
+        for _ in range(count):
+            least, most = least * low >> precision, (most * high >> precision) + 1
+            if least >> extra != most >> extra:
+                break
+            floors.append(least >> extra)
+        if len(floors) == count:
+            return floors
+        extra *= 2

@@ -4,6 +4,12 @@ Independent uniform keys with infinitely many bits are distinct with probability
 come in every order equally often. A key starts as the high bits of a word, beside the row
 number in its low bits, so that one sort of words orders the rows; rows whose keys agree
 so far get further bits, and only those.
+
+Random bits that put equal values into an order, as many as there are rows.
+
+No promise rests on them, so that they may be quick: Philox, under a key of 128 bits and from a
+counter of 256 that come from the source of the run. What matters is that nobody can tell from a
+release in which order equal values were ranked.
 """
 
 from __future__ import annotations
@@ -104,9 +110,9 @@ def inverse(order: NDArray[np.uint32]) -> NDArray[np.uint32]:
     >>> inverse(np.array([2, 0, 1], np.uint32)).tolist()
     [1, 2, 0]
     """
-    found = np.empty(len(order), np.uint32)
-    found[order] = np.arange(len(order), dtype=np.uint32)
-    return found
+    places = np.empty(len(order), np.uint32)
+    places[order] = np.arange(len(order), dtype=np.uint32)
+    return places
 
 
 def _settle(
@@ -154,9 +160,45 @@ def _grouped(groups: NDArray[np.int64]) -> NDArray[np.int64]:
     """The rows ordered by group, stable: one sort of words where group and row fit."""
     n = groups.size
     bits = max(n - 1, 0).bit_length()
+    if n and groups.min() >= 0 and int(groups.max()) < 2**16:
+        return np.argsort(groups.astype(np.uint16), kind="stable")  # by counting, not comparing
     if n and (groups.min() < 0 or int(groups.max()) >> (63 - bits)):
         return np.argsort(groups, kind="stable")
     packed = (groups << bits) | np.arange(n)
     packed.sort()
     packed &= (1 << bits) - 1
     return packed
+
+
+WIDTH = 16
+"""Random bits for a row."""
+
+SEED_WORDS = 6
+
+
+class TieBits:
+    """A stream of random bits, the same however it is cut into pieces."""
+
+    def __init__(self, seed: NDArray[np.uint64], part: int = 0) -> None:
+        """``seed`` is ``SEED_WORDS`` words of a source; ``part`` gives streams apart."""
+        counter = seed[2:].copy()
+        counter[-1] ^= np.uint64(part)
+        self._stream = np.random.Philox(key=seed[:2], counter=counter)
+        self._left: NDArray[np.uint16] = np.empty(0, np.uint16)
+
+    def take(self, count: int) -> NDArray[np.uint16]:
+        """The bits of the next rows."""
+        lacking = max(0, count - len(self._left))
+        fresh = self._stream.random_raw((lacking + 3) // 4).view(np.uint16)
+        held = np.concatenate([self._left, fresh]) if len(self._left) else fresh
+        self._left = held[count:].copy()
+        return held[:count]
+
+
+def tie_width(steps: int, place_bits: int) -> int:
+    """How many random bits fit into a word beside a position and a row's place.
+
+    >>> tie_width(100, 20), tie_width(2**36, 28)
+    (16, 0)
+    """
+    return max(0, min(WIDTH, 64 - steps.bit_length() - place_bits))

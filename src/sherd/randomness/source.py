@@ -20,8 +20,8 @@ import numpy as np
 
 from sherd.errors import PlanError
 from sherd.randomness import exponential, order, vetted
+from sherd.randomness.exponential import multiply
 from sherd.randomness.key_stream import KeyStream
-from sherd.randomness.wide import multiply
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

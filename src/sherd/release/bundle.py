@@ -57,7 +57,7 @@ class Release:
     def __post_init__(self) -> None:
         """Bring the tables into the form in which they are released, whoever made them."""
         from sherd.tables.canonical_form import released_form
-        from sherd.tables.streamed_table import StreamedTable
+        from sherd.tables.write import StreamedTable
 
         made = {
             name: table if isinstance(table, StreamedTable) else released_form(table)
@@ -278,7 +278,7 @@ def read_data(path: Path, facts: Mapping[str, Any], schema: Schema | None = None
 
     if facts.get("spreadsheet_safe") is not True:
         return read(path, schema=schema)
-    from sherd.tables.spreadsheet import escaped_schema, unescaped
+    from sherd.tables.write import escaped_schema, unescaped
 
     return unescaped(read(path, schema=None if schema is None else escaped_schema(schema)))
 
@@ -333,10 +333,10 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A mapping; refused where a key stands twice, which two readers would take differently."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError("a key stands twice")
-    return found
+    return fields
 
 
 def is_document(name: str) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from sherd.budget.amount import Amount
-    from sherd.budget.entries import Reservation
+    from sherd.budget.entries import Entry, Reservation
     from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
     from sherd.release.bundle import Release
@@ -47,7 +47,7 @@ def chosen_ledger(
     """The ledger to book in; what a dead run paid for and did not publish is published first."""
     if ledger == "default":
         from sherd.budget.ledger import Ledger
-        from sherd.budget.place import chosen_path
+        from sherd.budget.storage import chosen_path
 
         place = chosen_path(None)
         ledger = None if place is None else Ledger(place)
@@ -99,22 +99,33 @@ def population_of(schema: Schema, population: str | None) -> str:
     return " ".join((population or schema.population or own).split())
 
 
-def check_alone(
-    ledger: Ledger | None, guarantee: Guarantee, schema: Schema, population: str | None
-) -> None:
+def check_alone(ledger: Ledger, guarantee: Guarantee, plan: Plan, reservation: Reservation) -> None:
     """Refuse a promise that takes for granted that there is no other release, where there is one.
 
     Releases without an ε do not add up to anything: whoever holds two of the same people can
     intersect them. The ledger knows of earlier ones; what it does not know of cannot be refused.
+    Asked with a reservation in hand: of two runs that begin at once, one at least sees the other.
     """
     from sherd.budget.entries import NONE
     from sherd.guarantees import Assumption
 
-    if ledger is None or Assumption.NO_OTHER_RELEASE not in guarantee.assumes:
+    follows = Assumption.ONLY_EARLIER_RELEASES in guarantee.assumes
+    if not (follows or Assumption.NO_OTHER_RELEASE in guarantee.assumes):
         return
-    name = population_of(schema, population)
+    name = reservation.population
+    for one in ledger.reservations():
+        if one.population == name and one.measure == NONE and one.id != reservation.id:
+            raise UsageError(
+                "another release of this population is under way, and who holds both can "
+                "intersect them",
+                got=f"population '{name}'",
+                do="wait until it has ended, and go on from it; or say --again (in Python: "
+                "Settings(again=True)) where the releases go to people who never see both",
+            )
     earlier = [one for one in ledger.entries(name) if one.kind == "charge" and one.measure == NONE]
-    if earlier:
+    if follows:
+        _check_last(earlier, plan, name)
+    elif earlier:
         raise UsageError(
             "there is a release of this population already, and who holds both can intersect them",
             must="the first release of the population, or one that follows the earlier one",
@@ -122,6 +133,26 @@ def check_alone(
             do="keep a record (--key, --record) and go on from it (--after); or say --again "
             "(in Python: Settings(again=True)) where the people are others, or the releases "
             "go to people who never see both",
+        )
+
+
+def _check_last(earlier: list[Entry], plan: Plan, name: str) -> None:
+    """Refuse to follow a release that another one follows: people new to both are kept in neither.
+
+    A release that was charged in memory is known by no file's hash: then a plan that was charged
+    before is the second that follows the same.
+    """
+    release = (plan.parameters.get("after") or {}).get("release")
+    places = [at for at, one in enumerate(earlier) if one.artefact == release]
+    later = len(earlier) - 1 - places[-1] if places else 0
+    if later or any(one.plan_hash == plan.hash for one in earlier):
+        raise UsageError(
+            "the release that this one would follow is not the last: people who came since are in "
+            "another one, which its record does not know, and who holds both can intersect them",
+            must="one that follows the last release of the population, with the record of that",
+            got=f"population '{name}', with releases since",
+            do="go on from the last release (--after, --old-record); or say --again (in Python: "
+            "Settings(again=True)) where the releases go to people who never see both",
         )
 
 

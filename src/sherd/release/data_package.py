@@ -35,7 +35,7 @@ def data_package(
     """A Frictionless data package, so that other tools can open the bundle."""
     import pyarrow as pa
 
-    from sherd.tables.spreadsheet import escaped
+    from sherd.tables.write import escaped
 
     resources = []
     for name, table in tables.items():

@@ -46,7 +46,7 @@ def destinations(given: Iterable[str]) -> tuple[Destination, ...]:
     >>> [one.table for one in destinations(["fragment-1=a/", "fragment-2=b/"])]
     ['fragment-1', 'fragment-2']
     """
-    found: list[Destination] = []
+    places: list[Destination] = []
     for text in given:
         name, equals, target = text.partition("=")
         if not name or not equals or not target:
@@ -55,7 +55,7 @@ def destinations(given: Iterable[str]) -> tuple[Destination, ...]:
                 must="TABLE=FOLDER or TABLE=postgresql://…",
                 got=redact(text),
             )
-        if name in (one.table for one in found):
+        if name in (one.table for one in places):
             raise UsageError("a table has two destinations", must="one", got=repr(name))
         if is_address(target) and not target.startswith(("postgresql://", "postgres://")):
             raise UsageError(
@@ -63,8 +63,8 @@ def destinations(given: Iterable[str]) -> tuple[Destination, ...]:
                 must="postgresql://…, or a folder",
                 got=redact(target),
             )
-        found.append(Destination(table=name, target=target))
-    return tuple(found)
+        places.append(Destination(table=name, target=target))
+    return tuple(places)
 
 
 def check_destinations(places: Sequence[Destination], *, force: bool) -> None:

@@ -16,8 +16,7 @@ from sherd.errors import PlanError
 from sherd.release.bundle import Release, Staged
 from sherd.release.charging import chosen_ledger, cost_of, looking, reserved
 from sherd.release.manifest import manifest_of
-from sherd.release.method import Distributed
-from sherd.release.treatment_findings import treatments
+from sherd.release.method import Distributed, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from sherd.release.plan import Plan
     from sherd.release.protect import Settings
     from sherd.tables.schema import Schema
+    from sherd.tables.treatment import Treated
+
 
 __all__ = ["DistributedRelease", "is_spark_frame", "protect_distributed"]
 
@@ -146,3 +147,16 @@ def _check_units(frame: Any, schema: Schema) -> None:
     most = frame.groupBy(schema.unit).count().groupBy().max("count").collect()[0][0]
     if most is not None and int(most) > schema.rows_per_unit:
         raise too_many_rows(schema)
+
+
+def treatments(treated: tuple[Treated, ...]) -> list[Finding]:
+    """What was done to cells, the worst first."""
+    return [
+        Finding(
+            name=f"share {one.how}",
+            attribute=one.attribute,
+            value=one.share,
+            meaning=one.meaning(),
+        )
+        for one in sorted(treated, key=lambda one: -one.share)
+    ]

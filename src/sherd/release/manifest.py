@@ -20,7 +20,7 @@ FORMAT = 2
 """The form of manifests."""
 
 EARLIER_FORMAT = 1
-"""The form of before, the same but for what promises name (``sherd.guarantees.earlier_words``)."""
+"""The form of before, the same but for what promises name (``sherd.guarantees.guarantee``)."""
 
 
 def manifest_of(

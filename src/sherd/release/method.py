@@ -10,17 +10,18 @@ for one method imports that one only. Other packages add methods by an entry poi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sherd.engines import Engine, InMemory
-from sherd.errors import MissingPartError, PlanError, did_you_mean
+from sherd.errors import MissingPartError, PlanError, SherdError, did_you_mean
 from sherd.release.parameter import Parameter
 from sherd.release.traits import Traits, loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from importlib.metadata import EntryPoint
     from pathlib import Path
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from sherd.engines.database_counts import CountedAttribute
     from sherd.guarantees import Guarantee
     from sherd.randomness import Randomness
-    from sherd.release.cell_key import CellKey
     from sherd.release.plan import Plan
+    from sherd.release.private_files import CellKey
     from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
@@ -55,11 +56,11 @@ __all__ = [
 ]
 
 DIRECTORY: dict[str, str] = {
-    "dp": "sherd.methods.ranking.dp:METHOD",
-    "idp": "sherd.methods.ranking.idp:METHOD",
-    "dp-um": "sherd.methods.ranking.dp_um:METHOD",
-    "idp-ls": "sherd.methods.ranking.idp_ls:METHOD",
-    "idp-cbls": "sherd.methods.ranking.idp_cbls:METHOD",
+    "dp": "sherd.methods.ranking.ranking_methods:DP",
+    "idp": "sherd.methods.ranking.ranking_methods:IDP",
+    "dp-um": "sherd.methods.ranking.ranking_methods:DP_UM",
+    "idp-ls": "sherd.methods.ranking.ranking_methods:IDP_LS",
+    "idp-cbls": "sherd.methods.ranking.ranking_methods:IDP_CBLS",
     "slice": "sherd.methods.slicing.slice:METHOD",
     "mondrian": "sherd.methods.slicing.mondrian:METHOD",
     "anatomy": "sherd.methods.slicing.anatomy:METHOD",
@@ -338,6 +339,13 @@ def names() -> tuple[str, ...]:
     return (*DIRECTORY, *sorted(_outside()))
 
 
+def usable() -> Iterator[Method]:
+    """Every method that can be loaded: a package that ships a broken one takes away none else."""
+    for name in names():
+        with suppress(SherdError):
+            yield find(name)
+
+
 def find(name: str) -> Method:
     """The method of that name.
 
@@ -345,8 +353,7 @@ def find(name: str) -> Method:
     'dp'
     """
     if isinstance(name, str) and name in DIRECTORY:
-        method: Method = loaded(DIRECTORY[name])  # type: ignore[assignment]
-        return method
+        return loaded(DIRECTORY[name])  # type: ignore[return-value]
     if isinstance(name, str) and name in _outside():
         return _from_outside(_outside()[name])
     raise PlanError(

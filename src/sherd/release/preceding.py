@@ -1,17 +1,20 @@
-"""The release that another follows: what must hold of it, its record and the schema."""
+"""A release that follows an earlier one of the same table: plan, schema, key and record go on."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import SchemaError, UsageError
+from sherd.errors import PlanError, SchemaError, UsageError
 from sherd.release.bundle import MANIFEST, ORDER_KEPT, digest, read_manifest
+from sherd.release.method import FollowsReleases, PrivateRecord, find
+from sherd.tables.schema import Schema
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from sherd.release.method import PrivateRecord
-    from sherd.tables.schema import Schema
+    from sherd.release.plan import Plan
 
 
 def manifest_to_follow(old: Path, record: PrivateRecord, schema: Schema) -> dict[str, Any]:
@@ -37,4 +40,49 @@ def other_schema() -> SchemaError:
         "the schema is not that of the old release",
         must="the same, or groups could not be kept",
         do="use the old schema, or start over with a first release of other people",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Following:
+    """What the next release is made with."""
+
+    plan: Plan
+    schema: Schema
+    past: PrivateRecord
+
+
+def follow_release(
+    method: str,
+    old: Path,
+    record: Path | PrivateRecord,
+    *,
+    schema: Schema | None = None,
+    key: str | None = None,
+    chosen: Mapping[str, Any] | None = None,
+) -> Following:
+    """Prepare the release after the one in the folder ``old``.
+
+    ``record`` is the owner's private record of that release, or the file it lies in. Schema and
+    key are those of the old release; giving another is an error that says so. ``chosen`` are
+    parameters of your own.
+    """
+    spec = find(method)
+    if not isinstance(spec, FollowsReleases):
+        raise PlanError(
+            f"no release of the method '{method}' can follow another",
+            do="leave out --after, or choose the method fragment",
+        )
+    past = record if isinstance(record, PrivateRecord) else spec.load_record(record)
+    if key not in (None, past.key):
+        raise PlanError(
+            "--key is not the attribute that the old record is kept by",
+            must=repr(past.key),
+            got=repr(key),
+            do="leave it out: the record knows it",
+        )
+    if schema is None:
+        schema = Schema.from_data(read_manifest(old).get("schema"))
+    return Following(
+        plan=spec.plan_after(old, past, schema, chosen or {}), schema=schema, past=past
     )

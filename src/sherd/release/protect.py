@@ -27,7 +27,6 @@ from sherd.release.bundle import (
     check_format,
     check_target,
 )
-from sherd.release.cell_key import check_cell_key
 from sherd.release.charging import (
     Occasion,
     check_alone,
@@ -36,14 +35,15 @@ from sherd.release.charging import (
     looking,
     reserved,
 )
-from sherd.release.counted_release import (
+from sherd.release.manifest import manifest_of
+from sherd.release.method import Finding, FollowsReleases, Lineage, PrivateRecord, Run
+from sherd.release.private_files import check_cell_key
+from sherd.release.table_source import (
     CountedTable,
     counted_where_it_is,
     released,
     run_on_counts,
 )
-from sherd.release.manifest import manifest_of
-from sherd.release.method import Finding, FollowsReleases, Lineage, PrivateRecord, Run
 from sherd.release.watching import watched
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from sherd.budget.ledger import Ledger
     from sherd.guarantees import Guarantee
     from sherd.randomness import Randomness
-    from sherd.release.cell_key import CellKey
     from sherd.release.plan import Plan
+    from sherd.release.private_files import CellKey
     from sherd.tables.prepare import Prepared
     from sherd.tables.schema import Schema
 
@@ -150,8 +150,8 @@ def protect(
             table, schema, plan, promised, settings, ledger=ledger, population=population
         )
     book = chosen_ledger(ledger, population)
-    _check_alone(book, promised, schema, population, settings)
     with reserved(book, plan, schema, population) as reservation:
+        _check_alone(book, promised, plan, reservation, settings)
         with looking(book, reservation):
             taken = elsewhere or to_arrow(table, lenient=is_strict(plan), declared=True)
             release = _make(taken, schema, plan, promised, settings, reservation)
@@ -206,9 +206,9 @@ def protect_to(
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
     book = chosen_ledger(ledger, population)
-    if occasion is None:
-        _check_alone(book, promised, schema, population, settings)
     with reserved(book, plan, schema, population, occasion) as reservation:
+        if occasion is None:
+            _check_alone(book, promised, plan, reservation, settings)
         with looking(book, reservation):
             table = settings.engine.take_in(read)
             release = _make(table, schema, plan, promised, settings, reservation)
@@ -244,13 +244,14 @@ def protect_to(
 def _check_alone(
     ledger: Ledger | None,
     guarantee: Guarantee,
-    schema: Schema,
-    population: str | None,
+    plan: Plan,
+    reservation: Reservation | None,
     settings: Settings,
 ) -> None:
     """A seeded release promises nothing that another could break."""
-    if not settings.again and settings.seed is None:
-        check_alone(ledger, guarantee, schema, population)
+    if ledger is None or reservation is None or settings.again or settings.seed is not None:
+        return
+    check_alone(ledger, guarantee, plan, reservation)
 
 
 def _check_engine(plan: Plan, settings: Settings) -> None:
@@ -323,9 +324,12 @@ def _make(
 
     if isinstance(table, CountedTable):
         with watched(settings.progress):
-            outcome, treated = run_on_counts(table, schema, plan, settings.run(None))
-        manifest = manifest_of(schema, plan, guarantee, settings, reservation)
-        return released(outcome, treated, manifest)
+            counted = run_on_counts(table, schema, plan, settings.run(None))
+        if isinstance(counted, tuple):
+            manifest = manifest_of(schema, plan, guarantee, settings, reservation)
+            outcome, treated = counted
+            return released(outcome, treated, manifest)
+        table = counted
     strict = is_strict(plan)
     prepared = table if isinstance(table, Prepared) else prepare(table, schema, strict=strict)
     record = None

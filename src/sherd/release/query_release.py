@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import UsageError, VerificationError
 from sherd.release.bundle import Release, digest
-from sherd.release.cell_key import CellKey
 from sherd.release.method import traits_of
+from sherd.release.private_files import CellKey
 from sherd.release.traits import loaded
 
 if TYPE_CHECKING:

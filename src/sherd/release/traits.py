@@ -23,6 +23,22 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
+class Suggestion:
+    """How to begin with a method: ``settings`` for a first plan, and what they give.
+
+    What is differentially private as a whole comes first; then what suits the number of records
+    (``least_rows``); then the order of ``place``. Without settings the method needs something
+    that only its user knows.
+    """
+
+    place: int
+    gives: str
+    all_differential: bool = False
+    settings: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    least_rows: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Traits:
     """How a method's releases are checked, read back as records, and compared.
 
@@ -54,6 +70,8 @@ class Traits:
     - ``query``: ``(tables, manifest, sql, *, own) -> Answer``, what answers SQL over a release;
       given the documents too where releases have any.
     - ``needs``: the extras to install before the method can run, as in ``sherd[slicing]``.
+    - ``suggestion``: how to begin with the method where nobody has chosen one; None where it is
+      nobody's first choice.
     """
 
     family: str
@@ -74,6 +92,7 @@ class Traits:
     engines: tuple[str, ...] = ("memory",)
     query: str | None = None
     needs: tuple[str, ...] = ()
+    suggestion: Suggestion | None = None
 
     def of_records(self, plan: Mapping[str, Any]) -> bool:
         """Whether a release by this plan has one row for every record."""

@@ -144,13 +144,13 @@ def _cell(table: pa.Table, schema: Schema, plan: Plan, runs: int, randomness: An
     from sherd.release.information_loss import squared_error
 
     by_frequency = plan["category_order"] == "frequency"
-    found = []
+    measured = []
     for stream in randomness.spawn(runs):
         outcome = plan.spec.run(table, schema, plan, Run(randomness=stream, shuffle=False))
-        found.append(
+        measured.append(
             squared_error(table, outcome.tables["data"], schema, by_frequency=by_frequency)
         )
-    losses = np.array([loss.value for loss in found])
+    losses = np.array([loss.value for loss in measured])
     quantile = _T95[runs - 2] if runs - 2 < len(_T95) else 1.96
     return Cell(
         method=plan.method,
@@ -160,18 +160,18 @@ def _cell(table: pa.Table, schema: Schema, plan: Plan, runs: int, randomness: An
         loss=float(losses.mean()),
         margin=float(quantile * losses.std(ddof=1) / math.sqrt(runs)),
         runs=runs,
-        variant=found[0].variant,
+        variant=measured[0].variant,
     )
 
 
 def best(cells: Sequence[Cell]) -> dict[tuple[str, float], Cell]:
     """For every method and epsilon the cell with the least loss."""
-    found: dict[tuple[str, float], Cell] = {}
+    lowest: dict[tuple[str, float], Cell] = {}
     for cell in cells:
         key = (cell.method, cell.epsilon)
-        if key not in found or cell.loss < found[key].loss:
-            found[key] = cell
-    return found
+        if key not in lowest or cell.loss < lowest[key].loss:
+            lowest[key] = cell
+    return lowest
 
 
 def heat_map(cells: Sequence[Cell], path: Any) -> None:

@@ -38,34 +38,34 @@ def check_outputs(paths: Sequence[Path], *, force: bool) -> None:
             )
 
 
-def write(found: Audit | Comparison, path: Path) -> Path:
+def write(result: Audit | Comparison, path: Path) -> Path:
     """Write an audit or a comparison in the form that the path's suffix names."""
     check_outputs([path], force=True)
-    write_whole(path, _bytes(found, path.suffix.lower()))
+    write_whole(path, _bytes(result, path.suffix.lower()))
     return path
 
 
-def html(found: Audit | Comparison) -> str:
+def html(result: Audit | Comparison) -> str:
     """The page of an audit or a comparison."""
     from sherd.auditing.verdict.comparison import Comparison
     from sherd.report import page
 
-    return page.comparison(found) if isinstance(found, Comparison) else page.audit(found)
+    return page.comparison(result) if isinstance(result, Comparison) else page.audit(result)
 
 
-def _bytes(found: Any, suffix: str) -> bytes:
+def _bytes(result: Any, suffix: str) -> bytes:
     from sherd.auditing.verdict.comparison import Comparison
 
     if suffix == ".json":
-        return (json.dumps(found.as_data(), indent=2, ensure_ascii=False) + "\n").encode()
-    single = not isinstance(found, Comparison)
+        return (json.dumps(result.as_data(), indent=2, ensure_ascii=False) + "\n").encode()
+    single = not isinstance(result, Comparison)
     if suffix == ".md":
         from sherd.report import markdown
 
-        text = markdown.audit(found) if single else markdown.comparison(found)
+        text = markdown.audit(result) if single else markdown.comparison(result)
         return text.encode()
     if suffix == ".pdf":
         from sherd.report import pdf
 
-        return pdf.audit(found) if single else pdf.comparison(found)
-    return html(found).encode()
+        return pdf.audit(result) if single else pdf.comparison(result)
+    return html(result).encode()

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.verdict.significance import NOTICEABLE, SERIOUS, SHARES, standing
 from sherd.auditing.verdict.verdict_points import percent
-from sherd.report.label_layout import LETTER, Box, place_names
-from sherd.report.plots import Palette, Plot, new_figure, spelt
+from sherd.report.plots import LETTER, Box, Palette, Plot, new_figure, place_names, spelt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sherd.auditing.verdict.audit_result import Audit, Distribution, Place
     from sherd.auditing.verdict.measure import Measure
-    from sherd.report.label_layout import Spot
+    from sherd.report.plots import Spot
 
 DISTANCES = ("marginals-1", "marginals-2", "marginals-3", "associations", "pmse")
 _MOST = 12
@@ -26,24 +25,24 @@ _MAP_SIZE = (455.0, 262.0)
 
 def figures(audit: Audit) -> list[Plot]:
     """Every picture that the audit has the numbers for."""
-    found = []
+    plots = []
     pictures = audit.pictures
     if len(pictures.places) > 1:
-        found.append(risk_map(pictures.places, pictures.places_note))
+        plots.append(risk_map(pictures.places, pictures.places_note))
     attacks = [m for m in audit.measures if m.code in SHARES]
     if attacks:
-        found.append(_attacks(attacks))
+        plots.append(_attacks(attacks))
     claimed = audit.guarantee.get("epsilon")
     if "epsilon-frozen" in audit:
-        found.append(_promise(audit, claimed))
+        plots.append(_promise(audit, claimed))
     distances = [m for m in audit.measures if m.code in DISTANCES and m.baseline is not None]
     if distances:
-        found.append(_distances(distances))
+        plots.append(_distances(distances))
     every = pictures.distributions
-    found += [_distributions(every, start) for start in range(0, len(every), _MOST)]
+    plots += [_distributions(every, start) for start in range(0, len(every), _MOST)]
     if pictures.associations is not None and len(pictures.names) > 1:
-        found.append(_associations(audit))
-    return found
+        plots.append(_associations(audit))
+    return plots
 
 
 def risk_map(places: Sequence[Place], note: str, title: str = "Risk and usefulness") -> Plot:

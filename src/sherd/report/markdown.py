@@ -23,29 +23,29 @@ def _first(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def audit(found: Audit) -> str:
+def audit(result: Audit) -> str:
     """The Markdown text of one audit."""
-    verdict = found.verdict
+    verdict = result.verdict
     lines = [
         f"# {verdict.headline}",
         "",
-        f"**Internal: not for publication.** Audit of a release by {_cell(found.title)}: "
-        f"{found.rows:,} records, {len(found.attributes)} attributes. "
-        f"{_cell(_first(found.subject))}.",
+        f"**Internal: not for publication.** Audit of a release by {_cell(result.title)}: "
+        f"{result.rows:,} records, {len(result.attributes)} attributes. "
+        f"{_cell(_first(result.subject))}.",
         "",
         f"Risk: **{verdict.risk}**. Usefulness: **{verdict.usefulness}**. "
         f"Promise: **{verdict.promise}**.",
         "",
         *(f"- {words.MARKS[point.tone]} {_cell(point.text)}" for point in verdict.points),
     ]
-    for heading, items in words.promise(found.guarantee):
+    for heading, items in words.promise(result.guarantee):
         if items:
             lines += ["", f"## {heading}", "", *(f"- {_cell(item)}" for item in items)]
-    for who, said in words.participants(found):
+    for who, said in words.participants(result):
         lines += ["", f"## Beyond the release, {_cell(who)} can learn", ""]
         lines += [f"- {_cell(line)}" for line in said]
     for side, title in words.SIDES.items():
-        measures = found.on(side)
+        measures = result.on(side)
         if not measures:
             continue
         lines += [
@@ -61,37 +61,39 @@ def audit(found: Audit) -> str:
                 f"| {m.spec.title} | {words.number(m.value)} | {words.interval(m)} | "
                 f"{words.number(m.baseline)}{against} | {_cell(m.basis)} | {m.spec.label} |"
             )
-    if found.checks:
+    if result.checks:
         lines += ["", "## Checks of the released files", ""]
         outcome = {True: "✓", False: "✗", None: "–"}
-        lines += [f"- {outcome[c.passed]} {_cell(c.name)}: {_cell(c.detail)}" for c in found.checks]
-    if found.skipped:
+        lines += [
+            f"- {outcome[c.passed]} {_cell(c.name)}: {_cell(c.detail)}" for c in result.checks
+        ]
+    if result.skipped:
         lines += ["", "## Left out", ""]
-        lines += [f"- {s.spec.title}: {_cell(s.reason)}" for s in found.skipped]
+        lines += [f"- {s.spec.title}: {_cell(s.reason)}" for s in result.skipped]
     return "\n".join([*lines, "", words.INTERNAL, ""])
 
 
-def comparison(found: Comparison) -> str:
+def comparison(result: Comparison) -> str:
     """The Markdown text of a comparison."""
     lines = [
-        f"# {'Recommended: ' + _cell(found.recommended) if found.recommended else 'None can be recommended'}",  # noqa: E501 - one heading
+        f"# {'Recommended: ' + _cell(result.recommended) if result.recommended else 'None can be recommended'}",  # noqa: E501 - one heading
         "",
-        _cell(found.reason),
+        _cell(result.reason),
         "",
-        *(f"**Warning:** {_cell(text)}\n" for text in found.warnings),
+        *(f"**Warning:** {_cell(text)}\n" for text in result.warnings),
         "| release | usefulness | worst attack | risk | promise |",
         "|---|---:|---:|---|---|",
     ]
-    for place in found.places:
-        risk, promise = found.judged[place.name].risk, found.audits[place.name].verdict.promise
+    for place in result.places:
+        risk, promise = result.judged[place.name].risk, result.audits[place.name].verdict.promise
         lines.append(
             f"| {_cell(place.name)} | {words.number(place.utility)} | {words.number(place.risk)} | "
             f"{risk} | {promise} |"
         )
-    titles = [CATALOGUE[code].title for code in found.shared]
+    titles = [CATALOGUE[code].title for code in result.shared]
     said = ", ".join(titles) or "there is none"
     lines += ["", f"Risk is judged by the attacks that could be run on all: {said}."]
-    for name, one in found.judged.items():
+    for name, one in result.judged.items():
         lines += ["", f"## {_cell(name)}", "", _cell(one.headline), ""]
         lines += [f"- {words.MARKS[point.tone]} {_cell(point.text)}" for point in one.points]
     return "\n".join([*lines, "", words.INTERNAL, ""])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.attacks import ATTACKS
 from sherd.auditing.verdict.verdict_points import Point
-from sherd.report import plain_words, words
+from sherd.report import words
 from sherd.report.figures import figures, risk_map
 
 if TYPE_CHECKING:
@@ -86,27 +86,27 @@ def _picture(plot: Plot) -> dict[str, Any]:
 
 def _lights(audit: Audit, judged: Judged | None = None) -> list[dict[str, str]]:
     """Risk, usefulness and promise; among other releases the risk is the one judged there."""
-    found = []
+    lights = []
     for part, title in (("risk", "Risk"), ("usefulness", "Usefulness"), ("promise", "Promise")):
         tone, word, explained = words.LIGHTS[part][getattr(audit.verdict, part)]
         if part == "risk" and judged is not None:
             tone, word, explained = words.COMPARED[judged.risk]
-        found.append({"title": title, "tone": tone, "word": word, "explained": explained})
-    return found
+        lights.append({"title": title, "tone": tone, "word": word, "explained": explained})
+    return lights
 
 
-def audit(found: Audit) -> str:
+def audit(result: Audit) -> str:
     """The page of one audit."""
     text: str = (
         _environment()
         .get_template("audit.html")
         .render(
-            audit=found,
-            lights=_lights(found),
-            promise=words.promise(found.guarantee),
-            participants=words.participants(found),
-            pictures=[_picture(plot) for plot in figures(found)],
-            sides=[(title, found.on(side)) for side, title in words.SIDES.items()],
+            audit=result,
+            lights=_lights(result),
+            promise=words.promise(result.guarantee),
+            participants=words.participants(result),
+            pictures=[_picture(plot) for plot in figures(result)],
+            sides=[(title, result.on(side)) for side, title in words.SIDES.items()],
             attacks=ATTACKS,
             internal=words.INTERNAL,
         )
@@ -114,32 +114,32 @@ def audit(found: Audit) -> str:
     return text
 
 
-def comparison(found: Comparison) -> str:
+def comparison(result: Comparison) -> str:
     """The page of a comparison."""
     codes = list(
-        dict.fromkeys(m.code for audit in found.audits.values() for m in audit.measures if m.code)
+        dict.fromkeys(m.code for audit in result.audits.values() for m in audit.measures if m.code)
     )
     picture = None
-    if found.mapped:
-        drawn = risk_map(found.mapped, "", title="Releases by risk and usefulness")
+    if result.mapped:
+        drawn = risk_map(result.mapped, "", title="Releases by risk and usefulness")
         picture = _picture(drawn) | {"introduction": _COMPARED}
     rows, attacks = [], []
     for code in codes:
-        having = [audit.by_code.get(code) for audit in found.audits.values()]
+        having = [audit.by_code.get(code) for audit in result.audits.values()]
         spec = next(one.spec for one in having if one is not None)
         rows.append({"spec": spec, "values": having})
-        if code in found.shared:
+        if code in result.shared:
             attacks.append(spec.title)
     text: str = (
         _environment()
         .get_template("compare.html")
         .render(
-            found=found,
-            warnings=[Point(tone="bad", text=f"Warning: {text}") for text in found.warnings],
+            result=result,
+            warnings=[Point(tone="bad", text=f"Warning: {text}") for text in result.warnings],
             picture=picture,
-            lights={n: _lights(audit, found.judged[n]) for n, audit in found.audits.items()},
-            columns=beside(found, {name: name for name in found.audits}, alike=True),
-            questions=plain_words.QUESTIONS,
+            lights={n: _lights(audit, result.judged[n]) for n, audit in result.audits.items()},
+            columns=beside(result, {name: name for name in result.audits}, alike=True),
+            questions=words.QUESTIONS,
             rows=rows,
             attacks=attacks,
             internal=words.INTERNAL,
@@ -149,20 +149,19 @@ def comparison(found: Comparison) -> str:
 
 
 def beside(
-    found: Comparison, shown: Mapping[str, str], *, alike: bool = False
+    result: Comparison, shown: Mapping[str, str], *, alike: bool = False
 ) -> list[dict[str, Any]]:
     """Releases side by side, each with its answers in plain words; ``shown`` are their titles.
 
     ``alike`` calls their risk what the attacks say that were run on all of them.
     """
     columns = []
-    for name, audit in found.audits.items():
-        lights = {"risk": found.judged[name].risk} if alike else {}
+    for name, audit in result.audits.items():
+        lights = {"risk": result.judged[name].risk} if alike else {}
         told = {
-            part: plain_words.told_of(audit, part, light=lights.get(part))
-            for part in plain_words.QUESTIONS
+            part: words.told_of(audit, part, light=lights.get(part)) for part in words.QUESTIONS
         }
-        recommended = name == found.recommended
+        recommended = name == result.recommended
         columns.append({"title": shown[name], "recommended": recommended, "told": told})
     return columns
 
@@ -174,9 +173,9 @@ def officer_page(tables: Sequence[ComparedTable]) -> str:
         _environment()
         .get_template("officer.html")
         .render(
-            headline=plain_words.advice([(one.title, one.found) for one in tables], shown),
+            headline=words.advice([(one.title, one.found) for one in tables], shown),
             tables=[{"one": one, "columns": beside(one.found, one.shown)} for one in tables],
-            questions=plain_words.QUESTIONS,
+            questions=words.QUESTIONS,
             internal=words.INTERNAL,
         )
     )

@@ -30,52 +30,52 @@ Line = tuple[str, int, bool, str]
 """Text, size, bold, colour."""
 
 
-def audit(found: Audit) -> bytes:
+def audit(result: Audit) -> bytes:
     """The PDF of one audit."""
-    verdict = found.verdict
+    verdict = result.verdict
     lines: list[Line] = [
         ("INTERNAL: NOT FOR PUBLICATION", 8, True, LIGHT.bad),
-        (f"Audit of a release by {found.title}: {found.rows:,} records", 9, False, LIGHT.muted),
+        (f"Audit of a release by {result.title}: {result.rows:,} records", 9, False, LIGHT.muted),
         (verdict.headline, 15, True, LIGHT.ink),
         (_levels(verdict, verdict.risk), 11, True, LIGHT.ink),
     ]
     lines += _points(verdict.points)
-    for heading, items in words.promise(found.guarantee):
+    for heading, items in words.promise(result.guarantee):
         if items:
             lines.append((heading, 11, True, LIGHT.ink))
             lines += [(f"• {item}", 9, False, LIGHT.ink) for item in items]
     numbers: list[Line] = []
     for side, title in words.SIDES.items():
         numbers.append((title, 12, True, LIGHT.ink))
-        for m in found.on(side):
+        for m in result.on(side):
             yardstick = "" if m.baseline is None else f"; yardstick {words.number(m.baseline)}"
             said = f"{m.spec.title}: {words.number(m.value)} ({words.interval(m)}{yardstick}; "
             numbers.append((f"{said}{m.spec.label})", 9, False, LIGHT.ink))
             numbers.append((f"    {m.basis}", 7, False, LIGHT.muted))
     numbers += [
-        (f"Left out: {s.spec.title}: {s.reason}", 8, False, LIGHT.muted) for s in found.skipped
+        (f"Left out: {s.spec.title}: {s.reason}", 8, False, LIGHT.muted) for s in result.skipped
     ]
-    return _book(lines, figures(found), numbers, found.subject)
+    return _book(lines, figures(result), numbers, result.subject)
 
 
-def comparison(found: Comparison) -> bytes:
+def comparison(result: Comparison) -> bytes:
     """The PDF of a comparison."""
     lines: list[Line] = [
         ("INTERNAL: NOT FOR PUBLICATION", 8, True, LIGHT.bad),
-        (f"Recommended: {found.recommended or 'none of these'}", 15, True, LIGHT.ink),
-        (found.reason, 10, False, LIGHT.ink),
-        *((f"Warning: {text}", 10, False, LIGHT.bad) for text in found.warnings),
+        (f"Recommended: {result.recommended or 'none of these'}", 15, True, LIGHT.ink),
+        (result.reason, 10, False, LIGHT.ink),
+        *((f"Warning: {text}", 10, False, LIGHT.bad) for text in result.warnings),
     ]
-    for name, one in found.audits.items():
+    for name, one in result.audits.items():
         lines.append((name, 12, True, LIGHT.ink))
         lines.append((one.title, 9, False, LIGHT.muted))
-        judged = found.judged[name]
+        judged = result.judged[name]
         lines.append((judged.headline, 9, False, LIGHT.ink))
         lines.append((_levels(one.verdict, judged.risk), 9, True, LIGHT.ink))
         lines += _points(judged.points)
     title = "Releases by risk and usefulness"
-    plots = [risk_map(found.mapped, "", title)] if found.mapped else []
-    return _book(lines, plots, [], "; ".join(one.subject for one in found.audits.values()))
+    plots = [risk_map(result.mapped, "", title)] if result.mapped else []
+    return _book(lines, plots, [], "; ".join(one.subject for one in result.audits.values()))
 
 
 def _points(points: Iterable[Point]) -> list[Line]:

@@ -1,19 +1,209 @@
-"""Numbers and guarantees in the words of the report, shared by all its forms."""
+"""What an audit found, in words for somebody who answers for the data and not for the method.
+
+Every sentence follows from the numbers of the audit: shares are said as so many of a thousand
+people or of a hundred records, and a factor of chances instead of an ε.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.verdict.measure import Side
+from sherd.auditing.verdict.significance import JUDGED, Standing, standing
 from sherd.guarantees import Adversary, Assumption, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from enum import Enum
+    from typing import Any
 
     from sherd.auditing.verdict.audit_result import Audit
+    from sherd.auditing.verdict.comparison import Comparison
     from sherd.auditing.verdict.measure import Measure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """One part of a verdict for a layman: a tone, a word, and a few sentences."""
+
+    tone: str
+    word: str
+    lines: tuple[str, ...]
+
+
+QUESTIONS = {
+    "promise": "What is promised to each person, and does it hold?",
+    "risk": "What does an attacker find out?",
+    "usefulness": "What is the table still good for?",
+}
+"""The parts of a verdict as questions."""
+
+
+def told_of(audit: Audit, part: str, *, light: str | None = None) -> Told:
+    """The answer to one of the questions; ``light`` stands where the audit's own does not."""
+    tone, word, _ = LIGHTS[part][light or getattr(audit.verdict, part)]
+    say = {"promise": _promise, "risk": _risk, "usefulness": _usefulness}[part]
+    return Told(tone=tone, word=word, lines=tuple(say(audit)))
+
+
+def advice(tables: Sequence[tuple[str, Comparison]], shown: Mapping[str, str]) -> str:
+    """Which releases of each table to publish, in a sentence or two; ``shown`` are their names.
+
+    One sentence where it is the same for all tables.
+    """
+    said = {title: _advice(result, shown) for title, result in tables}
+    texts = list(dict.fromkeys(said.values()))
+    if len(texts) == 1:
+        return f"{texts[0][0].upper()}{texts[0][1:]}."
+    return " ".join(f"{title}: {text}." for title, text in said.items())
+
+
+def _advice(result: Comparison, shown: Mapping[str, str]) -> str:
+    if result.recommended is None:
+        return "publish none of these releases"
+    rest = [name for name in result.audits if name != result.recommended]
+    unsafe = [
+        shown[name]
+        for name in rest
+        if result.judged[name].risk == "serious"
+        or result.judged[name].grave
+        or result.audits[name].verdict.risk == "serious"
+        or result.audits[name].verdict.promise == "fails"
+    ]
+    but = f"; do not publish what {' or '.join(unsafe)} makes of it" if unsafe else ""
+    return f"publish what {shown[result.recommended]} makes of the data{but}"
+
+
+def _promise(audit: Audit) -> list[str]:
+    guarantee = audit.guarantee
+    epsilon = guarantee.get("epsilon")
+    if epsilon is None:
+        return ["No bound on what a person's data changes is promised."]
+    factor = number(math.exp(float(epsilon)))
+    said = []
+    if guarantee["notion"] == "differential-privacy":
+        but = ""
+        if guarantee.get("delta"):
+            but = f", but for a chance of 1 in {round(1 / float(guarantee['delta'])):,}"
+        said.append(
+            f"Nobody can be told apart by more than a factor: whatever is published is at most "
+            f"{factor} times as likely with a person's true data as with any other in its "
+            f"place{but}."
+        )
+    else:
+        said.append(
+            f"A weaker promise than differential privacy: a factor of at most {factor}, with noise "
+            "that is itself taken from the data."
+        )
+    said.append(f"It covers {guarantee.get('covers', 'what is released')}.")
+    said += [f"Outside the promise: {text}." for text in _leaks(guarantee)]
+    said.append(_tested(audit, float(epsilon)))
+    return said
+
+
+def _leaks(guarantee: Mapping[str, Any]) -> list[str]:
+    """What a guarantee leaves open of what is released; refusals are the same for all."""
+    known = {member.value: member for member in Assumption}
+    named = [known[one] for one in guarantee.get("assumes", ()) if one in known]
+    leaks = [one.words for one in named if one.leaks and one.value != "refusals-seen"]
+    return [text.partition(";")[0] for text in leaks]
+
+
+def _tested(audit: Audit, claimed: float) -> str:
+    promise = audit.verdict.promise
+    if promise == "holds":
+        passed = sum(check.passed is True for check in audit.checks)
+        return (
+            "Tested: it holds. The noise in the released numbers is the declared noise, and all "
+            f"{passed} checks of the files pass."
+        )
+    if promise == "fails":
+        spent = [audit[c].value for c in ("loss-factor", "epsilon-frozen") if c in audit]
+        worst = max(spent, default=0.0)
+        if worst > claimed:
+            return (
+                f"Tested: it does not hold. One person's data can change the chances by a factor "
+                f"of {number(math.exp(worst))}, not {number(math.exp(claimed))}."
+            )
+        return "Tested: it does not hold; the audit names the check that fails."
+    return "It could not be tested on the released numbers."
+
+
+_OF_PEOPLE = {
+    "cluster-linkage-known": "Knowing 50 of 1,000 people, an attacker finds {value} of 1,000 "
+    "others in the table (by guessing: {chance}).",
+    "cluster-linkage": "Knowing nobody's row, an attacker who has everybody's true values finds "
+    "{value} of 1,000 people (by guessing: {chance}).",
+    "linkage": "Knowing a person's true values, an attacker finds the row of {value} of 1,000 "
+    "(by guessing: {chance}).",
+    "singling-out": "Of 1,000 descriptions made from the table {value} fit exactly one real person "
+    "(people who took no part: {chance}).",
+    "linkability": "The table links two other databases for {value} of 1,000 people (people who "
+    "took no part: {chance}).",
+    "inference": "Knowing all else of a person, an attacker guesses the rest right for {value} of "
+    "1,000 (for people who took no part: {chance}).",
+    "insider": "An owner that took part recovers {value} of 1,000 cells of the others (by "
+    "guessing: {chance}).",
+}
+"""Attacks as sentences about a thousand people."""
+
+
+def _risk(audit: Audit) -> list[str]:
+    measures = audit.by_code
+    said = []
+    if any(one.spec.code in ("linkage", "cluster-linkage") and one.lacks == "rows"
+           for one in audit.skipped):  # fmt: skip
+        said.append("No row of it belongs to anybody.")
+    said += [
+        _of_people(measures[code]) for code in JUDGED if code in measures and code in _OF_PEOPLE
+    ]
+    if "membership" in measures:
+        right = round(500 + 500 * max(0.0, measures["membership"].value))
+        said.append(
+            f"Of 1,000 people, half of whom are in the table, an attacker says of {right} rightly "
+            "whether they are (by tossing a coin: 500)."
+        )
+    return said or ["No attack could be run on it."]
+
+
+def _of_people(one: Measure) -> str:
+    value, chance = (round(1000 * max(0.0, share or 0.0)) for share in (one.value, one.baseline))
+    text = _OF_PEOPLE[one.code].format(value=value, chance=chance)
+    return text if standing(one) < Standing.NOTICEABLE else f"{text[:-1]}: this attack succeeds."
+
+
+def _usefulness(audit: Audit) -> list[str]:
+    said = []
+    for code, what in (
+        ("marginals-1", "single attributes"),
+        ("marginals-2", "two attributes at once"),
+        ("marginals-3", "three attributes at once"),
+    ):
+        one = audit.by_code.get(code)
+        if one is not None:
+            said.append(
+                f"Tables of {what}: {_of_hundred(one.value)} of 100 records are counted in a wrong "
+                f"place (had other people been asked: {_of_hundred(one.baseline or 0.0)})."
+            )
+    one = audit.by_code.get("queries")
+    if one is not None:
+        said.append(
+            f"A count of people with certain properties is off by {_of_hundred(one.value)} % of "
+            "what it should be, typically."
+        )
+    return said or ["It could not be measured."]
+
+
+def _of_hundred(share: float) -> str:
+    """A share of a hundred, with a digit where it is small.
+
+    >>> _of_hundred(0.288), _of_hundred(0.0049), _of_hundred(0.0)
+    ('29', '0.5', '0')
+    """
+    return f"{100 * share:.0f}" if share >= 0.1 or share == 0 else f"{100 * share:.1f}"
+
 
 INTERNAL = (
     "Internal: not for publication. These numbers were computed from the original data, and no "
@@ -111,9 +301,9 @@ def promise(guarantee: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     ]
 
 
-def participants(found: Audit) -> list[tuple[str, tuple[str, ...]]]:
+def participants(result: Audit) -> list[tuple[str, tuple[str, ...]]]:
     """Who can learn what beyond the release, as headings say it."""
-    return [("an analyst" if who == "analyst" else who, said) for who, said in found.participants]
+    return [("an analyst" if who == "analyst" else who, said) for who, said in result.participants]
 
 
 def _member(kind: Any, value: object) -> Any:

@@ -16,7 +16,7 @@ from sherd.federation.aggregator.announced import announced_policies
 from sherd.federation.protocol.announced_policy import announced_objections
 from sherd.federation.protocol.collusion import collusion_table
 from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Sharing, Terms
-from sherd.release.method import find, names
+from sherd.release.method import find, usable
 from sherd.studio import plan_form
 from sherd.studio.page_rendering import check_code, go, moment, page
 
@@ -53,8 +53,8 @@ class NewRoundPages:
 
     def _announced(self) -> dict[str, dict[str, str]]:
         """What each owner has announced, in words."""
-        found = announced_policies(self._aggregator, self._owners())
-        return {name: policy.told for name, policy in found.items()}
+        policies = announced_policies(self._aggregator, self._owners())
+        return {name: policy.told for name, policy in policies.items()}
 
     async def _new(self, request: Request) -> Response:
         """The form; what the address gives is filled in already."""
@@ -147,7 +147,7 @@ class NewRoundPages:
 
 def joint_methods() -> list[str]:
     """The methods whose releases are made of records, which several owners' can be united."""
-    declared = {name: find(name).traits for name in names()}
+    declared = {method.name: method.traits for method in usable()}
     return [n for n, one in declared.items() if one.rows_are_records or one.rows_are_drawn]
 
 
@@ -171,8 +171,8 @@ def _shares(terms: Terms) -> dict[str, str]:
 
 def agreed_attributes(terms: Terms, told: Mapping[str, AnnouncedPolicy]) -> dict[str, str]:
     """The attributes that each owner would offer, as far as it announced them."""
-    found = {}
+    agreed = {}
     for name in terms.owners:
         attributes = told[name].attributes if name in told else None
-        found[name] = "not announced" if attributes is None else ", ".join(attributes)
-    return found
+        agreed[name] = "not announced" if attributes is None else ", ".join(attributes)
+    return agreed

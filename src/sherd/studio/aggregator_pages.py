@@ -7,23 +7,35 @@ cell that was not released.
 from __future__ import annotations
 
 import json
+import tempfile
+import time
 from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse
+from starlette.datastructures import UploadFile
+from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route
 
 from sherd.errors import UsageError
+from sherd.federation.aggregator.announced import announced_policies
+from sherd.federation.aggregator.owner_certificates import (
+    certified_until,
+    keep_enrolment,
+    renew_owner,
+)
 from sherd.federation.aggregator.round_view import awaited, round_report
 from sherd.federation.aggregator.storage import audit_log
 from sherd.federation.protocol.collusion import collusion_table
 from sherd.federation.protocol.states import ROUND_ENDS
+from sherd.signing_keys import fingerprint
 from sherd.studio.access_guard import MOST_FORM
-from sherd.studio.aggregator_members import MemberPages
 from sherd.studio.aggregator_new_round import NewRoundPages
 from sherd.studio.page_rendering import (
     application,
+    check_code,
     download,
     form_of,
     fragment,
@@ -33,22 +45,49 @@ from sherd.studio.page_rendering import (
 )
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from sherd.federation.aggregator.aggregator_home import AggregatorHome
+    from sherd.federation.aggregator.round_work import Aggregator
     from sherd.federation.aggregator.storage.audit_log import AuditLine
+    from sherd.federation.wire.browser_login import PersonSession
+
 
 _ENDS = {state.value for state in ROUND_ENDS}
 
 
-class AggregatorPages:
-    """The pages of one aggregator's operator."""
+class StillOperator:
+    """Lets requests through while the login that the studio was opened by still counts."""
 
-    def __init__(self, premises: AggregatorHome) -> None:
+    def __init__(self, app: ASGIApp, *, aggregator: Aggregator, person: PersonSession) -> None:
+        self._app, self._aggregator, self._person = app, aggregator, person
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "http":
+            token, now = self._person.token, self._aggregator.now()
+            member = await run_in_threadpool(self._aggregator.store.member_of_token, token, now)
+            if member is None or member.role != "operator":
+                ended = "Your login has ended; start the studio again to log in."
+                await PlainTextResponse(ended, 403)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class AggregatorPages:
+    """The pages of one aggregator's operator; where people log in, of the ``person`` who did."""
+
+    def __init__(self, premises: AggregatorHome, person: PersonSession | None = None) -> None:
         self._premises = premises
         self._aggregator = premises.aggregator()
+        self._person = person
+        if person is not None:
+            self._aggregator.store.actor = person.name
         self._members = MemberPages(premises, self._aggregator)
 
     def close(self) -> list[str]:
@@ -71,7 +110,10 @@ class AggregatorPages:
             *NewRoundPages(self._premises.settings.name, self._aggregator).routes(),
             *self._members.routes(),
         ]
-        return application(routes)
+        made = application(routes)
+        if self._person is not None:
+            made.add_middleware(StillOperator, aggregator=self._aggregator, person=self._person)
+        return made
 
     @staticmethod
     def most(path: str) -> int:
@@ -84,7 +126,7 @@ class AggregatorPages:
 
     def _summaries(self) -> list[dict[str, Any]]:
         """Every round, the newest first, with who has not answered and since when."""
-        found, store = [], self._aggregator.store
+        summaries, store = [], self._aggregator.store
         seen = {who: moment(time) for who, time in store.seen().items()}
         for each in store.rounds():
             data = store.round(each.id)
@@ -92,18 +134,20 @@ class AggregatorPages:
             asked = store.last_sent(each.id)
             silent = {who: {"since": moment(asked.get(who, each.opened)), "seen": seen.get(who)}
                       for who in awaited(data)}  # fmt: skip
-            found.append({**round_report(data), "opened": moment(each.opened),
+            summaries.append({**round_report(data), "opened": moment(each.opened),
                           "ends": moment(each.deadline), "silent": silent,
                           "ended": each.state in _ENDS, "at": each.opened})  # fmt: skip
-        return sorted(found, key=lambda one: one["at"], reverse=True)
+        return sorted(summaries, key=lambda one: one["at"], reverse=True)
 
     async def _rounds(self, request: Request) -> Response:
-        found = await run_in_threadpool(self._summaries)
-        return await page(request, "aggregator_rounds.html", rounds=found, **self._given("rounds"))
+        summaries = await run_in_threadpool(self._summaries)
+        return await page(
+            request, "aggregator_rounds.html", rounds=summaries, **self._given("rounds")
+        )
 
     async def _part(self, request: Request) -> Response:
-        found = await run_in_threadpool(self._summaries)
-        return HTMLResponse(fragment(request, "rounds_part.html", rounds=found))
+        summaries = await run_in_threadpool(self._summaries)
+        return HTMLResponse(fragment(request, "rounds_part.html", rounds=summaries))
 
     def _detail(self, request: Request) -> dict[str, Any]:
         name = request.path_params["round"]
@@ -120,20 +164,21 @@ class AggregatorPages:
         raise UsageError("there is no such round")
 
     async def _round(self, request: Request) -> Response:
-        found = await run_in_threadpool(self._detail, request)
+        detail = await run_in_threadpool(self._detail, request)
         return await page(
-            request, "aggregator_round.html", checks=None, **found, **self._given("rounds")
+            request, "aggregator_round.html", checks=None, **detail, **self._given("rounds")
         )
 
     async def _round_part(self, request: Request) -> Response:
-        found = await run_in_threadpool(self._detail, request)
-        return HTMLResponse(fragment(request, "round_part.html", **found))
+        detail = await run_in_threadpool(self._detail, request)
+        return HTMLResponse(fragment(request, "round_part.html", **detail))
 
     async def _abort(self, request: Request) -> Response:
         await form_of(request)
         name = request.path_params["round"]
         await run_in_threadpool(self._detail, request)
-        await run_in_threadpool(self._aggregator.abort, name)
+        actor = self._aggregator.store.actor
+        await run_in_threadpool(self._aggregator.abort, name, actor=actor)
         return go(request, f"/round/{name}")
 
     async def _verify(self, request: Request) -> Response:
@@ -141,12 +186,12 @@ class AggregatorPages:
         from sherd import verify
 
         await form_of(request)
-        found = await run_in_threadpool(self._detail, request)
-        if found["folder"] is None:
+        detail = await run_in_threadpool(self._detail, request)
+        if detail["folder"] is None:
             raise UsageError("the round has no release")
-        checks = (await run_in_threadpool(verify, found["folder"])).as_data()["checks"]
+        checks = (await run_in_threadpool(verify, detail["folder"])).as_data()["checks"]
         return await page(
-            request, "aggregator_round.html", checks=checks, **found, **self._given("rounds")
+            request, "aggregator_round.html", checks=checks, **detail, **self._given("rounds")
         )
 
     def _lines(self) -> list[AuditLine]:
@@ -175,3 +220,96 @@ class AggregatorPages:
         }
         text = json.dumps(log, indent=2, ensure_ascii=False) + "\n"
         return download(text, "aggregator-log.json", "application/json")
+
+
+WARN_DAYS = 30
+"""How long before a certificate ends the page says so."""
+
+
+class MemberPages:
+    """The pages of an aggregator's members."""
+
+    def __init__(self, premises: AggregatorHome, aggregator: Aggregator) -> None:
+        self._premises = premises
+        self._aggregator = aggregator
+
+    def routes(self) -> list[Route]:
+        """Where these pages are."""
+        return [
+            Route("/members", self._members),
+            Route("/members/enrol", self._enrol, methods=["POST"]),
+            Route("/members/renew", self._renew, methods=["POST"]),
+            Route("/members/revoke", self._revoke, methods=["POST"]),
+        ]
+
+    def every(self) -> list[dict[str, Any]]:
+        """Every member with what is known of it."""
+        members, seen = self._aggregator.store.members(), self._aggregator.store.seen()
+        told = announced_policies(self._aggregator, [m.name for m in members])
+        return [
+            {
+                "name": m.name,
+                "role": m.role,
+                "fingerprint": fingerprint(m.key) if m.key else "",
+                "seen": moment(seen[m.name]) if m.name in seen else None,
+                "until": self._until(m.name) if m.role == "owner" else "",
+                "announced": told[m.name].told if m.name in told else {},
+            }
+            for m in members
+        ]
+
+    async def _members(self, request: Request) -> Response:
+        return await page(
+            request, "aggregator_members.html", members=await run_in_threadpool(self.every),
+            own=fingerprint(self._premises.key.public),
+            name=self._premises.settings.name, here="members",
+        )  # fmt: skip
+
+    async def _enrol(self, request: Request) -> Response:
+        """Enrol an owner by its request; the answer goes back to it as a file."""
+        async with request.form(max_files=1, max_fields=5) as form:
+            check_code(request, str(form.get("code", "")))
+            given, told = form.get("request"), str(form.get("fingerprint", "")).strip()
+            if not isinstance(given, UploadFile):
+                raise UsageError("no file was chosen", must="the owner's request.json")
+            data = await given.read()
+        name, answer = await run_in_threadpool(self._answer, data, told)
+        return download(answer, f"{name}.enrolment.json", "application/json")
+
+    def _answer(self, data: bytes, told: str) -> tuple[str, bytes]:
+        from sherd.federation.wire.enrolment import compare, read_request
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "request.json"
+            path.write_bytes(data)
+            asked = read_request(path)
+        compare(told or None, asked.key, "owner")
+        known = self._aggregator.store.member(asked.name)
+        if known is not None and known.key == asked.key:
+            return asked.name, renew_owner(self._premises, asked.name, asked)
+        answer = self._premises.enrol(asked, now=int(time.time()))
+        keep_enrolment(self._premises, asked, answer)
+        return asked.name, answer
+
+    async def _renew(self, request: Request) -> Response:
+        """Give an owner a new certificate; the answer goes back to it as a file."""
+        name = (await form_of(request)).get("name", "")
+        answer = await run_in_threadpool(renew_owner, self._premises, name)
+        return download(answer, f"{name}.enrolment.json", "application/json")
+
+    def _until(self, name: str) -> str:
+        ends = certified_until(self._premises, name)
+        if ends is None:
+            return "not known"
+        days = (ends - datetime.now(UTC)).days
+        soon = " (has ended)" if days < 0 else f" ({days} days left)" if days < WARN_DAYS else ""
+        return f"{ends:%Y-%m-%d}{soon}"
+
+    async def _revoke(self, request: Request) -> Response:
+        form = await form_of(request)
+        name = form.get("name", "")
+        owner = await run_in_threadpool(self._aggregator.store.member, name)
+        if owner is None or owner.role != "owner":
+            raise UsageError("no owner of that name is enrolled")
+        await run_in_threadpool(self._aggregator.revoke, name)
+        return go(request, "/members")

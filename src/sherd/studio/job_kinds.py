@@ -1,22 +1,29 @@
 """What each kind of job does: one call of the public functions after the other, results as files.
 
 Everything but a release is for the steward's eyes only and stays in the job's private folder.
+
+``made_up`` rows come from a schema alone, every value of a domain as likely as any other. Nothing
+about them comes from data, so they can be looked at, and explored on, at no cost.
 """
 
 from __future__ import annotations
 
 import contextlib
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import SherdError
+import numpy as np
+import pyarrow as pa
+
+from sherd.errors import SchemaError, SherdError
 from sherd.studio.workspace import load_json, save_json
 from sherd.tables.files import write_whole
+from sherd.tables.schema import Attribute, Role, Schema, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    import pyarrow as pa
 
     from sherd.budget.ledger import Ledger
     from sherd.release.bundle import Release
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from sherd.tables.schema import Schema
 
     Tell = Callable[[str, int, int], None]
+
 
 MOST_EXPLORED = 50_000
 """Rows that exploring uses at most, chosen at random."""
@@ -43,12 +51,12 @@ def profile(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
     from sherd.tables.infer import draft_yaml
 
     del folder, given
-    found = survey(project, tell)
+    surveyed = survey(project, tell)
     tell("summarising", 0, 1)
     if not project.schema_file.exists():
-        text = draft_yaml(found.sample, name=project.name)
+        text = draft_yaml(surveyed.sample, name=project.name)
         write_whole(project.schema_file, text.encode(), mode=0o600)
-    save_json(project.file("profile.json"), profile_of(found))
+    save_json(project.file("profile.json"), profile_of(surveyed))
 
 
 def explored(project: Project, schema: Schema, table: str) -> pa.Table:
@@ -57,8 +65,6 @@ def explored(project: Project, schema: Schema, table: str) -> pa.Table:
 
     rows = (project.profile or {}).get("rows", 1_000)
     if table == "made-up":
-        from sherd.studio.made_up_rows import made_up
-
         return made_up(schema, min(rows, MOST_EXPLORED), np.random.default_rng(0))
     if rows <= MOST_EXPLORED:
         return project.read(schema)
@@ -143,10 +149,10 @@ def risk_of(rows: pa.Table, schema: Schema, plan: Plan) -> dict[str, Any]:
     sample = rows.take(pa.array(chosen))
     try:
         release = protect(sample, schema, plan, ledger=None)
-        found = audit(sample, release, alternatives=False, limits=few)
+        audited = audit(sample, release, alternatives=False, limits=few)
     except SherdError as error:
         return {"risk": None, "kept": None, "why": error.what}
-    (place,) = compare({"this": found}).places
+    (place,) = compare({"this": audited}).places
     risk = None if place.risk != place.risk else place.risk
     return {"risk": risk, "kept": place.utility}
 
@@ -156,7 +162,6 @@ def candidate(folder: Path, project: Project, given: Mapping[str, Any], tell: Te
     from sherd import audit, protect
     from sherd.release.plan import Plan
     from sherd.release.protect import Settings
-    from sherd.studio.made_up_rows import examples
 
     schema = project.schema
     assert schema is not None
@@ -167,9 +172,9 @@ def candidate(folder: Path, project: Project, given: Mapping[str, Any], tell: Te
     rows = explored(project, schema, given["table"])
     release = protect(rows, schema, plan, ledger=None, settings=Settings(progress=tell))
     release.save(folder / "release", force=True)
-    found = audit(rows, release, alternatives=False, progress=tell)
-    found.save(folder / "audit.html")
-    save_json(folder / "audit.json", found.as_data())
+    audited = audit(rows, release, alternatives=False, progress=tell)
+    audited.save(folder / "audit.html")
+    save_json(folder / "audit.json", audited.as_data())
 
 
 def compare_all(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell) -> None:
@@ -187,9 +192,9 @@ def compare_all(folder: Path, project: Project, given: Mapping[str, Any], tell: 
         path = folder.parent / each["id"] / "release"
         audits[each["name"]] = audit(rows[each["table"]], path, alternatives=False)
     tell("auditing", len(audits), len(audits))
-    found = compare(audits)
-    found.save(folder / "compare.html")
-    save_json(folder / "comparison.json", found.as_data())
+    compared = compare(audits)
+    compared.save(folder / "compare.html")
+    save_json(folder / "comparison.json", compared.as_data())
 
 
 def open_ledger(path: str | None) -> Ledger | None:
@@ -223,9 +228,9 @@ def release(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
     if given["audit"] and engine in IN_MEMORY:
         from sherd import audit
 
-        found = audit(project.read(schema), made, target=given.get("target"), progress=tell)
-        found.save(folder / "audit.html")
-        save_json(folder / "audit.json", found.as_data())
+        audited = audit(project.read(schema), made, target=given.get("target"), progress=tell)
+        audited.save(folder / "audit.html")
+        save_json(folder / "audit.json", audited.as_data())
 
 
 def _protected(
@@ -276,3 +281,80 @@ KINDS: dict[str, Callable[[Path, Project, Mapping[str, Any], Tell], None]] = {
 def results(folder: Path, name: str) -> Any:
     """A result of a job as plain data, None where there is none yet."""
     return load_json(folder / name)
+
+
+EXAMPLES = 5
+_BEHIND = 400
+"""Rows that examples are protected among."""
+
+
+def made_up(schema: Schema, rows: int, draws: np.random.Generator) -> pa.Table:
+    """A table of a schema with values drawn evenly from the declared domains."""
+    return pa.table({each.name: _column(each, rows, draws) for each in schema})
+
+
+def _column(attribute: Attribute, rows: int, draws: np.random.Generator) -> pa.Array:
+    if attribute.role is Role.IDENTIFIER:
+        if attribute.type is Type.INTEGER:
+            return pa.array(range(rows))
+        if attribute.type not in (Type.TEXT, Type.CATEGORY, Type.ORDINAL):
+            return pa.nulls(rows)
+        return pa.array([f"person {place + 1}" for place in range(rows)])
+    if attribute.type is Type.BOOLEAN:
+        return pa.array(draws.random(rows) < 0.5)
+    if attribute.labels is not None:
+        labels = np.array(attribute.labels, dtype=object)
+        return pa.array(labels[draws.integers(0, len(labels), rows)].tolist(), pa.string())
+    if attribute.domain is None:
+        raise SchemaError(
+            f"no values of '{attribute.name}' can be made up",
+            must="a declared domain or list of values",
+            do="decide about it in the schema",
+        )
+    return _measured(attribute.domain, draws.random(rows), attribute)
+
+
+def _measured(domain: tuple[Any, Any], shares: Any, attribute: Attribute) -> pa.Array:
+    low, high = domain
+    if isinstance(low, datetime):
+        length = (high - low).total_seconds()
+        return pa.array([low + timedelta(seconds=int(share * length)) for share in shares])
+    if isinstance(low, date):
+        days = (high - low).days + 1
+        return pa.array([low + timedelta(days=int(share * days)) for share in shares])
+    assert isinstance(low, Decimal)
+    start, length = float(low), float(high) - float(low)
+    if attribute.type is Type.INTEGER:
+        return pa.array([int(start) + int(share * (length + 1)) for share in shares], pa.int64())
+    return pa.array(np.round(start + shares * length, 4))
+
+
+def examples(schema: Schema, plan: Plan) -> dict[str, Any]:
+    """A few made-up rows and what a plan makes of them; why not, where it cannot be done."""
+    from sherd.release.protect import Settings, protect
+
+    try:
+        table = made_up(schema, _BEHIND, np.random.default_rng(7))
+        how = Settings(keep_order=True, seed=7)
+        release = protect(table, schema, plan, ledger=None, settings=how)
+    except SherdError as error:
+        return {"problem": error.what}
+    released = next(iter(release.tables.values()))
+    paired = "data" in release.tables and released.num_rows == _BEHIND
+    return {
+        "paired": paired,
+        "before": _cells(table.select(list(schema.released))),
+        "after": _cells(released),
+    }
+
+
+def _cells(table: pa.Table) -> dict[str, Any]:
+    rows = table.slice(0, EXAMPLES).to_pylist()
+    return {
+        "names": table.column_names,
+        "rows": [[_shown(cell) for cell in row.values()] for row in rows],
+    }
+
+
+def _shown(cell: Any) -> str:
+    return f"{cell:.6g}" if isinstance(cell, float) else "" if cell is None else str(cell)

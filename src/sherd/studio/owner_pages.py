@@ -73,10 +73,10 @@ class OwnerPages:
     def _waiting(self, previewed: str | None) -> list[dict[str, Any]]:
         journal = OwnerJournal(self._home.journal)
         try:
-            found = approvals.waiting(journal)
+            requests = approvals.waiting(journal)
         finally:
             journal.close()
-        return [self._request(data, data.round == previewed) for data in found]
+        return [self._request(data, data.round == previewed) for data in requests]
 
     def _request(self, data: OwnerData, with_preview: bool) -> dict[str, Any]:
         assert data.plan is not None
@@ -125,9 +125,9 @@ class OwnerPages:
             journal.close()
 
     async def _rounds(self, request: Request) -> Response:
-        found = await run_in_threadpool(self._history)
+        history = await run_in_threadpool(self._history)
         return await page(
-            request, "owner_rounds.html", owner=self._home.settings.name, rounds=found,
+            request, "owner_rounds.html", owner=self._home.settings.name, rounds=history,
             here="rounds",
         )  # fmt: skip
 
@@ -235,21 +235,21 @@ def rules(policy: Policy, data: OwnerData) -> list[tuple[str, str, str, bool]]:
     k, epsilon, kind = terms.parameters.get("k"), share.epsilon, terms.kind.value
     largest = f"{float(policy.largest_epsilon):g}"
     attributes = "all" if policy.attributes is None else _listed(policy.attributes)
-    found = [
+    lines = [
         ("Kind of round", _listed(policy.kinds), kind, kind in policy.kinds),
         ("Method", _listed(policy.methods), terms.method, terms.method in policy.methods),
         ("Attributes", attributes, _listed(refused or names), not refused),
         ("Rows", f"{policy.least_rows} or more", str(share.rows), share.rows >= policy.least_rows),
     ]
     if isinstance(k, int):
-        found.append(("k", f"{policy.least_k} or more", str(k), k >= policy.least_k))
+        lines.append(("k", f"{policy.least_k} or more", str(k), k >= policy.least_k))
     if epsilon is not None:
         fits = float(epsilon) <= float(policy.largest_epsilon)
-        found.append(("ε in one round", f"up to {largest}", epsilon, fits))
+        lines.append(("ε in one round", f"up to {largest}", epsilon, fits))
     if terms.linkage.value != "none":
         asked = terms.linkage.value
-        found.append(("Linkage", _listed(policy.linkage), asked, asked in policy.linkage))
-    return found
+        lines.append(("Linkage", _listed(policy.linkage), asked, asked in policy.linkage))
+    return lines
 
 
 def _listed(names: Any) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, PlanError, SherdError
-from sherd.release.method import Describing, Parameter, find, names
+from sherd.release.method import Describing, Parameter, find, usable
 from sherd.release.plan import Plan
 from sherd.tables.csvfile import is_number
 from sherd.tables.files import check_unfolded
@@ -55,12 +55,12 @@ class Card:
 
 def cards(schema: Schema) -> dict[str, list[Card]]:
     """Every method by the kind of its promise, those that fit the schema first."""
-    every = [_card(find(name), schema) for name in names()]
-    found = {
+    every = [_card(method, schema) for method in usable()]
+    by_family = {
         words: sorted((c for c in every if c.kind == kind), key=lambda card: bool(card.problem))
         for kind, words in _KINDS.items()
     }
-    return {words: of for words, of in found.items() if of}
+    return {words: of for words, of in by_family.items() if of}
 
 
 def _card(method: Method, schema: Schema) -> Card:
@@ -140,8 +140,8 @@ class Field:
 def fields(method: Method, given: Mapping[str, Any], rows: int | None) -> list[Field]:
     """A method's parameters, the required ones first."""
     values = {**_start(method), **given}
-    found = [_field(p, values.get(p.name, p.default), rows) for p in method.parameters]
-    return sorted(found, key=lambda each: not each.required)
+    asked = [_field(p, values.get(p.name, p.default), rows) for p in method.parameters]
+    return sorted(asked, key=lambda each: not each.required)
 
 
 def _field(p: Parameter, value: Any, rows: int | None) -> Field:
@@ -265,8 +265,8 @@ def budget_of(plan: Plan, schema: Schema, ledger: Path | None) -> PlanCost | Non
 
 def promise_lines(guarantee: Guarantee) -> dict[str, list[str]]:
     """A guarantee's words by their headings, what is not covered before what is assumed."""
-    found: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for line in guarantee.words().splitlines():
         head, _, text = line.partition(": ")
-        found.setdefault(head, []).append(text)
-    return dict(sorted(found.items(), key=lambda pair: pair[0] in ("Only if", "Source")))
+        lines.setdefault(head, []).append(text)
+    return dict(sorted(lines.items(), key=lambda pair: pair[0] in ("Only if", "Source")))

@@ -127,18 +127,18 @@ def _flow(value: Any) -> Any:
 
 def questions(attribute: Attribute, decided: Sequence[str]) -> list[str]:
     """What is still to be decided about an attribute, in words."""
-    found = []
+    asked = []
     if attribute.name not in decided:
-        found.append("confirm what it is")
+        asked.append("confirm what it is")
     if attribute.role is Role.IDENTIFIER:
-        return found
+        return asked
     if attribute.type.measured and attribute.domain is None:
-        found.append("name the lowest and highest value that can occur")
+        asked.append("name the lowest and highest value that can occur")
     if attribute.values_from_data:
-        found.append("say whether the list of values is public")
+        asked.append("say whether the list of values is public")
     elif attribute.type.labelled and attribute.labels is None:
-        found.append("list the values, or leave the attribute out")
-    return found
+        asked.append("list the values, or leave the attribute out")
+    return asked
 
 
 def settings_of(form: Mapping[str, Any], attribute: Attribute) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sherd.studio import job_kinds, plan_form, same_again
+from sherd.studio import job_kinds, plan_form, steward_release
 from sherd.studio.access_guard import MOST_FORM
 from sherd.studio.page_rendering import JobPages, application, fragment
 from sherd.studio.steward_plan import PlanPages, new_id
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
 
+    from sherd.release.plan import Plan
     from sherd.studio.studio_jobs import Job
     from sherd.studio.workspace import Project
 
@@ -64,6 +65,15 @@ class Steward:
         """The last job of a kind that was started for a project."""
         return next(iter(self.jobs.of(project.id, kind)), None)
 
+    def tried(self, project: Project, plan: Plan) -> Any:
+        """The verdict on the last candidate by a plan on the project's own table, if any."""
+        wanted = {"plan": plan.as_data(), "table": "own"}
+        for job in self.jobs.of(project.id, "candidate"):
+            audit = job.result("audit.json") if job.arguments == wanted else None
+            if audit is not None:
+                return audit["verdict"]
+        return None
+
     def panel(self, request: Request, job: Job) -> str:
         """What a job shows now, as HTML."""
         project = self.workspace.project(job.project)
@@ -87,8 +97,8 @@ class Steward:
             "released": job.result("released.json"),
             "checks": job.result("checks.json"),
             "audit": job.result("audit.json"),
-            "command": same_again.command_line(project, job.folder, job.arguments),
-            "python": "\n\n".join(same_again.python_code(project, job.folder, job.arguments)),
+            "command": steward_release.command_line(project, job.folder, job.arguments),
+            "python": "\n\n".join(steward_release.python_code(project, job.folder, job.arguments)),
         }
 
     def app(self) -> Starlette:

@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from sherd.errors import PlanError, SherdError, UsageError
+from sherd.release.first_choice import suggested
 from sherd.release.method import find
 from sherd.release.plan import Plan
 from sherd.studio import plan_form
@@ -73,6 +74,9 @@ class PlanPages:
         kept = dict(plan.parameters) if plan and method and plan.method == method.name else {}
         kept = {name: value for name, value in kept.items() if value is not None}
         rows = (project.profile or {}).get("rows")
+        advice = await run_in_threadpool(suggested, schema, rows)
+        if "suggested" in request.query_params:
+            kept = next((dict(one.settings) for each, one in advice if each is method), kept)
         fields = [] if method is None else plan_form.fields(method, kept, rows)
         start = {field.name: field.value for field in fields}
         return await page(
@@ -83,6 +87,7 @@ class PlanPages:
             cards=await run_in_threadpool(plan_form.cards, schema),
             method=method,
             fields=fields,
+            advice=[(each.name, one.gives) for each, one in advice[:2]],
             words=await run_in_threadpool(self._told, method.name, start, project, schema)
             if method
             else None,
@@ -232,25 +237,25 @@ def _title(plan: Plan) -> str:
 
 def _numbers(text: str, what: str) -> list[float]:
     try:
-        found = [float(part) for part in text.replace(";", ",").split(",") if part.strip()]
+        numbers = [float(part) for part in text.replace(";", ",").split(",") if part.strip()]
     except ValueError:
-        found = []
-    if not found:
+        numbers = []
+    if not numbers:
         raise PlanError(
             f"{what} cannot be read", must="numbers with commas between", got=repr(text)
         )
-    return sorted(set(found))
+    return sorted(set(numbers))
 
 
 def _axes(plan: Plan, drawn: Job | None) -> dict[str, str]:
     """The lists of a map's form: of the last that was drawn, or some to begin with."""
     plans = [] if drawn is None else drawn.arguments["plans"]
-    found = {}
+    axes = {}
     for name in plan_form.dials(plan.spec):
         values = sorted({each[name] for each in plans if each.get(name) is not None})
         same = bool(values) and plans[0]["method"] == plan.method
-        found[name] = ", ".join(f"{value:g}" for value in values) if same else _AXES[name]
-    return found
+        axes[name] = ", ".join(f"{value:g}" for value in values) if same else _AXES[name]
+    return axes
 
 
 def _grid(plan: Plan, form: Mapping[str, str]) -> list[Plan]:

@@ -147,12 +147,12 @@ class Jobs:
 
     def of(self, project: str, kind: str | None = None) -> list[Job]:
         """The jobs of a project, the newest first."""
-        found = []
+        jobs = []
         for path in self._folder.glob("*/request.json"):
             request = load_json(path)
             if request["project"] == project and kind in (None, request["kind"]):
-                found.append(self.get(path.parent.name))
-        return sorted(found, key=lambda job: job.created, reverse=True)
+                jobs.append(self.get(path.parent.name))
+        return sorted(jobs, key=lambda job: job.created, reverse=True)
 
     def stop(self, id: str) -> None:  # noqa: A002
         """Ask a job's process to clean up and end; make it end if it does not."""

@@ -115,19 +115,19 @@ def _problems(name: str, column: pa.ChunkedArray, survey: Survey) -> list[dict[s
         return [_problem(name, text, "Leave it out", role="identifier")]
     if is_text(column.type):
         return _text_problems(name, present.cast(pa.string()))
-    found = []
+    problems = []
     if name in survey.counted:
         text = "It counts the rows: no two have the same number, and none is left out."
-        found.append(_problem(name, text, "Leave it out", role="identifier"))
+        problems.append(_problem(name, text, "Leave it out", role="identifier"))
     if pa.types.is_integer(column.type) and _lost_zeros(name, present):
         text = (
             "This looks like a code (a postcode, perhaps) that lost its leading zeros: most "
             "numbers have the same number of digits, some have one less."
         )
-        found.append(_problem(name, text, "Treat it as a label, not a number", type="category"))
+        problems.append(_problem(name, text, "Treat it as a label, not a number", type="category"))
     if pc.count_distinct(present).as_py() == 1:
-        found.append(_problem(name, "All cells are the same: it tells nothing."))
-    return found
+        problems.append(_problem(name, "All cells are the same: it tells nothing."))
+    return problems
 
 
 def _lost_zeros(name: str, present: pa.ChunkedArray) -> bool:
@@ -142,7 +142,7 @@ def _lost_zeros(name: str, present: pa.ChunkedArray) -> bool:
 
 
 def _text_problems(name: str, present: pa.ChunkedArray) -> list[dict[str, Any]]:
-    found = []
+    problems = []
     distinct = pc.unique(present)
     numeric = pc.match_substring_regex(distinct, _NUMBER)
     share = pc.mean(numeric.cast(pa.float64())).as_py()
@@ -151,10 +151,10 @@ def _text_problems(name: str, present: pa.ChunkedArray) -> list[dict[str, Any]]:
     if 0.8 < share < 1 and odd and not zeros:
         text = f"Mixed types: numbers, but for {len(odd)} other texts such as “{odd[0][:40]}”."
         fix = "Read it as a number and these texts as missing" if len(odd) <= 20 else ""
-        found.append(_problem(name, text, fix, type="number", missing_values=odd[:20]))
+        problems.append(_problem(name, text, fix, type="number", missing_values=odd[:20]))
     elif len(distinct) > LISTED and share < 1:
         text = f"{len(distinct)} different texts: too many to be categories."
-        found.append(_problem(name, text, "Leave it out", role="identifier"))
+        problems.append(_problem(name, text, "Leave it out", role="identifier"))
     if len(distinct) == 1:
-        found.append(_problem(name, "All cells are the same: it tells nothing."))
-    return found
+        problems.append(_problem(name, "All cells are the same: it tells nothing."))
+    return problems

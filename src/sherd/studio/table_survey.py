@@ -172,7 +172,7 @@ def _survey(
     batches: Iterable[pa.RecordBatch], tell: Callable[[str, int, int], None], seed: int
 ) -> Survey:
     draws = np.random.default_rng(seed)
-    found = Survey()
+    survey = Survey()
     kept: list[pa.RecordBatch] = []
     every = 1  # one row of so many is kept
     labels: dict[str, set[Any]] = {}
@@ -182,25 +182,25 @@ def _survey(
         if schema is None:
             schema = batch.schema
             labels = {f.name: set() for f in schema if is_text(f.type)}
-            found.missing = dict.fromkeys(schema.names, 0)
-        found.rows += batch.num_rows
-        _count(batch, found.missing, labels, ends)
+            survey.missing = dict.fromkeys(schema.names, 0)
+        survey.rows += batch.num_rows
+        _count(batch, survey.missing, labels, ends)
         kept.append(_thinned(batch, every, draws))
-        found.sampled = sum(part.num_rows for part in kept)
-        while found.sampled > 2 * SAMPLE:
+        survey.sampled = sum(part.num_rows for part in kept)
+        while survey.sampled > 2 * SAMPLE:
             every *= 2
             kept = [_thinned(part, 2, draws) for part in kept]
-            found.sampled = sum(part.num_rows for part in kept)
-        tell("reading", found.rows, 0)
-    if schema is None or not found.rows:
+            survey.sampled = sum(part.num_rows for part in kept)
+        tell("reading", survey.rows, 0)
+    if schema is None or not survey.rows:
         raise TableError("the table has no rows", must="at least one row")
     sample = pa.Table.from_batches(kept, schema)
-    found.counted = tuple(
+    survey.counted = tuple(
         name for name, (low, high) in ends.items()
-        if high - low == found.rows - 1 > 8 and _distinct(sample[name])
+        if high - low == survey.rows - 1 > 8 and _distinct(sample[name])
     )  # fmt: skip
-    found.sample = _with_labels(sample, labels)
-    return found
+    survey.sample = _with_labels(sample, labels)
+    return survey
 
 
 def _distinct(column: pa.ChunkedArray) -> bool:
@@ -236,8 +236,8 @@ def _count(
 def _with_labels(sample: pa.Table, labels: dict[str, set[Any]]) -> pa.Table:
     """The sample, and below it a row for every label that it lacks."""
     lacking = {
-        name: sorted(found - {None} - set(pc.unique(sample[name]).to_pylist()))
-        for name, found in labels.items()
+        name: sorted(labelled - {None} - set(pc.unique(sample[name]).to_pylist()))
+        for name, labelled in labels.items()
     }
     more = max((len(each) for each in lacking.values()), default=0)
     if not more:

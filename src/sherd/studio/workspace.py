@@ -25,7 +25,7 @@ _ID = re.compile(r"[0-9a-f]{12}")
 
 def default_workspace() -> Path:
     """``studio`` in the folder where the ledger lies unless told otherwise."""
-    from sherd.budget.place import default_path
+    from sherd.budget.storage import default_path
 
     return default_path().parent / "studio"
 
@@ -94,8 +94,8 @@ class Project:
     @property
     def profile(self) -> dict[str, Any] | None:
         """The summaries of the table, once they are made."""
-        found: dict[str, Any] | None = load_json(self.file("profile.json"))
-        return found
+        profile: dict[str, Any] | None = load_json(self.file("profile.json"))
+        return profile
 
     @property
     def schema_file(self) -> Path:
@@ -152,8 +152,8 @@ class Workspace:
 
     def projects(self) -> list[Project]:
         """Every project, the newest first."""
-        found = [
+        projects = [
             self.project(path.parent.name)
             for path in (self.folder / "projects").glob("*/project.json")
         ]
-        return sorted(found, key=lambda one: one.created, reverse=True)
+        return sorted(projects, key=lambda one: one.created, reverse=True)

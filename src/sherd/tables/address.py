@@ -61,8 +61,8 @@ class Address:
     @classmethod
     def parse(cls, source: str, *, query: str | None = None) -> Address:
         """Take an address apart; ``query`` is used where the address holds none."""
-        found = _SCHEME.match(source)
-        scheme = found.group(1).lower() if found else ""
+        match = _SCHEME.match(source)
+        scheme = match.group(1).lower() if match else ""
         shown = redact(source)
         if scheme not in SCHEMES:
             raise UsageError(

@@ -19,7 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from sherd.errors import SchemaError
-from sherd.tables.schema import Attribute, Bound, Type
+from sherd.tables.attribute import Attribute, Bound, Type
 
 MAX_STEPS = 2**36
 """Positions of one axis: with a row number beside it (28 bits), a position still fits a word."""
@@ -68,8 +68,7 @@ class Axis:
                 f"the attribute '{attribute.name}' has no domain",
                 must="[lowest, highest] value that can occur, decided without looking at the data",
                 got="nothing",
-                do="declare `domain: [lo, hi]`, or allow taking it from the data with "
-                "--domain-from-data 2.0, which the guarantee will then name as not covered",
+                do="declare `domain: [lo, hi]`",
             )
         return cls._of_domain(attribute, *attribute.domain)
 
@@ -81,8 +80,7 @@ class Axis:
                 f"the attribute '{attribute.name}' has no values",
                 must="the list of labels that can occur, in their order",
                 got="nothing",
-                do="declare `values: [...]` or a taxonomy, or allow taking them from the data with "
-                "--category-order frequency, which the guarantee will then name as not covered",
+                do="declare `values: [...]` or a taxonomy",
             )
         return cls(
             name=attribute.name,

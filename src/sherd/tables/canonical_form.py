@@ -262,8 +262,8 @@ def _labels(
     column = column.unify_dictionaries()
     if not column.num_chunks:
         return pa.chunked_array([], LABELS)
-    found = label_texts(column.chunk(0).dictionary)
-    kept = [None if text in marks else text for text in found]
+    known = label_texts(column.chunk(0).dictionary)
+    kept = [None if text in marks else text for text in known]
     used = np.zeros(len(kept) + 1, np.bool_)
     codes = []
     for chunk in column.chunks:
@@ -297,10 +297,10 @@ def label_texts(values: pa.Array) -> list[str | None]:
         return [None if v is None else _shortest(v) for v in values.to_pylist()]
     if pa.types.is_floating(kind):
         values = _finite(pa.chunked_array([values.cast(pa.float64())])).combine_chunks()
-    found = texts(values)
+    labels = texts(values)
     if pa.types.is_timestamp(kind):
-        return [None if text is None else text.removesuffix(".000000") for text in found]
-    return found
+        return [None if text is None else text.removesuffix(".000000") for text in labels]
+    return labels
 
 
 def mixed_texts(values: Iterable[object]) -> pa.Array:

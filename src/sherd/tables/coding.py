@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.errors import TableError
-from sherd.tables.schema import Type
+from sherd.tables.attribute import Type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -139,8 +139,8 @@ def texts(values: pa.Array) -> list[str | None]:
                 "a column of categories holds bytes that are not UTF-8 text",
                 do="convert the column to text first",
             ) from None
-    found: list[str | None] = values.to_pylist()
-    return found
+    cells: list[str | None] = values.to_pylist()
+    return cells
 
 
 _UNIT = 2.0**52
@@ -289,8 +289,8 @@ def numpy_array(array: pa.Array) -> NDArray[Any]:
 
 def nulls(array: pa.Array) -> NDArray[np.bool_]:
     """Which cells of an Arrow array are null."""
-    found: NDArray[np.bool_] = numpy_array(array.is_null())
-    return found
+    missing: NDArray[np.bool_] = numpy_array(array.is_null())
+    return missing
 
 
 def arrow_array(cells: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.errors import TableError, did_you_mean
+from sherd.tables.attribute import Attribute, Role, Type
 from sherd.tables.canonical_form import NO_VALUES, canonical_cells, cell_type
 from sherd.tables.local_forms import plain_forms
-from sherd.tables.schema import Attribute, Role, Type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,6 +2,8 @@
 
 Called only after reading has failed; reads the file once or twice more. A row's number
 counts from 1 below the header and leaves empty lines out.
+
+``text_batches`` gives the cells as the texts that they are, before anybody takes them for values.
 """
 
 from __future__ import annotations
@@ -11,22 +13,23 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from sherd.errors import FormatError, SherdError, TableError
+from sherd.tables.attribute import Role, Type
 from sherd.tables.conform import kind_in_words
-from sherd.tables.csvcells import text_batches
 from sherd.tables.csvfile import parsing, typed
 from sherd.tables.local_forms import plain_forms
-from sherd.tables.schema import Role, Type
 from sherd.tables.textfile import not_utf8, open_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from sherd.tables.csvfile import CsvLayout
     from sherd.tables.schema import Attribute, Schema
+
 
 _ARROW = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError)
 
@@ -82,10 +85,10 @@ def _not_utf8(path: Path) -> int | None:
 
 def _ragged(path: Path, seen: CsvLayout) -> SherdError | None:
     """The error for the first row with too many or too few cells."""
-    found: list[tuple[int | None, int, int]] = []
+    rows: list[tuple[int | None, int, int]] = []
 
     def note(row: pacsv.InvalidRow) -> str:
-        found.append((row.number, row.expected_columns, row.actual_columns))
+        rows.append((row.number, row.expected_columns, row.actual_columns))
         return "error"
 
     parse = parsing(seen)
@@ -105,8 +108,8 @@ def _ragged(path: Path, seen: CsvLayout) -> SherdError | None:
             for _ in reader:
                 pass
     except _ARROW:
-        if found:
-            number, expected, actual = found[0]
+        if rows:
+            number, expected, actual = rows[0]
             where = "a row" if number is None else f"row {number - 1}"
             return FormatError(
                 f"{where} of the file has {actual} cell(s)",
@@ -147,3 +150,31 @@ def _unreadable(
             return done + low + 1
         done += len(cells)
     return None
+
+
+def text_batches(path: Path, seen: CsvLayout, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """Some columns of a file, every cell as the text that it is."""
+    as_text = pacsv.ConvertOptions(
+        column_types=dict.fromkeys(seen.names, pa.string()),
+        strings_can_be_null=False,
+        include_columns=list(names),
+    )
+    stream, _ = open_text(path)
+    with (
+        stream,
+        pacsv.open_csv(
+            pa.PythonFile(stream, "r"), parse_options=parsing(seen), convert_options=as_text
+        ) as reader,
+    ):
+        yield from reader
+
+
+def with_zeros(path: Path, seen: CsvLayout, names: list[str]) -> list[str]:
+    """Those columns of whole numbers that are codes: as numbers they would lose their zeros."""
+    codes: set[str] = set()
+    for batch in text_batches(path, seen, names) if names else ():
+        for name in names:
+            zeros = pc.match_substring_regex(batch.column(name), r"^\s*[+-]?0\d")
+            if name not in codes and pc.any(zeros).as_py():
+                codes.add(name)
+    return [name for name in names if name in codes]

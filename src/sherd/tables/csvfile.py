@@ -25,11 +25,11 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from sherd.errors import FormatError, TableError
+from sherd.tables.attribute import Role, Type
 from sherd.tables.canonical_form import canonical_cells
 from sherd.tables.coding import unreadable
 from sherd.tables.conform import check_columns, check_names, is_text
 from sherd.tables.local_forms import is_local, plain_forms
-from sherd.tables.schema import Role, Type
 from sherd.tables.textfile import Checked, damaged, not_utf8, open_text
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def read_csv(
     path: Path, schema: Schema | None, progress: Progress | None, *, lenient: bool = False
 ) -> pa.Table:
     """The table in a CSV file, compressed or not; with ``lenient`` all cells as text."""
-    from sherd.tables.csvcells import with_zeros
+    from sherd.tables.csvfault import with_zeros
 
     if schema is not None:
         batches = list(csv_batches(path, schema, progress, lenient=lenient))
@@ -352,9 +352,9 @@ def _time_type(seen: CsvLayout, place: int) -> pa.DataType:
     """The type of a column of times: their zone, where all agree on it, and their precision."""
     zones, digits = set(), 0
     for row in seen.rows:
-        if place < len(row) and (found := _TIME.search(row[place].strip())):
-            zones.add(found["zone"])
-            digits = max(digits, len(found["fraction"] or ".") - 1)
+        if place < len(row) and (time := _TIME.search(row[place].strip())):
+            zones.add(time["zone"])
+            digits = max(digits, len(time["fraction"] or ".") - 1)
     unit = "ns" if digits > 6 else "us"
     offsets = zones - {None}
     if not offsets:

@@ -126,7 +126,7 @@ def _taxonomy(given: Any, folder: Path | None, what: str) -> Taxonomy | None:
             raise SchemaError(
                 f"{what}: 'taxonomy' names a file, and this schema has no folder to find it in",
                 must="lists of nodes",
-                do="load the schema from its own file, or say `folder=`",
+                do="load the schema from its own file outside a release, or say `folder=`",
             )
         return Taxonomy.load(folder / given)
     if not isinstance(given, list) or not all(isinstance(path, list) for path in given):

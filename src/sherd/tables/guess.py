@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sherd.tables.attribute import Role, Type
 from sherd.tables.conform import is_text
 from sherd.tables.local_forms import plain_forms, surely
-from sherd.tables.schema import Role, Type
 
 MARKS = ("?", "-", ".", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None")
 """Texts that often stand for a missing cell."""
@@ -111,25 +111,27 @@ def _guess_text(name: str, column: pa.ChunkedArray) -> Guess:
     order = _dictionary(column) if ordered else None
     plain = column.cast(pa.string()).drop_null()
     distinct = pc.unique(plain)
-    found = tuple(mark for mark in MARKS if mark in set(distinct.to_pylist()))
-    marks = pa.array(found, pa.string())
+    present = tuple(mark for mark in MARKS if mark in set(distinct.to_pylist()))
+    marks = pa.array(present, pa.string())
     rest = distinct.filter(pc.invert(pc.is_in(distinct, value_set=marks)))
     if not len(rest):  # nothing but marks: then they are labels
-        rest, found, marks = distinct, (), pa.array([], pa.string())
+        rest, present, marks = distinct, (), pa.array([], pa.string())
     parsed = None if ordered else _parsed(rest)
     if parsed is not None:
-        return Guess(name=name, type=parsed, marks=found)
+        return Guess(name=name, type=parsed, marks=present)
     local = None if ordered else _parsed_locally(rest)
     if local is not None:
-        return Guess(name=name, type=local[0], marks=found, why=local[1])
+        return Guess(name=name, type=local[0], marks=present, why=local[1])
     rows = len(plain) - pc.sum(pc.is_in(plain, value_set=marks)).as_py()
     apart = _tells_apart(rest, rows)
     if apart and not ordered:
-        return Guess(name=name, type=Type.TEXT, role=Role.IDENTIFIER, marks=found, why=apart)
-    labels = [label for label in order if label not in found] if order else sorted(rest.to_pylist())
+        return Guess(name=name, type=Type.TEXT, role=Role.IDENTIFIER, marks=present, why=apart)
+    labels = (
+        [label for label in order if label not in present] if order else sorted(rest.to_pylist())
+    )
     values = tuple(labels) if len(labels) <= LISTED else None
     kind = Type.ORDINAL if ordered else Type.CATEGORY
-    return Guess(name=name, type=kind, values=values, marks=found)
+    return Guess(name=name, type=kind, values=values, marks=present)
 
 
 def _dictionary(column: pa.ChunkedArray) -> list[str]:

@@ -59,8 +59,8 @@ def _guesses(table: pa.Table, name: str) -> list[Guess]:
 
 
 def _marks(guesses: list[Guess]) -> tuple[str, ...]:
-    found = {mark for one in guesses for mark in one.marks}
-    return tuple(mark for mark in MARKS if mark in found)
+    marks = {mark for one in guesses for mark in one.marks}
+    return tuple(mark for mark in MARKS if mark in marks)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sherd.tables.schema import Type
+from sherd.tables.attribute import Type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +74,12 @@ def _one_is_local(text: str, kind: Type, *, sure: bool) -> bool:
 
 
 def surely(distinct: pa.Array) -> bool:
-    """Whether a column has a decimal comma that can be nothing else."""
+    """Whether a column has a decimal comma that can be nothing else.
+
+    >>> surely(pa.array(["1.234,50"])), surely(pa.array(["1,234"]))
+    (True, False)
+    """
     comma = pc.match_substring_regex(distinct, _COMMA)
     either = pc.match_substring_regex(distinct, _EITHER)
-    return bool(pc.any(pc.and_(comma, pc.invert(either))).as_py())
+    grouped = pc.match_substring_regex(distinct, _GROUPED)
+    return bool(pc.any(pc.or_(pc.and_(comma, pc.invert(either)), grouped)).as_py())

@@ -218,9 +218,9 @@ def surplus_rows(table: pa.Table, schema: Schema) -> NDArray[np.bool_] | None:
 
 def is_missing(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> NDArray[np.bool_]:
     """Which cells have no value: null, NaN, or one of the schema's marks for it."""
-    found = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
+    missing = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
     marks = [m for m in schema.missing_values if m not in (attribute.labels or ())]
-    gaps = numpy_array(found.combine_chunks())
+    gaps = numpy_array(missing.combine_chunks())
     if marks and _is_text(column.type):
         gaps = gaps | _with_text(column, lambda text: text in marks)
     return gaps
@@ -335,29 +335,29 @@ def _unlisted(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> 
 
 def _with_text(column: pa.ChunkedArray, test: Callable[[str], bool]) -> NDArray[np.bool_]:
     """Which cells have a text that passes a test; each of a chunk's texts is tested once."""
-    found = np.zeros(len(column), np.bool_)
+    among = np.zeros(len(column), np.bool_)
     start = 0
     for chunk in column.chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         passes = [text is not None and test(text) for text in texts(coded.dictionary)]
         if any(passes):
             indices = np.where(nulls(coded.indices), len(passes), numpy_array(coded.indices))
-            found[start : start + len(chunk)] = np.array([*passes, False])[indices]
+            among[start : start + len(chunk)] = np.array([*passes, False])[indices]
         start += len(chunk)
-    return found
+    return among
 
 
 def _beyond(column: pa.ChunkedArray, attribute: Attribute) -> NDArray[np.bool_]:
     assert attribute.domain is not None
     low, high = (float(measure(bound)) for bound in attribute.domain)
-    found = np.zeros(len(column), np.bool_)
+    outside = np.zeros(len(column), np.bool_)
     start = 0
     for chunk in column.chunks:
         values, missing = in_units(chunk, attribute.name, attribute.type)
         beyond = (values < low) | (values > high)
-        found[start : start + len(chunk)] = beyond if missing is None else beyond & ~missing
+        outside[start : start + len(chunk)] = beyond if missing is None else beyond & ~missing
         start += len(chunk)
-    return found
+    return outside
 
 
 def untouched(table: pa.Table, schema: Schema) -> list[str]:

@@ -164,11 +164,15 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a schema from a YAML file; taxonomies are found beside it."""
+        """Read a schema from a YAML file; taxonomies are found beside it, or where it says.
+
+        A file inside a release was written by others: it opens no file, as their messages do not.
+        """
         from sherd.tables.files import read_yaml
 
         path = Path(path)
-        return cls.from_data(read_yaml(path, typed=False), folder=path.parent)
+        theirs = (path.parent / "manifest.json").exists()
+        return cls.from_data(read_yaml(path, typed=False), folder=None if theirs else path.parent)
 
     def save(self, path: str | Path) -> None:
         """Write the schema to a YAML file that ``load`` reads back."""

@@ -5,7 +5,7 @@ place, by ``canonical_cells``, ``prepare`` and a method's own coding. A database
 code, so it is asked here, and the answers are written down as SQL:
 
 - of a column of labels, truths or texts the database lists the distinct values, each of them is
-  coded, and the query compares cells with them;
+  coded, and the query compares cells with them, texts by their bytes;
 - for numbers, days and times codes never fall as values rise, so the least value of every code
   is found by bisection over all values that the column's type has, and the query compares
   cells with these. No value of the data is needed.
@@ -33,7 +33,7 @@ from sherd.tables.sql_scale import ColumnScale, least_keys
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sherd.tables.sql_dialect import Dialect
+    from sherd.tables.sql_scale import Dialect
 
 Codes = Callable[[pa.ChunkedArray], "NDArray[np.integer]"]
 """A method's coding: the code of every cell of a column in its canonical form."""
@@ -92,6 +92,10 @@ class _Judged:
     codes: NDArray[np.int64]
 
 
+class UncountableError(TableError):
+    """A column has more labels than are counted where they are; in memory they are read."""
+
+
 def coded_cells(
     attribute: Attribute,
     schema: Schema,
@@ -101,12 +105,13 @@ def coded_cells(
     *,
     alias: str,
     number: bool,
-    distinct: Callable[[], pa.ChunkedArray],
+    distinct: Callable[[str], pa.ChunkedArray],
 ) -> SqlCells:
     """The SQL of an attribute's cells.
 
     ``kind`` is the column's type as the driver gives it; ``number`` says that it is a number of
-    any length for which the driver gives text; ``distinct`` asks for the distinct values.
+    any length for which the driver gives text; ``distinct`` asks for the distinct values of an
+    expression.
     """
     column = dialect.name(attribute.name)
     scale = ColumnScale.of(kind, attribute, dialect, number=number)
@@ -115,17 +120,20 @@ def coded_cells(
         schema.outside_policy(attribute.name) is Outside.DROP,
     )
     if scale is None:
-        values = distinct()
+        text = is_text(kind)
+        value = dialect.hexadecimal.format(column) if text else column
+        values = distinct(value)
         if len(values) > MOST_DISTINCT:
-            raise TableError(
+            raise UncountableError(
                 f"the attribute '{attribute.name}' has too many values to be counted where they "
                 "are",
                 must=f"at most {MOST_DISTINCT} distinct labels, or a column of numbers or times",
                 got=f"a column of type {kind}",
                 do="correct the column's type in the query, or choose --engine memory",
             )
-        missing, outside, expression = _listed(values, attribute, schema, codes, alias, dialect)
-        value = f"CAST({column} AS VARCHAR)" if pa.types.is_dictionary(kind) else column
+        words = [None if v is None else dialect.literal(v) for v in values.to_pylist()]
+        values = _texts(values) if text else values
+        missing, outside, expression = _listed(values, words, attribute, schema, codes, alias)
     else:
         missing, outside, expression = _ranged(scale, attribute, schema, codes, alias)
         value = scale.cast.format(column)
@@ -168,16 +176,28 @@ def _judged(values: pa.ChunkedArray, attribute: Attribute, schema: Schema, codes
 Parts = tuple[str, str, Callable[[Sequence[int]], str]]
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column holds text, as such or as the labels of an enumeration."""
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+
+
+def _texts(digits: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts from the digits of their bytes."""
+    texts = [None if one is None else bytes.fromhex(one).decode() for one in digits.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.string())])
+
+
 def _listed(
     values: pa.ChunkedArray,
+    words: Sequence[str | None],
     attribute: Attribute,
     schema: Schema,
     codes: Codes,
     alias: str,
-    dialect: Dialect,
 ) -> Parts:
+    """``words`` are the values as the query writes them."""
     judged = _judged(values, attribute, schema, codes)
-    words = [None if v is None else dialect.literal(v) for v in values.to_pylist()]
 
     def among(wanted: NDArray[np.bool_]) -> str:
         listed = [w for w, want in zip(words, wanted, strict=True) if want and w is not None]
@@ -251,7 +271,7 @@ def _marks(
     schema: Schema,
 ) -> list[tuple[str, str]]:
     """The ranges of values that the schema lists as "no value"."""
-    found = []
+    marks = []
     for word in schema.missing_values:
         try:
             mark = canonical_cells(pa.chunked_array([pa.array([word])]), attribute)
@@ -264,8 +284,8 @@ def _marks(
             after = least_keys(scale, lambda keys, at: _stored(cells(keys)) > at, amount)[0]
             if first is not None and first != after:
                 last = scale.high if after is None else after - 1
-                found.append((scale.literal(first), scale.literal(last)))
-    return found
+                marks.append((scale.literal(first), scale.literal(last)))
+    return marks
 
 
 def _stored(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -1,12 +1,20 @@
-"""The values of a column's type on a line, so that the least one with a property can be found.
+r"""The values of a column's type on a line, so that the least one with a property can be found.
 
 >>> from sherd.tables.coding import numpy_array
->>> from sherd.tables.sql_dialect import DUCKDB
 >>> numbers = _floats(DUCKDB)
 >>> least_keys(numbers, lambda keys, at: numpy_array(numbers.column(keys)) > at, np.array([1.0]))
 [4607182418800017409]
 >>> numbers.literal(4607182418800017409)
 "CAST('1.0000000000000002' AS DOUBLE)"
+
+How three databases write names, values and types: DuckDB, PostgreSQL and Spark SQL.
+
+A value that is written into a query may come from a cell: it is always quoted as data.
+
+>>> print(DUCKDB.literal("it's"), SPARK.literal("it's"))
+'it''s' 'it\'s'
+>>> POSTGRESQL.literal(0.5), DUCKDB.name('a"b'), SPARK.name("a`b")
+("CAST('0.5' AS DOUBLE PRECISION)", '"a""b"', '`a``b`')
 """
 
 from __future__ import annotations
@@ -19,15 +27,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sherd.errors import TableError
+from sherd.tables.attribute import Attribute, Type
 from sherd.tables.coding import arrow_array
-from sherd.tables.schema import Attribute, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from sherd.tables.sql_dialect import Dialect
 
 _LARGEST = float(np.finfo(np.float64).max)
 _FIRST_DAY, _LAST_DAY = date(1, 1, 1), date(9999, 12, 31)
@@ -153,3 +161,90 @@ def least_keys(
         high = np.where(yes, middle, high)
         low = np.where(yes, low, np.minimum(middle + 1, high))
     return [None if gone else int(key) for gone, key in zip(never, low, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """What differs between databases, as far as counting needs it.
+
+    ``zoned`` and ``unzoned`` are the words before a literal of a time with and without a zone.
+    ``hexadecimal`` writes the bytes of a text (of {}) as digits: texts are compared by these, as
+    a column's own collation may call different texts equal.
+    """
+
+    title: str
+    double: str
+    zoned: str
+    unzoned: str
+    hexadecimal: str
+    quote: str = '"'
+    escapes: bool = False
+
+    def name(self, text: str) -> str:
+        """A column's name, quoted."""
+        return self.quote + text.replace(self.quote, 2 * self.quote) + self.quote
+
+    def literal(self, value: Any) -> str:
+        """A value, quoted as data."""
+        if isinstance(value, str):
+            if self.escapes:  # a backslash means something there
+                return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            return "'" + value.replace("'", "''") + "'"
+        if isinstance(value, bool):
+            return "TRUE" if value else "FALSE"
+        if isinstance(value, int):
+            return str(value) if value >= 0 else f"({value})"
+        if isinstance(value, float):
+            return f"CAST('{_float(value)}' AS {self.double})"
+        if isinstance(value, Decimal):
+            digits = len(value.as_tuple().digits)
+            scale = max(0, -int(value.as_tuple().exponent))
+            return f"CAST('{value:f}' AS DECIMAL({max(digits, scale)}, {scale}))"
+        if isinstance(value, datetime):
+            plain = value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+            if value.tzinfo is None:
+                return f"{self.unzoned} '{plain}'"
+            return f"{self.zoned} '{plain}+00:00'"
+        if isinstance(value, date):
+            return f"DATE '{value.isoformat()}'"
+        raise TableError(
+            "a column holds values that cannot be counted where they are",
+            must="numbers, dates, true or false, or text",
+            got=f"the type {type(value).__name__}",
+            do="choose --engine memory",
+        )
+
+
+def _float(value: float) -> str:
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    return repr(value)
+
+
+DUCKDB = Dialect(
+    title="DuckDB",
+    double="DOUBLE",
+    zoned="TIMESTAMPTZ",
+    unzoned="TIMESTAMP",
+    hexadecimal="hex(encode(CAST({} AS VARCHAR)))",
+)
+POSTGRESQL = Dialect(
+    title="PostgreSQL",
+    double="DOUBLE PRECISION",
+    zoned="TIMESTAMPTZ",
+    unzoned="TIMESTAMP",
+    # A cast to text would take off the spaces that fill up a char(n), and concat makes NULL ''.
+    hexadecimal="CASE WHEN {0} IS NULL THEN NULL "
+    "ELSE upper(encode(convert_to(concat({0}), 'UTF8'), 'hex')) END",
+)
+SPARK = Dialect(
+    title="Spark",
+    double="DOUBLE",
+    zoned="TIMESTAMP",
+    unzoned="TIMESTAMP_NTZ",
+    hexadecimal="hex(CAST({} AS BINARY))",
+    quote="`",
+    escapes=True,
+)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import stat
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,9 @@ from sherd.errors import FormatError, SchemaError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+MOST_BYTES = 64 << 20
+"""The largest taxonomy file that is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +92,16 @@ class Taxonomy:
         """Read a taxonomy file, separated by commas or semicolons, without a header."""
         path = Path(path)
         try:
+            told = path.stat()
+            kind = stat.S_IFMT(told.st_mode)
+            if kind not in (stat.S_IFREG, stat.S_IFDIR) or told.st_size > MOST_BYTES:
+                # A device or a pipe may never end.
+                raise FormatError(
+                    "the taxonomy's path leads to something else",
+                    must=f"a file of at most {MOST_BYTES >> 20} MiB",
+                    got=str(path),
+                    do="correct the path in the schema",
+                )
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise SchemaError(
@@ -128,11 +142,11 @@ class Taxonomy:
 
     @cached_property
     def _children(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, dict[str, None]] = {}  # keys of a mapping: in order, and each once
+        below: dict[str, dict[str, None]] = {}  # keys of a mapping: in order, and each once
         for path in self.paths:
             for child, parent in itertools.pairwise(path):
-                found.setdefault(parent, {})[child] = None
-        return {node: tuple(children) for node, children in found.items()}
+                below.setdefault(parent, {})[child] = None
+        return {node: tuple(children) for node, children in below.items()}
 
     def children(self, node: str) -> tuple[str, ...]:
         """The nodes directly below, none for a leaf."""
@@ -140,11 +154,11 @@ class Taxonomy:
 
     @cached_property
     def _leaves_under(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, list[str]] = {}
+        below: dict[str, list[str]] = {}
         for path in self.paths:
             for node in path:
-                found.setdefault(node, []).append(path[0])
-        return {node: tuple(leaves) for node, leaves in found.items()}
+                below.setdefault(node, []).append(path[0])
+        return {node: tuple(leaves) for node, leaves in below.items()}
 
     def leaves_under(self, node: str) -> tuple[str, ...]:
         """The values at or below a node."""

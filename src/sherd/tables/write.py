@@ -3,11 +3,17 @@
 Numbers are written so that reading them gives the same number; whole numbers, decimals
 and dates keep their form; times keep their zone; labels are written as labels. CSV cells
 are quoted only where they must be; a missing cell is empty and an empty text is ``""``.
+
+``escaped`` puts an apostrophe before text that a spreadsheet would run as a formula.
+
+A text that already has apostrophes before such a sign gets one more: so every escaped text
+leads back to one text only.
 """
 
 from __future__ import annotations
 
 import gzip
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -16,11 +22,12 @@ import pyarrow.compute as pc
 
 from sherd.errors import StorageError, TableError, UsageError
 from sherd.tables.conform import check_names, is_text, plain
-from sherd.tables.spreadsheet import escaped
-from sherd.tables.streamed_table import StreamedTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from sherd.tables.schema import Schema
+
 
 _ROWS = 1 << 16
 _GROUP = 1 << 20
@@ -184,3 +191,76 @@ def _escaped(column: pa.Array, *, safe: bool) -> pa.Array:
         return text
     doubled = pc.replace_substring(text, '"', '""')
     return pc.if_else(special, _joined('"', doubled, '"'), text)
+
+
+_RISKY = r"^'*[=+\-@\t\r]"
+_ESCAPED = r"^'('*[=+\-@\t\r])"
+
+
+def escaped(text: pa.Array) -> pa.Array:
+    """Texts with an apostrophe before those that a spreadsheet would run.
+
+    >>> escaped(pa.array(["=1+0", "'=1+0", "a=1", None])).to_pylist()
+    ["'=1+0", "''=1+0", 'a=1', None]
+    """
+    risky = pc.match_substring_regex(text, _RISKY)
+    apostrophe = pa.scalar("'", text.type)
+    joined = pc.binary_join_element_wise(apostrophe, text, pa.scalar("", text.type))
+    return pc.if_else(risky, joined, text)
+
+
+def unescaped(table: pa.Table) -> pa.Table:
+    """The table that was written with its names and labels escaped.
+
+    >>> unescaped(pa.table({"'=b": ["'=1+0", "'a"]})).to_pydict()
+    {'=b': ['=1+0', "'a"]}
+    """
+    columns = [_unescaped(column) for column in table.columns]
+    return pa.Table.from_arrays(columns, names=_plain(pa.array(table.column_names)).to_pylist())
+
+
+def escaped_schema(schema: Schema) -> Schema:
+    """The schema with its attributes called as the header of an escaped file calls them."""
+    names = escaped(pa.array(list(schema.attributes), pa.string())).to_pylist()
+    renamed = zip(names, schema.attributes.values(), strict=True)
+    return replace(
+        schema,
+        attributes={name: replace(attribute, name=name) for name, attribute in renamed},
+    )
+
+
+def _plain(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    return pc.replace_substring_regex(text, _ESCAPED, r"\1")
+
+
+def _unescaped(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type) and is_text(column.type.value_type):
+        chunks = [
+            pa.DictionaryArray.from_arrays(chunk.indices, _plain(chunk.dictionary))
+            for chunk in column.chunks
+        ]
+        return pa.chunked_array(chunks, column.type)
+    return _plain(column) if is_text(column.type) else column
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamedTable:
+    """What writing a released table needs of it; ``pieces`` may be asked for more than once.
+
+    The pieces are in released form already and of the rows of a row group of Parquet
+    (``sherd.tables.write.rows_of_piece``), so that it is written as Parquet only.
+    """
+
+    schema: pa.Schema
+    num_rows: int
+    pieces: Callable[[], Iterator[pa.Table]]
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns' names."""
+        return list(self.schema.names)
+
+    @property
+    def num_columns(self) -> int:
+        """How many columns there are."""
+        return len(self.schema)

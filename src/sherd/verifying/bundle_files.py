@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import UsageError
@@ -62,7 +63,8 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
         checks.append(Check(name=f"file {name}", passed=same, detail=detail))
     beside = {MANIFEST, SIGNATURE} | ({COUNTERSIGNATURES} if "joint" in manifest else set())
     unlisted = sorted(p.name for p in folder.iterdir() if p.name not in {*listed, *beside})
-    unlisted += [n for n in sorted(beside) if (folder / n).is_symlink() or n in listed]
+    there = [name for name in sorted(beside) if os.path.lexists(folder / name)]
+    unlisted += [n for n in there if not _is_plain_file(folder / n) or n in listed]
     checks.append(
         Check(
             name="no other files",
@@ -70,7 +72,29 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
             detail="none" if not unlisted else "not in the manifest: " + ", ".join(unlisted),
         )
     )
-    return [*checks, *check_hashes(manifest)]
+    documents = [n for n in listed if n == PACKAGE or is_document(n)]
+    texts = [n for n in (*there, *documents) if _is_plain_file(folder / n)]
+    return [*checks, _spelling(folder, texts), *check_hashes(manifest)]
+
+
+def _is_plain_file(path: Path) -> bool:
+    """Whether it is a file: no link, pipe, device or folder."""
+    return path.is_file() and not path.is_symlink()
+
+
+def _spelling(folder: Path, names: list[str]) -> Check:
+    """JSON is spelt as it is written: blanks, escapes and digits could carry a message."""
+    odd = []
+    for name in names:
+        given, plain = (folder / name).read_bytes(), name in (SIGNATURE, COUNTERSIGNATURES)
+        try:
+            text = json.dumps(json.loads(given), indent=2, ensure_ascii=plain) + "\n"
+        except (ValueError, RecursionError):
+            text = ""
+        if given != text.encode(errors="replace"):
+            odd.append(name)
+    detail = "as it is written" if not odd else "not as it is written: " + ", ".join(odd)
+    return Check(name="spelling of the JSON files", passed=not odd, detail=detail)
 
 
 def check_hashes(manifest: Mapping[str, Any]) -> list[Check]:

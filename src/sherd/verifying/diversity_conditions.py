@@ -125,38 +125,59 @@ _SAID = {
 
 
 def condition_checks(
-    name: str, groups: Mapping[Any, Group], manifest: Mapping[str, Any]
+    name: str,
+    parts: Callable[[], Iterable[Mapping[Any, Group]]],
+    manifest: Mapping[str, Any],
 ) -> list[Check]:
-    """One check for every condition of the plan, for the sensitive attribute ``name``."""
+    """One check for every condition of the plan, for the sensitive attribute ``name``.
+
+    ``parts`` gives the groups, some at a time; they are asked for twice, as groups are compared
+    with all of the table.
+    """
     wanted: Mapping[str, Any] = manifest["plan"].get("conditions") or {}
+    if not wanted:
+        return []
     table: Counter[Any] = Counter()
-    for group in groups.values():
-        table.update(group)
+    for groups in parts():
+        for group in groups.values():
+            table.update(group)
     order = order_of(manifest["schema"]["attributes"][name], list(table))
+    found: dict[str, list[tuple[bool, float]]] = {condition: [] for condition in wanted}
+    for groups in parts():
+        for condition, told in wanted.items():
+            made = worst(condition, _limit(told), groups.values(), table, order)
+            found[condition].append(made)
     checks = []
     for condition, told in wanted.items():
-        limit = told[0] if isinstance(told, list) and len(told) == 1 else told
-        passed, number = worst(condition, limit, groups.values(), table, order)
+        limit = _limit(told)
         said = ", ".join(map(str, limit)) if isinstance(limit, list) else limit
+        number = _FARTHEST.get(condition, max)(number for _passed, number in found[condition])
         checks.append(
             Check(
                 name=f"{name}: {condition} {said}",
-                passed=passed,
+                passed=all(passed for passed, _number in found[condition]),
                 detail=_SAID[condition].format(number),
             )
         )
     return checks
 
 
-def element_check(
-    name: str,
-    places: Iterable[Any],
-    cells: Iterable[Any],
-    times: Iterable[int],
-    manifest: Mapping[str, Any],
-) -> Check:
-    """That no element of a set-valued attribute occurs in more than 1/l of a group's records."""
-    mark, least = manifest["plan"]["sets"][name], manifest["plan"]["l"]
+_FARTHEST: dict[str, Callable[[Iterable[float]], float]] = {
+    "recursive": sum,
+    "entropy": min,
+    "size": min,
+}
+"""How the numbers of several parts become one; the largest counts otherwise."""
+
+
+def _limit(told: Any) -> Any:
+    return told[0] if isinstance(told, list) and len(told) == 1 else told
+
+
+def largest_element(
+    places: Iterable[Any], cells: Iterable[Any], times: Iterable[int], mark: str
+) -> Fraction:
+    """The largest share of a group's records that have one element of a set-valued attribute."""
     sizes: Counter[Any] = Counter()
     holding: Counter[tuple[Any, str]] = Counter()
     for place, cell, count in zip(places, cells, times, strict=True):
@@ -164,7 +185,12 @@ def element_check(
         parts = {part.strip() for part in str(cell or "").split(mark)} - {""}
         for part in parts or {""}:
             holding[place, part] += int(count)
-    largest = max(Fraction(n, sizes[place]) for (place, _), n in holding.items())
+    return max(Fraction(n, sizes[place]) for (place, _), n in holding.items())
+
+
+def element_check(name: str, largest: Fraction, manifest: Mapping[str, Any]) -> Check:
+    """That no element of a set-valued attribute occurs in more than 1/l of a group's records."""
+    least = manifest["plan"]["l"]
     return Check(
         name=f"{name}: {least}-diversity of elements",
         passed=largest * least <= 1,

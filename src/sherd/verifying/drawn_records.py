@@ -8,6 +8,16 @@ column of it, do not have them.
 
 Cliques come from eliminating attributes, always the one whose clique has the fewest cells, and are
 taken from the largest on, always the one that shares most with one taken before.
+
+The marginals of a product of small tables, by eliminating attributes one after the other.
+
+Written for checking: no tree, no messages, every marginal worked out by itself. Tables hold
+logarithms: products of many factors would leave the range of floating point.
+
+>>> half = np.log([0.5, 0.5])
+>>> equal = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
+>>> marginal([((0,), half), ((0, 1), equal)], (2, 2), (1,)).tolist()
+[0.5, 0.5]
 """
 
 from __future__ import annotations
@@ -18,16 +28,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sherd.verifying.model_inference import marginal
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from sherd.verifying.model_inference import Factor
-
     Codes = NDArray[np.int64]
+    Factor = tuple[tuple[int, ...], NDArray[np.float64]]
+
 
 SLACK = 1e-3
 """How far beyond rounding a count may be."""
@@ -109,15 +117,15 @@ def _cliques(scopes: Iterable[tuple[int, ...]], sizes: Sequence[int]) -> list[tu
     for scope in scopes:
         for a in scope:
             joined[a] |= set(scope)
-    found: list[set[int]] = []
+    cliques: list[set[int]] = []
     while joined:
         a = min(joined, key=lambda v: (math.prod(sizes[b] for b in joined[v]), v))
         clique = joined.pop(a)
-        if not any(clique <= other for other in found):
-            found.append(clique)
+        if not any(clique <= other for other in cliques):
+            cliques.append(clique)
         for b in clique - {a}:
             joined[b] = (joined[b] | clique) - {a}
-    return sorted(tuple(sorted(clique)) for clique in found)
+    return sorted(tuple(sorted(clique)) for clique in cliques)
 
 
 def _ordered(cliques: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -132,3 +140,53 @@ def _ordered(cliques: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
         left.remove(best)
         taken.append(best)
     return taken
+
+
+MOST_CELLS = 20_000_000
+"""Cells of an intermediate table above which a model is refused as no model of ours."""
+
+
+def marginal(
+    factors: Sequence[Factor], sizes: Sequence[int], wanted: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """The normalised marginal over some attributes of the product of factors, in logarithms."""
+    left = list(factors)
+    rest = set(range(len(sizes))) - set(wanted)
+    while rest:
+        attribute = min(rest, key=lambda a: (_cells(left, a, sizes), a))
+        rest.remove(attribute)
+        near = [one for one in left if attribute in one[0]]
+        left = [one for one in left if attribute not in one[0]]
+        if not near:
+            continue
+        names, table = _multiplied(near, sizes)
+        summed = np.logaddexp.reduce(table, axis=names.index(attribute))
+        left.append((tuple(a for a in names if a != attribute), summed))
+    names, table = _multiplied([*left, (wanted, np.zeros([sizes[a] for a in wanted]))], sizes)
+    assert set(names) == set(wanted)
+    table = np.moveaxis(table, [names.index(a) for a in wanted], range(len(wanted)))
+    if not np.isfinite(table.max()):
+        raise ValueError("the model has no share that is above 0")
+    shares = np.exp(table - table.max())
+    return np.asarray(shares / shares.sum())
+
+
+def _scope(factors: Sequence[Factor]) -> tuple[int, ...]:
+    return tuple(sorted({a for names, _ in factors for a in names}))
+
+
+def _cells(factors: Sequence[Factor], attribute: int, sizes: Sequence[int]) -> int:
+    return math.prod(sizes[a] for a in _scope([one for one in factors if attribute in one[0]]))
+
+
+def _multiplied(
+    factors: Sequence[Factor], sizes: Sequence[int]
+) -> tuple[tuple[int, ...], NDArray[np.float64]]:
+    names = _scope(factors)
+    if math.prod(sizes[a] for a in names) > MOST_CELLS:
+        raise ValueError("the model is larger than any that is released")
+    product = np.zeros([sizes[a] for a in names])
+    for own, table in factors:
+        ordered = np.transpose(table, np.argsort(own))
+        product += ordered.reshape([sizes[a] if a in own else 1 for a in names])
+    return names, product

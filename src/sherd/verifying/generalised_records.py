@@ -4,10 +4,15 @@ A release of this kind has a count for every combination of the groups it tells 
 ones included: a combination that is left out would say that nobody is in it. Its records are those
 counts projected onto whole numbers from 0 that add up to the number of records, and nothing more:
 records that were counted again would carry true counts past the noise.
+
+The specialisations that the release states are carried out again (``leaves``, ``fit``). Rows come
+in the order of the cuts, so the labels of an attribute in the order in which they occur are the
+intervals of its cut, and what a step divided is what lies between its edges.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +24,10 @@ from sherd.verifying.check import Check
 from sherd.verifying.stored_table import StoredTable, pieces, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
 
 _PROTECTED = ("quasi-identifier", "sensitive")
 _MISSING = "(missing)"
@@ -128,15 +134,15 @@ def _records(data: pa.Table, records: pa.Table | StoredTable, manifest: Mapping[
 
 def _keys(table: pa.Table, names: list[str], known: list[pa.Array]) -> NDArray[np.int64]:
     """One number for the labels of each row, below 0 where a label is unknown."""
-    found = np.zeros(table.num_rows, np.int64)
+    keys = np.zeros(table.num_rows, np.int64)
     strange = np.zeros(table.num_rows, np.bool_)
     for name, labels in zip(names, known, strict=True):
         at = pc.index_in(table.column(name).cast(pa.string()), value_set=labels)
         codes = at.fill_null(-1).to_numpy().astype(np.int64)
         strange |= codes < 0
-        found = found * len(labels) + codes
-    found[strange] = -1
-    return found
+        keys = keys * len(labels) + codes
+    keys[strange] = -1
+    return keys
 
 
 def _projected(counts: list[int], times: list[int]) -> bool:
@@ -154,3 +160,85 @@ def _projected(counts: list[int], times: list[int]) -> bool:
         return True
     exact = [max(0, m * count - (s - n)) for count in counts]
     return all(one // m <= many <= -(-one // m) for one, many in zip(exact, times, strict=True))
+
+
+MISSING = "(missing)"
+OR_MISSING = f" or {MISSING}"
+
+
+def _features(manifest: Mapping[str, Any]) -> list[str]:
+    target = manifest["plan"].get("class_attribute")
+    attributes = manifest["schema"]["attributes"]
+    return [n for n, a in attributes.items() if a.get("role") in _PROTECTED and n != target]
+
+
+def _label_books(data: pa.Table, name: str) -> list[str]:
+    return [str(label) for label in pc.unique(data.column(name)).to_pylist()]
+
+
+def leaves(data: pa.Table, manifest: Mapping[str, Any]) -> int:
+    """How many combinations of intervals there are, the class aside."""
+    return math.prod(len(_label_books(data, name)) for name in _features(manifest))
+
+
+def fit(given: Any, data: pa.Table, manifest: Mapping[str, Any]) -> bool:
+    """Whether these steps lead to the labels that the table shows."""
+    names = _features(manifest)
+    steps: dict[str, list[Mapping[str, Any]]] = {name: [] for name in names}
+    if not isinstance(given, list) or len(given) > manifest["plan"]["h"]:
+        return False
+    for step in given:
+        if set(step) != {"attribute", "value", "edges"} or step["attribute"] not in steps:
+            return False
+        steps[step["attribute"]].append(step)
+    return all(
+        _leads(steps[name], _label_books(data, name), manifest["schema"]["attributes"][name])
+        for name in names
+    )
+
+
+def _leads(
+    steps: Sequence[Mapping[str, Any]], labels: list[str], attribute: Mapping[str, Any]
+) -> bool:
+    """Whether an attribute's steps, one after the other, end in a cut with these labels."""
+    if not steps:
+        return len(labels) == 1
+    cut = [0, steps[0]["edges"][-1]]
+    for step in steps:
+        edges = step["edges"]
+        if not all(type(edge) is int for edge in edges) or len(edges) < 3:
+            return False
+        if not all(a < b for a, b in itertools.pairwise(edges)):
+            return False
+        if (edges[0], edges[-1]) not in itertools.pairwise(cut):
+            return False
+        cut = sorted({*cut, *edges})
+    if len(cut) - 1 != len(labels):
+        return False
+    place = {edge: at for at, edge in enumerate(cut)}
+    return all(
+        _names(step["value"], labels[place[step["edges"][0]] : place[step["edges"][-1]]], attribute)
+        for step in steps
+    )
+
+
+def _names(value: Any, parts: list[str], attribute: Mapping[str, Any]) -> bool:
+    """Whether a label is that of the parts together."""
+    if attribute["type"] in ("category", "ordinal", "boolean"):
+        below = {leaf for part in parts for leaf in values_below(part, attribute)}
+        return isinstance(value, str) and values_below(value, attribute) == below != set()
+    bare = [part.removesuffix(OR_MISSING) for part in parts if part != MISSING]
+    if not bare:
+        return False
+    low, high = bare[0].partition(", ")[0], bare[-1].partition(", ")[2]
+    missing = OR_MISSING if parts[-1].endswith(MISSING) else ""
+    return bool(value == f"{low}, {high}{missing}")
+
+
+def values_below(label: str, attribute: Mapping[str, Any]) -> set[str]:
+    """The values a label stands for; missing cells, which hang at the root, are left aside."""
+    paths = attribute.get("taxonomy")
+    if paths:
+        return {path[0] for path in paths if label in path}
+    values = {"false", "true"} if attribute["type"] == "boolean" else set(attribute["values"])
+    return values if label == "*" else {label} & values

@@ -22,9 +22,9 @@ from sherd.tables.axis import Axis, measure
 from sherd.tables.coding import positions
 from sherd.tables.schema import Missing, Schema
 from sherd.verifying.check import Check
-from sherd.verifying.drawn_records import SLACK, Drawing, beyond_spread
-from sherd.verifying.joint_noise import insider_checks
-from sherd.verifying.model_inference import marginal
+from sherd.verifying.drawn_records import SLACK, Drawing, beyond_spread, marginal
+from sherd.verifying.noise_residuals import chance_of_sum, insider_checks
+from sherd.verifying.paid_choices import check_choice
 from sherd.verifying.stored_table import StoredTable, pieces
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sherd.verifying.model_inference import Factor
+    from sherd.verifying.drawn_records import Factor
 
     Table = NDArray[np.float64]
     Target = tuple[tuple[int, ...], Mapping[str, Any], Table, Table]
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 LATTICE = 16
 """Scales of noise are multiples of one over this."""
 
-SIGMAS = 7.0
-"""Deviations beyond which a histogram's sum is not what its noise leads to (10⁻¹¹ of them are)."""
+UNLIKELY = 1e-11
+"""The chance at which a histogram's sum is not what its noise leads to."""
 
 TOLERANCE = 1e-4
 """How far a stated share may be from the one worked out again."""
@@ -97,21 +97,21 @@ class Stated:
 
     def targets(self) -> list[Target]:
         """What the model is fitted to: scope, statement, shares and their variance, in bins."""
-        found: list[Target] = []
+        targets: list[Target] = []
         for place, one in enumerate(self.document["fine"]):
             bins, size = self.bins[place], self.sizes[place]
             counts = np.bincount(bins, np.array(one["counts"], np.float64), minlength=size)
             cells = np.bincount(bins, minlength=size)
             variance = np.asarray(cells * self._share(one), np.float64)
-            found.append(((place,), one, counts / self.rows, variance))
+            targets.append(((place,), one, counts / self.rows, variance))
         for one in self.document["marginals"]:
             if one["model"] is None:
                 continue
             scope = self.scope(one)
             shape = [self.sizes[a] for a in scope]
             shares = np.array(one["counts"], np.float64).reshape(shape) / self.rows
-            found.append((scope, one, shares, np.full(shape, self._share(one))))
-        return found
+            targets.append((scope, one, shares, np.full(shape, self._share(one))))
+        return targets
 
     def _share(self, one: Mapping[str, Any]) -> float:
         return self.variance(one) / self.rows**2
@@ -133,10 +133,13 @@ def verify(
         return checks
     checks += [
         _budget(stated),
+        check_choice(
+            stated.document, stated.plan, dict(zip(stated.names, stated.sizes, strict=True))
+        ),
         *insider_checks(stated.document, manifest),
         _sums(stated),
         *_model(stated),
-        _records(stated, tables["data"]),
+        check_records(stated, tables["data"]),
         _facts(stated, manifest["facts"]),
     ]
     checks.append(
@@ -248,21 +251,22 @@ def _budget(stated: Stated) -> Check:
 
 def _sums(stated: Stated) -> Check:
     """Every histogram's sum is the number of records, up to the noise of its cells."""
-    worst = 0.0
+    least = 1.0
     for one in (*stated.document["fine"], *stated.document["marginals"]):
-        apart = abs(sum(one["counts"]) - stated.rows)
-        worst = max(worst, apart / math.sqrt(len(one["counts"]) * stated.variance(one)))
+        scale, cells = float(Fraction(one["scale"])), len(one["counts"])
+        apart = (sum(one["counts"]) - stated.rows) / scale
+        least = min(least, chance_of_sum(stated.document["noise"], {scale: cells}, apart))
     return _check(
         "sums of counts",
-        worst <= SIGMAS,
-        f"within {worst:.1f} deviations of the number of records",
+        least > UNLIKELY,
+        f"as far from the number of records as noise puts them (the rarest: p ≤ {least:.1g})",
         "further from the number of records than their noise explains",
     )
 
 
 def _excluded(stated: Stated) -> list[Factor]:
     """The zeros that the plan's rules put into the model."""
-    found: list[Factor] = []
+    factors: list[Factor] = []
     for rule in stated.plan.get("rules", ()):
         scope = tuple(a for a, name in enumerate(stated.names) if name in rule)
         excluded = np.ones((), np.bool_)
@@ -273,8 +277,8 @@ def _excluded(stated: Stated) -> list[Factor]:
             inside = np.zeros(stated.sizes[a], np.bool_)
             inside[stated.bins[a][: len(starts)][cells]] = True
             excluded = np.logical_and.outer(excluded, inside)
-        found.append((scope, np.where(excluded, -np.inf, 0.0)))
-    return found
+        factors.append((scope, np.where(excluded, -np.inf, 0.0)))
+    return factors
 
 
 def _is_in(stated: Stated, name: str, values: Sequence[Any], position: int) -> bool:
@@ -288,23 +292,23 @@ def _is_in(stated: Stated, name: str, values: Sequence[Any], position: int) -> b
     return labels[position] in [str(v).lower() if isinstance(v, bool) else str(v) for v in values]
 
 
-def _factors(stated: Stated) -> list[Factor]:
+def factors_of(stated: Stated) -> list[Factor]:
     """All that is multiplied in the model, as logarithms."""
     least = stated.document["fit"]["least_share"]
-    found: list[Factor] = [
+    factors: list[Factor] = [
         ((a,), np.log(np.maximum(np.array(one["start"], np.float64), least)))
         for a, one in enumerate(stated.document["attributes"])
     ]
-    found += [
+    factors += [
         (scope, np.array(one["factor"], np.float64).reshape(shares.shape))
         for scope, one, shares, _ in stated.targets()
     ]
-    return found + _excluded(stated)
+    return factors + _excluded(stated)
 
 
 def _model(stated: Stated) -> list[Check]:
     """The factors give the stated marginals, and these solve the stated problem."""
-    fit, factors = stated.document["fit"], _factors(stated)
+    fit, factors = stated.document["fit"], factors_of(stated)
     apart, steepest = [0.0], [0.0]
     for scope, one, shares, variance in stated.targets():
         modelled = np.array(one["model"], np.float64).reshape(shares.shape)
@@ -331,9 +335,9 @@ def _model(stated: Stated) -> list[Check]:
     ]
 
 
-def _records(stated: Stated, data: pa.Table | StoredTable) -> Check:
+def check_records(stated: Stated, data: pa.Table | StoredTable) -> Check:
     """The table's counts are the model's, rounded, and no rule is broken."""
-    drawing, rules = Drawing.of(_factors(stated), stated.sizes), _excluded(stated)
+    drawing, rules = Drawing.of(factors_of(stated), stated.sizes), _excluded(stated)
     spread = [np.zeros(len(bins), np.int64) for bins in stated.bins]
     excluded = 0
     for piece in pieces(data, *stated.names):

@@ -3,6 +3,12 @@
 Everything the manifest says of how the release came about follows from the plan that the
 owners signed, or is one of the few things that came later (who dropped out, what each owner
 delivered). The first is worked out again and compared; of the second only the form is.
+
+Who vouches for a joint release as it lies there: its aggregator, and the owners that looked.
+
+The plan names the aggregator's key and says that the release is signed, and every owner signed the
+plan: a signature that is missing is so a failed check, not an unsigned release. Owners sign later,
+each when it has found its part in the release; until then theirs are missing, which is said.
 """
 
 from __future__ import annotations
@@ -19,9 +25,11 @@ from sherd.federation.protocol.joint_release import (
     pooled_plan,
     pooled_schema,
 )
+from sherd.federation.protocol.messages import countersigned_text, part_text
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.protocol.signed_parts import part_text
+from sherd.release.bundle import MANIFEST, digest
 from sherd.release.method import traits_of
+from sherd.release.signature import SIGNATURE, countersignatures, is_key, signed_by
 from sherd.signing_keys import fingerprint, verify, verify_plan
 from sherd.values import from_data
 from sherd.verifying.check import UNREADABLE, Check
@@ -29,8 +37,10 @@ from sherd.verifying.manifest_form import are_versions, is_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from sherd.guarantees import Guarantee
+
 
 _LATER = ("owners", "dropped_out", "linkage")
 """What is not of the plan alone."""
@@ -196,3 +206,66 @@ def _print(plan: JointPlan, owner: str) -> str:
         return fingerprint(plan.share(owner).key)
     except ValueError:
         return "(no key)"
+
+
+def check_signatures(folder: Path, manifest: Mapping[str, Any], key: str | None) -> list[Check]:
+    """The aggregator's signature, and those of owners; as for any release before both were asked.
+
+    ``key`` is whose the aggregator's key must be.
+    """
+    from sherd.verifying.verification import check_signature
+
+    try:
+        plan = read_plan(manifest)
+    except (SherdError, *UNREADABLE):
+        plan = None  # said by the check of the plan
+    if plan is None or not plan.terms.signed_release:
+        return [check_signature(folder, key)]
+    return [_aggregators(folder, plan, key), _countersigned(folder, plan, manifest)]
+
+
+def _aggregators(folder: Path, plan: JointPlan, key: str | None) -> Check:
+    name, public = "signature", None
+    if not (folder / SIGNATURE).is_file():
+        detail = "the plan says that the aggregator signs the release, and it is not signed"
+        return Check(name=name, passed=False, detail=detail)
+    try:
+        public = signed_by(folder)
+    except UNREADABLE:
+        public = None
+    if public != plan.aggregator_key:
+        detail = "is not the aggregator's signature of this manifest"
+        return Check(name=name, passed=False, detail=detail)
+    same = key is None or is_key(public, key)
+    whose = "the aggregator's key in the plan" if same else "the aggregator's key, not the given"
+    return Check(name=name, passed=same, detail=f"by {whose}: {fingerprint(public)}")
+
+
+def _countersigned(folder: Path, plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
+    """Which owners found their part in the release and signed it."""
+    name = "countersignatures"
+    owners = manifest["joint"].get("owners")
+    wanted = [owner for owner in plan.owners if isinstance(owners, dict) and owner in owners]
+    try:
+        given = countersignatures(folder)
+    except (SherdError, *UNREADABLE):
+        return Check(name=name, passed=False, detail="cannot be read")
+    sha256 = digest(folder / MANIFEST)
+    wrong = [
+        owner
+        for owner, signature in given.items()
+        if owner not in wanted
+        or not verify(
+            plan.share(owner).key,
+            countersigned_text(plan_hash=plan.hash, owner=owner, manifest=sha256),
+            signature,
+        )
+    ]
+    if wrong:
+        detail = "of another release, or of nobody in it: " + ", ".join(sorted(wrong))
+        return Check(name=name, passed=False, detail=detail)
+    missing = [owner for owner in wanted if owner not in given]
+    if missing:
+        detail = "not signed yet by owners that found their part in it: " + ", ".join(missing)
+        return Check(name=name, passed=None, detail=detail)
+    return Check(name=name, passed=True, detail=f"all {len(wanted)} owners found their parts in it")

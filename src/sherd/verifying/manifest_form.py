@@ -157,11 +157,11 @@ def _budget(manifest: Mapping[str, Any]) -> list[Check]:
         return [Check(name="budget", passed=False, detail=detail)]
     same = costs is not None and Fraction(str(spent)) == costs
     detail = f"{spent} was charged, as the plan costs" if same else "is not what the plan costs"
-    found = [Check(name="budget", passed=same, detail=detail)]
+    checks = [Check(name="budget", passed=same, detail=detail)]
     if not joint:
         detail = "that this account was charged, only the owner's ledger shows"
-        found.append(Check(name="population", passed=None, detail=detail))
-    return found
+        checks.append(Check(name="population", passed=None, detail=detail))
+    return checks
 
 
 def _costs(manifest: Mapping[str, Any]) -> Fraction | None:

@@ -1,7 +1,7 @@
 # ruff: noqa: E741 - l is the field's own name for it
-"""Re-checking sliced, generalised and bucketised tables: counts, from the files alone.
+"""Re-checking sliced and generalised tables: counts, from the files alone.
 
-Sliced and bucketised: in every bucket, and for every combination q of the
+Sliced: in every bucket, and for every combination q of the
 quasi-identifiers that share the sensitive column, no sensitive value may fill more than 1/l
 of the rows. That bounds p(t, s) for every tuple. Where a bucket fails it, the tuples that
 match it are asked one by one, with p(t, s) computed by its definition. Generalised: every
@@ -18,17 +18,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sherd.tables.coding import arrow_array
 from sherd.verifying.check import Check
 from sherd.verifying.diversity_conditions import (
     condition_checks,
     element_check,
     grouped_counts,
+    largest_element,
 )
+from sherd.verifying.grouped_parts import part_count, parts
 from sherd.verifying.range_ends import check_range_ends
+from sherd.verifying.stored_table import StoredTable, whole
 from sherd.verifying.tuple_probability import SlicedView
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections import Counter
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,23 +44,23 @@ SLACK = 1e-9
 """How far a probability may exceed 1/l by rounding."""
 
 
-def verify_slices(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
+def verify_slices(
+    tables: Mapping[str, pa.Table | StoredTable], manifest: Mapping[str, Any]
+) -> list[Check]:
     """All checks of a sliced table."""
-    return [*_sliced(tables, manifest), *_beyond_reach(permuted=True)]
+    return [*_sliced(tables, manifest), *beyond_reach(permuted=True)]
 
 
-def verify_classes(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
+def verify_classes(
+    tables: Mapping[str, pa.Table | StoredTable], manifest: Mapping[str, Any]
+) -> list[Check]:
     """All checks of a table whose records are generalised in classes."""
     checks = [*_generalised(tables, manifest), *check_range_ends(manifest)]
-    return [*checks, *_beyond_reach(permuted=False)]
+    return [*checks, *beyond_reach(permuted=False)]
 
 
-def verify_buckets(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
-    """All checks of a bucketised table: quasi-identifiers and sensitive values apart."""
-    return [*_bucketised(tables, manifest), *_beyond_reach(permuted=True)]
-
-
-def _beyond_reach(*, permuted: bool) -> list[Check]:
+def beyond_reach(*, permuted: bool) -> list[Check]:
+    """What a release of this kind cannot show."""
     checks = [
         Check(
             name="assumptions",
@@ -97,11 +102,13 @@ def sensitive_of(manifest: Mapping[str, Any]) -> list[str]:
     return [n for n, a in _attributes(manifest).items() if a.get("role") == "sensitive"]
 
 
-def _released(manifest: Mapping[str, Any]) -> set[str]:
+def released_of(manifest: Mapping[str, Any]) -> set[str]:
+    """The attributes that are released."""
     return {n for n, a in _attributes(manifest).items() if a.get("role") != "identifier"}
 
 
-def _set_check(name: str, given: set[str], expected: set[str], fine: str) -> Check:
+def set_check(name: str, given: set[str], expected: set[str], fine: str) -> Check:
+    """Whether names are those that they must be."""
     odd = sorted(given ^ expected)
     return Check(
         name=name,
@@ -158,7 +165,8 @@ def _shares(
     return shares, first
 
 
-def _diverse(name: str, worst: float, l: int, what: str) -> Check:
+def diverse_check(name: str, worst: float, l: int, what: str) -> Check:
+    """Whether the largest probability of a sensitive value lies within 1/l."""
     passed = worst * l <= 1 + SLACK
     return Check(
         name=f"{name}: {l}-diversity",
@@ -168,7 +176,9 @@ def _diverse(name: str, worst: float, l: int, what: str) -> Check:
     )
 
 
-def _sliced(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
+def _sliced(
+    tables: Mapping[str, pa.Table | StoredTable], manifest: Mapping[str, Any]
+) -> list[Check]:
     facts, plan = manifest["facts"], manifest["plan"]
     data = tables.get("data")
     if data is None or facts.get("bucket") not in data.column_names:
@@ -176,14 +186,14 @@ def _sliced(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list
     columns: list[list[str]] = [list(fields) for fields in facts["columns"]]
     attribute_of = {f: facts["attributes"].get(f, f) for fields in columns for f in fields}
     checks = [
-        _set_check(
+        set_check(
             "columns",
             {name for name in data.column_names if name != facts["bucket"]},
             {field for fields in columns for field in fields},
             "those of the manifest",
         ),
-        _set_check(
-            "attributes", set(attribute_of.values()), _released(manifest), "those of the schema"
+        set_check(
+            "attributes", set(attribute_of.values()), released_of(manifest), "those of the schema"
         ),
     ]
     sensitive = sensitive_of(manifest)
@@ -217,7 +227,7 @@ def _sliced(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list
 class _Slices:
     """A sliced table: the fields known from outside, and those of the sensitive column."""
 
-    data: pa.Table
+    data: pa.Table | StoredTable
     manifest: Mapping[str, Any]
     known: list[list[str]]
     holding: list[str]
@@ -230,10 +240,17 @@ class _Slices:
         return [field for field in self.holding if self.attribute_of[field] not in sensitive]
 
     @cached_property
-    def place(self) -> NDArray[np.int64]:
-        """The bucket of every row, and what stands beside the sensitive values in it."""
-        bucket = self.data[self.manifest["facts"]["bucket"]]
-        return codes([bucket, *(self.data[f] for f in self.beside)], self.data.num_rows)
+    def keys(self) -> list[str]:
+        """The bucket, and what stands beside the sensitive values in it."""
+        return [self.manifest["facts"]["bucket"], *self.beside]
+
+    def parts(self, name: str) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
+        """Whole buckets, some at a time: the field of an attribute, and the place of every row."""
+        bucket = self.keys[:1]
+        for part in parts(
+            self.data, bucket, [*self.beside, self.field(name)], part_count(self.data)
+        ):
+            yield part, codes([part[key] for key in self.keys], part.num_rows)
 
     def field(self, name: str) -> str:
         """The field that shows a sensitive attribute."""
@@ -242,43 +259,57 @@ class _Slices:
 
 def _slice_checks(slices: _Slices, name: str) -> list[Check]:
     """Everything that is promised of one sensitive attribute of a sliced table."""
-    data, manifest, place = slices.data, slices.manifest, slices.place
+    data, manifest = slices.data, slices.manifest
     plan, field = manifest["plan"], slices.field(name)
-    once = [1] * data.num_rows
-    if name in (plan.get("sets") or {}):
-        return [element_check(name, place.tolist(), data[field].to_pylist(), once, manifest)]
+    sets = plan.get("sets") or {}
+    if name in sets:
+        largest = max(
+            largest_element(place.tolist(), part[field].to_pylist(), [1] * len(place), sets[name])
+            for part, place in slices.parts(name)
+        )
+        return [element_check(name, largest, manifest)]
     checks = []
     if plan.get("l", 1) > 1:
         checks.append(_slice_diversity(slices, name))
-    if plan.get("conditions"):
-        values = values_of(data[field], name, manifest).to_pylist()
-        checks += condition_checks(name, grouped_counts(place.tolist(), values, once), manifest)
-    return checks
+    return [
+        *checks,
+        *condition_checks(name, _groups(data, slices.keys, field, name, manifest), manifest),
+    ]
 
 
 _UNTOUCHED = ("insensitive", "weight")
 
 
-def _frequency(data: pa.Table, fields: list[str], least: int) -> Check:
+def _frequency(data: pa.Table | StoredTable, fields: list[str], least: int) -> Check:
     title = f"column {' + '.join(fields)}: least frequency"
     if not fields:
         return Check(name=title, passed=True, detail="")
-    rarest = int(np.bincount(codes([data[f] for f in fields], data.num_rows)).min())
+    rarest = min(
+        int(np.bincount(codes([part[f] for f in fields], part.num_rows)).min())
+        for part in parts(data, fields, [], part_count(data))
+    )
     detail = f"the rarest value occurs {rarest} times; {least} asked for"
     return Check(name=title, passed=rarest >= least, detail=detail)
 
 
 def _slice_diversity(slices: _Slices, name: str) -> Check:
-    data, manifest, attribute_of = slices.data, slices.manifest, slices.attribute_of
-    plan, bucket = manifest["plan"], manifest["facts"]["bucket"]
-    l, n = plan["l"], data.num_rows
+    manifest, attribute_of = slices.manifest, slices.attribute_of
+    plan, bucket, l = manifest["plan"], manifest["facts"]["bucket"], manifest["plan"]["l"]
     sensitive = set(sensitive_of(manifest))
     columns = [*slices.known, slices.holding]
+    largest = 0.0
+    suspects: dict[Any, None] = {}
+    for part, place in slices.parts(name):
+        value = values_of(part[slices.field(name)], name, manifest)
+        shares, first = _shares(place, codes([value], part.num_rows))
+        largest = max(largest, float(shares.max()))
+        over = np.flatnonzero(shares * l > 1 + SLACK)
+        suspects |= dict.fromkeys(part[bucket].take(arrow_array(first[over])).to_pylist())
+    if not suspects:
+        return diverse_check(name, largest, l, "a value, for any tuple,")
+    # A tuple may match any bucket, so that all of them are looked at together.
+    data = whole(slices.data)
     value = values_of(data[slices.field(name)], name, manifest)
-    shares, first = _shares(slices.place, codes([value], n))
-    over = np.flatnonzero(shares * l > 1 + SLACK)
-    if not len(over):
-        return _diverse(name, float(shares.max()), l, "a value, for any tuple,")
     rows = {
         (i, attribute_of[f]): data[f].to_pylist()
         for i, fields in enumerate(columns)
@@ -288,9 +319,8 @@ def _slice_diversity(slices: _Slices, name: str) -> Check:
     buckets = data[bucket].to_pylist()
     layout = [[attribute_of[f] for f in fields] for fields in columns]
     view = SlicedView.of(layout, name, rows, buckets, tuple(sensitive - {name}))
-    suspects = list(dict.fromkeys(buckets[first[i]] for i in over))
     beta = float(plan.get("beta", 1))
-    worst, all_tried = view.counted().largest(suspects, beta=beta, budget=BUDGET)
+    worst, all_tried = view.counted().largest(list(suspects), beta=beta, budget=BUDGET)
     if (
         worst * l > 1 + SLACK
         and plan.get("scope", "any") == "records"
@@ -305,16 +335,18 @@ def _slice_diversity(slices: _Slices, name: str) -> Check:
     if worst * l <= 1 + SLACK and not all_tried:
         detail = f"{BUDGET} tuples are within 1/{l}; there are more than can be asked"
         return Check(name=f"{name}: {l}-diversity", passed=None, detail=detail)
-    return _diverse(name, worst, l, "a value, over every tuple that matches,")
+    return diverse_check(name, worst, l, "a value, over every tuple that matches,")
 
 
-def _generalised(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
+def _generalised(
+    tables: Mapping[str, pa.Table | StoredTable], manifest: Mapping[str, Any]
+) -> list[Check]:
     plan = manifest["plan"]
     data = tables.get("data")
     if data is None:
         return [Check(name="data", passed=False, detail="there is no table called data")]
-    expected = _released(manifest)
-    checks = [_set_check("columns", set(data.column_names), expected, "those of the schema")]
+    expected = released_of(manifest)
+    checks = [set_check("columns", set(data.column_names), expected, "those of the schema")]
     if checks[0].passed is False:
         return checks
     sensitive = sensitive_of(manifest)
@@ -323,9 +355,18 @@ def _generalised(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) ->
         for n, a in _attributes(manifest).items()
         if a["role"] in ("quasi-identifier", "sensitive") and n not in sensitive
     ]
-    place = codes([data[name] for name in quasi], data.num_rows)
-    smallest = int(np.bincount(place).min())
     k, l = plan["k"], plan.get("l", 1)
+    judged = sensitive if l > 1 or plan.get("conditions") else []
+    count = part_count(data)
+    smallest = data.num_rows + 1
+    largest = dict.fromkeys(judged, 0.0)
+    for part in parts(data, quasi, judged, count):
+        place = codes([part[name] for name in quasi], part.num_rows)
+        smallest = min(smallest, int(np.bincount(place).min()))
+        for name in judged:
+            values = values_of(part[name], name, manifest)
+            shares, _ = _shares(place, codes([values], part.num_rows))
+            largest[name] = max(largest[name], float(shares.max()))
     checks.append(
         Check(
             name=f"{k}-anonymity",
@@ -333,65 +374,26 @@ def _generalised(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) ->
             detail=f"the smallest class has {smallest} records",
         )
     )
-    for name in sensitive if l > 1 or plan.get("conditions") else ():
-        values = values_of(data[name], name, manifest)
-        shares, _ = _shares(place, codes([values], data.num_rows))
+    for name in judged:
         if l > 1:
-            checks.append(_diverse(name, float(shares.max()), l, "a value in a class"))
-        groups = grouped_counts(place.tolist(), values.to_pylist(), [1] * data.num_rows)
-        checks += condition_checks(name, groups, manifest)
+            checks.append(diverse_check(name, largest[name], l, "a value in a class"))
+        checks += condition_checks(name, _groups(data, quasi, name, name, manifest), manifest)
     return checks
 
 
-def _bucketised(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
-    facts, l = manifest["facts"], manifest["plan"].get("l", 1)
-    quasi, listed = tables.get("quasi-identifiers"), tables.get("sensitive")
-    if quasi is None or listed is None:
-        return [Check(name="tables", passed=False, detail="one of the two tables is missing")]
-    bucket, count = facts["bucket"], facts["count"]
-    sensitive = sensitive_of(manifest)
-    checks = [
-        _set_check(
-            "quasi-identifier columns",
-            set(quasi.column_names),
-            {bucket, *(_released(manifest) - set(sensitive))},
-            "those of the schema, without the sensitive ones",
-        ),
-        _set_check(
-            "sensitive columns",
-            set(listed.column_names),
-            {bucket, count, *sensitive},
-            "the sensitive ones",
-        ),
-    ]
-    if any(check.passed is False for check in checks):
-        return checks
-    times = np.asarray(listed[count].to_numpy(), dtype=np.int64)
-    names, where = np.unique(listed[bucket].to_numpy(), return_inverse=True)
-    sizes = np.bincount(where, weights=times)
-    known, rows = np.unique(quasi[bucket].to_numpy(), return_counts=True)
-    same = bool((times > 0).all()) and np.array_equal(names, known)
-    if manifest["plan"].get("after") is None:
-        same = same and np.array_equal(sizes, rows)
-        detail = "every bucket has as many records as values" if same else "buckets differ in size"
-    else:
-        # The places of records that are gone stay listed, and every value is listed once.
-        same = same and bool((rows <= sizes).all()) and bool((times == 1).all())
-        detail = "no bucket has more records than values" if same else "buckets do not fit"
-    checks.append(Check(name="buckets", passed=same, detail=detail))
-    for name in sensitive:
-        if name in (manifest["plan"].get("sets") or {}):
-            cells = listed[name].to_pylist()
-            checks.append(element_check(name, where.tolist(), cells, times.tolist(), manifest))
-            continue
-        values = values_of(listed[name], name, manifest)
-        groups = grouped_counts(where.tolist(), values.to_pylist(), times.tolist())
-        checks += condition_checks(name, groups, manifest)
-        if l == 1:
-            continue
-        value = codes([values], listed.num_rows)
-        pairs, at = np.unique(where * (int(value.max()) + 1) + value, return_inverse=True)
-        of_bucket = pairs // (int(value.max()) + 1)
-        shares = np.bincount(at, weights=times) / sizes[of_bucket]
-        checks.append(_diverse(name, float(shares.max()), l, "a value in a bucket"))
-    return checks
+def _groups(
+    data: pa.Table | StoredTable,
+    keys: Sequence[str],
+    field: str,
+    name: str,
+    manifest: Mapping[str, Any],
+) -> Callable[[], Iterator[Mapping[Any, Counter[Any]]]]:
+    """How often each value of a sensitive field occurs in each group, some groups at a time."""
+
+    def found() -> Iterator[Mapping[Any, Counter[Any]]]:
+        for part in parts(data, keys, [field], part_count(data)):
+            place = codes([part[key] for key in keys], part.num_rows)
+            values = values_of(part[field], name, manifest).to_pylist()
+            yield grouped_counts(place.tolist(), values, [1] * part.num_rows)
+
+    return found

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.release.traits import Traits, loaded
 from sherd.verifying import fragmented_tables as fragments
-from sherd.verifying import label_books as books
+from sherd.verifying import generalised_records
+from sherd.verifying import label_meaning as books
 from sherd.verifying import sliced_tables as slicing
-from sherd.verifying import specialisations
 from sherd.verifying.check import UNREADABLE, Check
+from sherd.verifying.grouped_parts import distinct
 from sherd.verifying.manifest_form import is_count, is_hash
 from sherd.verifying.ordered_centroids import counted
 from sherd.verifying.sealed_tables import sealed_facts
@@ -107,8 +108,8 @@ def generalised(tables: Stored, manifest: Manifest) -> Expected:
     data = whole(tables["data"])
     return {
         "rows": _is(tables["records"].num_rows),
-        "leaves": _is(specialisations.leaves(data, manifest)),
-        "specialisations": lambda given: specialisations.fit(given, data, manifest),
+        "leaves": _is(generalised_records.leaves(data, manifest)),
+        "specialisations": lambda given: generalised_records.fit(given, data, manifest),
         "left_out": _is(
             [
                 name
@@ -170,11 +171,11 @@ def _bins(manifest: Manifest, *, of_sensitive: bool = True) -> Callable[[Any], b
     return fit
 
 
-def classes(tables: Tables, manifest: Manifest) -> Expected:
+def classes(tables: Stored, manifest: Manifest) -> Expected:
     """What the manifest of a generalised table with classes must state."""
     sensitive = slicing.sensitive_of(manifest)
     quasi = [n for n in _roles(manifest, "quasi-identifier", "sensitive") if n not in sensitive]
-    columns = {name: tables["data"].column(name) for name in quasi}
+    columns = {name: distinct(tables["data"], name) for name in quasi}
     return _with_empty_places(manifest, tables["data"].num_rows) | {
         "quasi_identifiers": _is(quasi),
         "sensitive": _is(sensitive),
@@ -188,13 +189,13 @@ def _diverse(plan: Mapping[str, Any]) -> bool:
     return plan.get("l", 1) > 1 or bool(plan.get("conditions"))
 
 
-def sliced(tables: Tables, manifest: Manifest) -> Expected:
+def sliced(tables: Stored, manifest: Manifest) -> Expected:
     """What a sliced table's manifest must state."""
     facts, data = manifest["facts"], tables["data"]
     untouched = set(_roles(manifest, "insensitive", "weight"))
     fields = [f for f in data.column_names if f != facts["bucket"] and f not in untouched]
     of = {field: _attribute_of(field, manifest) for field in fields}
-    columns = {of[field]: data.column(field) for field in fields}
+    columns = {of[field]: distinct(data, field) for field in fields}
     hidden = slicing.sensitive_of(manifest)
     alike = [[of[f] for f in c if f in of and of[f] not in hidden] for c in facts["columns"]]
     if len(columns) < len(of):
@@ -248,13 +249,13 @@ def _following(manifest: Manifest) -> Expected:
 
 def _with_empty_places(manifest: Manifest, rows: int) -> Expected:
     """The same where empty places of records that are gone are rows of the table."""
-    found = _following(manifest)
-    if found:
-        found["empty"] = lambda given: is_count(given) and given <= rows
-    return found
+    facts = _following(manifest)
+    if facts:
+        facts["empty"] = lambda given: is_count(given) and given <= rows
+    return facts
 
 
-def bucketised(_tables: Tables, manifest: Manifest) -> Expected:
+def bucketised(_tables: Stored, manifest: Manifest) -> Expected:
     """What the manifest of a bucketised table must state."""
     # Bucket and count are columns of the tables, as the check of these finds.
     return _following(manifest) | {
@@ -276,7 +277,7 @@ def fragmented(tables: Tables, manifest: Manifest) -> Expected:
     released = [n for n, a in attributes.items() if a.get("role") != "identifier"]
     rows = max(table.num_rows for table in layout.fragments)
     shown = [sorted(names) for names in layout.attributes]
-    found: Expected = {
+    facts: Expected = {
         "fragments": lambda given: [sorted(names) for names in given] == shown,
         "sizes": _is(plan.get("sizes") or _sizes_of_sets(plan, len(layout.fragments))),
         "withheld": _is([name for name in released if name not in held]),
@@ -286,19 +287,19 @@ def fragmented(tables: Tables, manifest: Manifest) -> Expected:
         **sealed_facts(manifest),
     }
     if plan.get("after") is not None:
-        return found | {"after": lambda given: is_hash(given) and given == plan["after"]["release"]}
+        return facts | {"after": lambda given: is_hash(given) and given == plan["after"]["release"]}
     most = float(plan["suppress"])
-    return found | {
+    return facts | {
         "suppressed": lambda given: is_count(given) and given <= most * (given + rows) + 1e-9
     }
 
 
 def _sizes_of_sets(plan: Mapping[str, Any], count: int) -> list[int]:
     """Group sizes where the plan gives none, in every set of fragments that are associated."""
-    found: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     for chosen in plan.get("associations") or [list(range(1, count + 1))]:
-        found.update(zip(chosen, _sizes(plan["looseness"], len(chosen)), strict=True))
-    return [found[f] for f in range(1, count + 1)]
+        sizes.update(zip(chosen, _sizes(plan["looseness"], len(chosen)), strict=True))
+    return [sizes[f] for f in range(1, count + 1)]
 
 
 def _sizes(looseness: int, count: int) -> list[int]:

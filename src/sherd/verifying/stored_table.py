@@ -147,7 +147,7 @@ def _of_text(
     path: Path, schema: Schema, stack: contextlib.ExitStack, *, escaped: bool
 ) -> StoredTable:
     from sherd.tables.csvfile import csv_batches
-    from sherd.tables.spreadsheet import escaped_schema, unescaped
+    from sherd.tables.write import escaped_schema, unescaped
 
     spool = tempfile.SpooledTemporaryFile(SPOOLED)  # noqa: SIM115 - the stack closes it
     stack.enter_context(spool)

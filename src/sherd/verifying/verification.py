@@ -4,6 +4,8 @@ Command line, audit and servers call `verify`; none has checks of its own. It lo
 the manifest, at the files, at the promise and how it came about, and at the contents by the
 checks that the method declares (``sherd.release.traits``). Nothing here shares code with the
 methods: a mistake in one is not repeated in the other.
+
+Whether the promise in a manifest is the one that its plan and schema lead to.
 """
 
 from __future__ import annotations
@@ -14,10 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import UsageError
+from sherd import __version__
+from sherd.errors import SherdError, UsageError
+from sherd.guarantees import Assumption
+from sherd.guarantees.guarantee import as_named_before, in_todays_words
 from sherd.release.bundle import Release, read_manifest
+from sherd.release.manifest import EARLIER_FORMAT
 from sherd.release.method import traits_of
+from sherd.release.plan import Plan
 from sherd.release.traits import loaded
+from sherd.tables.schema import Schema
 from sherd.verifying.bundle_files import (
     check_files,
     check_hashes,
@@ -29,13 +37,13 @@ from sherd.verifying.bundle_files import (
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.file_form import check_form
 from sherd.verifying.manifest_form import check_manifest, check_package
-from sherd.verifying.stated_promise import check_promise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
+    from sherd.guarantees import Guarantee
     from sherd.verifying.stored_table import StoredTable
 
     Tables = Mapping[str, pa.Table] | Mapping[str, pa.Table | StoredTable]
@@ -105,7 +113,7 @@ def verify(
             )
     checks += _origin(manifest)
     if "joint" in manifest:
-        from sherd.verifying.joint_signatures import check_signatures
+        from sherd.verifying.joint_manifest import check_signatures
 
         checks += check_signatures(folder, manifest, None if key is None else str(key))
     else:
@@ -234,12 +242,12 @@ def _beside(old: Path, new: Path, manifest: Mapping[str, Any], checks: list[Chec
     from sherd.verifying.consecutive_releases import verify_together
 
     earlier = Release.load(old).tables
-    found = _follows(old, manifest)
+    follows = _follows(old, manifest)
     try:
-        return [*found, *verify_together(earlier, read_tables(new, manifest), manifest)]
+        return [*follows, *verify_together(earlier, read_tables(new, manifest), manifest)]
     except UNREADABLE:
         detail = "the two releases do not fit together"
-        return [*found, Check(name="beside", passed=False, detail=detail)]
+        return [*follows, Check(name="beside", passed=False, detail=detail)]
 
 
 def _follows(old: Path, manifest: Mapping[str, Any]) -> list[Check]:
@@ -252,3 +260,46 @@ def _follows(old: Path, manifest: Mapping[str, Any]) -> list[Check]:
     same = after == digest(old / MANIFEST)
     detail = "the release beside it" if same else "another release, which may be between the two"
     return [Check(name="follows", passed=True if same else None, detail=detail)]
+
+
+def planned_guarantee(manifest: Mapping[str, Any]) -> Guarantee:
+    """The promise that a single owner's plan leads to."""
+    return Plan.from_data(manifest["plan"]).guarantee(Schema.from_data(manifest["schema"]))
+
+
+def _said(codes: Iterable[str]) -> Iterator[str]:
+    """Assumptions by their words, other texts as they are."""
+    known = {one.value: one.words for one in Assumption}
+    return (known.get(code, code) for code in codes)
+
+
+def check_promise(
+    manifest: Mapping[str, Any],
+    derive: Callable[[Mapping[str, Any]], Guarantee] = planned_guarantee,
+) -> Check:
+    """Compare the stated promise with the one derived, field by field."""
+    try:
+        guarantee = derive(manifest)
+        if any("no guarantee" in stamp for stamp in manifest["stamps"]):
+            guarantee = guarantee.seeded()
+        expected, given = guarantee.as_data(), in_todays_words(dict(manifest["guarantee"]))
+    except SherdError as error:
+        return Check(name="promise", passed=False, detail=f"cannot be derived: {error.what}")
+    except UNREADABLE:
+        detail = "cannot be derived: stamps, guarantee, plan or schema cannot be read"
+        return Check(name="promise", passed=False, detail=detail)
+    unnamed: tuple[str, ...] = ()
+    if manifest.get("format") == EARLIER_FORMAT:
+        expected, unnamed = as_named_before(expected)
+    if expected == given and not unnamed:
+        return Check(name="promise", passed=True, detail="what plan and schema lead to")
+    expected.pop("words"), given.pop("words", None)
+    if expected == given and unnamed:
+        detail = "an earlier promise; today's says in addition that it leaves aside: "
+        return Check(name="promise", passed=None, detail=detail + "; ".join(_said(unnamed)))
+    versions = manifest.get("versions")
+    version = versions.get("sherd") if isinstance(versions, dict) else None
+    if expected == given and isinstance(version, str) and version != __version__:
+        detail = f"follows from plan and schema; its words are those of sherd {version}"
+        return Check(name="promise", passed=None, detail=detail)
+    return Check(name="promise", passed=False, detail="not what plan and schema lead to")

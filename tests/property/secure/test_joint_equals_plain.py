@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from word_noise import WordNoise
 
 import sherd
-from sherd.methods.specialising.entropy_lines import lined_gain
-from sherd.methods.specialising.epsilon_shares import Budget
+from sherd.methods.specialising.arbdistdp import Agreement, cells_of, release
 from sherd.methods.specialising.hierarchy import Hierarchy
-from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
 from sherd.methods.specialising.plain_oracle import PlainOracle
-from sherd.methods.specialising.scores import sensitivity
+from sherd.methods.specialising.scores import Budget, sensitivity
+from sherd.methods.specialising.shared_oracle import lined_gain
 from sherd.methods.specialising.specialise import specialise
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import PlainEngine

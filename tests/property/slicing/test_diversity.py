@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sherd.errors import InfeasibleError
 from sherd.methods.slicing.attribute_codes import combined
+from sherd.methods.slicing.bucket_pipeline import signatures
 from sherd.methods.slicing.incremental_diversity import from_scratch, partition_records
-from sherd.methods.slicing.record_signatures import signatures
 from sherd.methods.slicing.sensitive_values import Sensitive
 from sherd.randomness import Randomness
 from sherd.release.method import Outcome, Run

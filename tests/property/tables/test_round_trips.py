@@ -21,8 +21,7 @@ from sherd.tables.frames import like, to_arrow, to_series
 from sherd.tables.infer import draft_yaml, infer
 from sherd.tables.read import read
 from sherd.tables.schema import Schema
-from sherd.tables.spreadsheet import unescaped
-from sherd.tables.write import write
+from sherd.tables.write import unescaped, write
 
 # What a UTF-8 text file can hold: no lone surrogates, and no NUL.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sherd.auditing.epsilon.experiment import frozen_bound, real_bound, worst_case
-from sherd.auditing.epsilon.runs import centroids_of
-from sherd.auditing.promise_check import masking_of
-from sherd.auditing.verdict.confidence_intervals import lower_bound
+from sherd.auditing.promise_check import centroids_of, masking_of
+from sherd.auditing.verdict.measure import lower_bound
 
 pytestmark = pytest.mark.statistical
 

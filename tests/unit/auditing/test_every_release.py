@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sherd
-from sherd.auditing.case.case import Limits
-from sherd.auditing.case.own_findings import OwnFindings
+from sherd.auditing.case.case import Limits, OwnFindings
 from sherd.auditing.verdict.significance import NOTICEABLE, SERIOUS
 from sherd.auditing.verdict.verdict_points import NOISE
 from sherd.release.method import DIRECTORY, REAL_SPEND, Finding, find

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sherd
-from sherd.auditing.case.case import Limits
-from sherd.auditing.case.own_findings import OwnFindings
-from sherd.auditing.case.specialised_drawing import book_of
+from sherd.auditing.case.case import Limits, OwnFindings
+from sherd.auditing.case.method_drawing import book_of
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.verdict.measure import Measure
 from sherd.auditing.verdict.verdict import decide

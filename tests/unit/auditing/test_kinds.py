@@ -9,8 +9,7 @@ import pytest
 
 import sherd
 from sherd.auditing.case.case import Limits
-from sherd.auditing.case.centroid_drawing import CentroidRelease
-from sherd.auditing.case.fragment_drawing import FragmentedRelease
+from sherd.auditing.case.method_drawing import CentroidRelease, FragmentedRelease
 from sherd.auditing.case.record_drawing import CountQuery, Range, Values
 from sherd.auditing.run import audit
 from sherd.auditing.utility.queries import _ask, _worth_of_association

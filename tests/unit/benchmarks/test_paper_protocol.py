@@ -10,11 +10,10 @@ import pytest
 from paper_protocol import PaperOracle, segment, winner
 
 import sherd
+from sherd.methods.specialising.arbdistdp import Agreement, cells_of, release
 from sherd.methods.specialising.diffgen import encode, settings
-from sherd.methods.specialising.epsilon_shares import Budget
-from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
 from sherd.methods.specialising.plain_oracle import Histograms, leaf_counts
-from sherd.methods.specialising.scores import scores
+from sherd.methods.specialising.scores import Budget, scores
 from sherd.methods.specialising.secure_leaf_counts import LeafCounter
 from sherd.methods.specialising.shared_oracle import JointOracle
 from sherd.methods.specialising.specialise import Candidate, specialise, split_candidates

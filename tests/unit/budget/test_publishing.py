@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sherd.budget import Amount, Ledger, Pending, Reservation, publishing, storage
-from sherd.budget.sealed_folder import SealedFile, new_key, unseal
+from sherd.budget.sealed_folder import BLOCK, CHACHA20, SealedFile, opened, unseal
 from sherd.errors import OutputExistsError, StorageError, VerificationError
 
 Reserve = Callable[..., Reservation]
@@ -119,11 +119,38 @@ def test_recovers_a_folder(ledger: Ledger, reserve: Reserve, artefact: str, tmp_
     assert (final / "data").read_bytes() == b"artefact"
 
 
+@pytest.mark.parametrize("key", [CHACHA20 + "5a" * 32, "5a" * 32])
+def test_sealed_files_open_with_their_key_alone(tmp_path: Path, key: str) -> None:
+    """What is written in pieces of any size is noise on disk, and opens in pieces of any other."""
+    sealed = tmp_path / ".release.staged-1"
+    sealed.mkdir()
+    pieces = [b"artefact", b"", b"x" * (BLOCK - 3), b"y" * (2 * BLOCK + 1)]
+    for name in ("data", "other"):
+        with SealedFile(sealed / name, key) as file:
+            for piece in pieces:
+                file.write(piece)
+    whole = b"".join(pieces)
+    noise = (sealed / "data").read_bytes()
+    assert len(noise) == len(whole)
+    assert b"xxxx" not in noise
+    assert noise != (sealed / "other").read_bytes()
+    assert opened(sealed / "data", key) == whole
+    assert (unseal(sealed, key) / "data").read_bytes() == whole
+    wrong = key[:-1] + "b"
+    assert opened(sealed / "data", wrong)[:8] != b"artefact"
+
+
+def test_an_earlier_versions_key_opens(tmp_path: Path) -> None:
+    """The stream of a key without a name is what it always was."""
+    (tmp_path / "data").write_bytes(bytes.fromhex("cc5487272cc40710"))
+    assert opened(tmp_path / "data", "5a" * 32) == b"artefact"
+
+
+@pytest.mark.parametrize("key", [CHACHA20 + "5a" * 32, "5a" * 32])
 def test_recovering_clears_what_was_half_opened(
-    ledger: Ledger, reserve: Reserve, artefact: str, tmp_path: Path
+    ledger: Ledger, reserve: Reserve, artefact: str, tmp_path: Path, key: str
 ) -> None:
     """A process that dies while it opens a sealed folder leaves readable files beside it."""
-    key = new_key()
     staged, final = tmp_path / ".release.staged-1", tmp_path / "release"
     staged.mkdir()
     with SealedFile(staged / "data", key) as file:

@@ -297,7 +297,7 @@ def _edited(**change: Any) -> int:
     manifest = read_manifest(Path("out"))
     for key, value in change.items():
         manifest[key] = {**manifest[key], **value} if isinstance(value, dict) else value
-    Path("out/manifest.json").write_text(json.dumps(manifest))
+    Path("out/manifest.json").write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
     return cli.run(["verify", "out"])
 
 
@@ -330,7 +330,8 @@ def test_words_of_another_version_are_told_apart(capsys: pytest.CaptureFixture[s
     assert _protect("-o", "out") == 0
     package = json.loads(Path("out/datapackage.json").read_text())
     package["description"] = "Promise: as before."
-    Path("out/datapackage.json").write_text(json.dumps(package))
+    text = json.dumps(package, indent=2, ensure_ascii=False) + "\n"
+    Path("out/datapackage.json").write_text(text)
     facts = {
         "sha256": digest(Path("out/datapackage.json")),
         "bytes": Path("out/datapackage.json").stat().st_size,

@@ -97,7 +97,9 @@ def accepted(kind: str, made: dict[str, tuple[Path, str]], *, every: bool) -> li
     found = []
     try:
         for what, changed in changes(json.loads(text), every=every):
-            path.write_text(json.dumps(changed), encoding="utf-8")
+            path.write_text(
+                json.dumps(changed, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
             code = run(["verify", str(folder)])
             assert code in (0, 4), (what, code)
             if code == 0:
@@ -131,7 +133,9 @@ def edited(folder: Path, text: str, *place: Any, to: Any) -> int:
     for key in place[:-1]:
         inside = inside[key]
     inside[place[-1]] = to
-    (folder / "manifest.json").write_text(json.dumps(changed), encoding="utf-8")
+    (folder / "manifest.json").write_text(
+        json.dumps(changed, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     code = run(["verify", str(folder)])
     (folder / "manifest.json").write_text(text, encoding="utf-8")
     return code
@@ -307,7 +311,9 @@ def test_a_changed_release_is_not_compared_with_an_earlier_one(
     """What it shows together with another would be worth nothing."""
     folder, text = made["fragment"]
     changed = json.loads(text) | {"facts": None}
-    (folder / "manifest.json").write_text(json.dumps(changed), encoding="utf-8")
+    (folder / "manifest.json").write_text(
+        json.dumps(changed, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     assert run(["verify", str(folder), "--beside", str(folder)]) == 4
     (folder / "manifest.json").write_text(text, encoding="utf-8")
     assert "?     beside: " in capsys.readouterr().out

@@ -21,7 +21,7 @@ from sherd.methods.graphical.dp_graph import METHOD as DP_GRAPH
 from sherd.methods.graphical.dp_graph import code, design_of
 from sherd.methods.graphical.measuring import Marginal
 from sherd.methods.specialising.diffgen import METHOD as DIFFGEN
-from sherd.release.counted_release import CountedTable
+from sherd.release.table_source import CountedTable
 from sherd.tables.address import Address
 from sherd.tables.prepare import prepare
 from sherd.tables.schema import Missing, Outside, Schema
@@ -166,6 +166,83 @@ def test_counts_are_those_of_memory(
         assert sorted(map(str, counts.treated)) == told
 
 
+ALIKE = [
+    "a",
+    "A",
+    "a ",
+    "  a",
+    "é",
+    "e\u0301",
+    "Å",
+    "\u212b",
+    "A\u030a",
+    "ß",
+    "ss",
+    "a\u200b",
+    "a\nb",
+    EVIL,
+    "?",
+]
+"""Texts that some collation calls equal, or that padding and trimming make so."""
+
+
+def collated(server: str, word: str) -> str:
+    """A PostgreSQL table whose column compares texts in this way."""
+    from adbc_driver_postgresql import dbapi
+
+    made = {
+        "caseless": "provider = icu, locale = 'und-u-ks-level2', deterministic = false",
+        "accentless": "provider = icu, locale = 'und-u-ks-level1-kc-true', deterministic = false",
+    }
+    with dbapi.connect(server) as connection, connection.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS alike")
+        for name, how in made.items():
+            cursor.execute(f"DROP COLLATION IF EXISTS {name}")
+            cursor.execute(f"CREATE COLLATION {name} ({how})")
+        kind = "char(40)" if word == "padded" else f"text COLLATE {word}"
+        cursor.execute(f"CREATE TABLE alike (town {kind})")
+        cursor.adbc_ingest("given", pa.table({"town": ALIKE}), mode="replace")
+        cursor.execute("INSERT INTO alike SELECT town FROM given")
+        connection.commit()
+    return f"{server}?table=alike"
+
+
+@pytest.mark.parametrize(
+    "word", ["NOCASE", "NFC", "NOACCENT", "enumerated", "caseless", "accentless", "padded"]
+)
+def test_texts_are_told_apart_whatever_their_collation(
+    word: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Upper case, accents, normal forms and spaces count as they do in memory."""
+    if word in ("NOCASE", "NFC", "NOACCENT", "enumerated"):
+        path = tmp_path / "alike.duckdb"
+        with duckdb.connect(str(path)) as connection:
+            connection.register("given", pa.table({"town": ALIKE}))
+            kind = f"VARCHAR COLLATE {word}"
+            if word == "enumerated":
+                connection.execute("CREATE TYPE listed AS ENUM (SELECT town FROM given)")
+                kind = "listed"
+            connection.execute(f"CREATE TABLE alike (town {kind})")
+            connection.execute("INSERT INTO alike SELECT town FROM given")
+        address = f"duckdb:///{path}?table=alike"
+    else:
+        address = collated(request.getfixturevalue("postgresql"), word)
+    for listed in (
+        ["a", "é", "Å", "rest"],
+        ["A", "a ", "e\u0301", "ss", EVIL, "rest"],
+        ["a".ljust(40), "rest"],
+    ):
+        town = {"type": "category", "values": listed, "other": "rest"}
+        schema = Schema.from_data({"attributes": {"town": town}, "missing_values": ["?"]})
+        plan = sherd.Plan(method="dp-graph", epsilon=1)
+        design = design_of(plan, schema)
+        prepared = prepare(sherd.read(address, schema=schema), schema)
+        with database_source(Address.parse(address)) as source:
+            counts = DatabaseCounts(source, schema, DP_GRAPH.counted(plan, schema))
+            coded = code(prepared.table, schema, design)
+            histograms_agree(counts, coded, [grid.size for grid in design.grids])
+
+
 @pytest.mark.parametrize("method", ["dp-graph", "diffgen"])
 @pytest.mark.parametrize("target", [None, "rank"])
 def test_releases_are_those_of_memory(
@@ -277,6 +354,29 @@ def test_texts_without_end_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="too many values") as refused:
         sherd.protect(address, schema, sherd.Plan(method="diffgen", epsilon=1.0), ledger=None)
     assert "secret" not in str(refused.value)
+
+
+def test_auto_reads_what_cannot_be_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numbers written as texts, over 10,000 of them: read into memory, told, and paid for once."""
+    from sherd.budget import Ledger
+    from sherd.cli import run
+
+    address = in_duckdb(pa.table({"n": [str(i) for i in range(10_050)]}), tmp_path)
+    schema = tmp_path / "schema.yaml"
+    schema.write_text("attributes: {n: {type: integer, domain: [0, 20000]}}", encoding="utf-8")
+    place, ledger = tmp_path / "out", tmp_path / "ledger.db"
+    args = ["protect", address, "-m", "diffgen", "--schema", str(schema), "-e", "1"]
+    args += ["--ledger", str(ledger), "--population", "p", "-o", str(place)]
+    capsys.readouterr()
+    assert run([*args, "--engine", "database"]) == 2
+    assert "too many values" in capsys.readouterr().err
+    assert run(args) == 0
+    assert "running on the engine memory instead" in capsys.readouterr().err
+    assert sherd.verify(place).passed
+    kinds = [entry.kind for entry in Ledger(ledger).entries("p")]
+    assert kinds.count("charge") == 1, kinds
 
 
 def test_a_table_that_changes_is_refused(tmp_path: Path) -> None:

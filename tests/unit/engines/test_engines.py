@@ -6,6 +6,7 @@ import datetime as dt
 import shutil
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -265,6 +266,76 @@ def test_a_killed_run_leaves_no_raw_data(tmp_path: Path) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+KILLED_READING = """
+import os, sys, pathlib, pyarrow as pa, numpy as np
+from sherd.engines.mapped_columns import MappedColumns
+engine = MappedColumns(pathlib.Path(sys.argv[1]))
+def blocks():
+    yield pa.table({"a": np.arange(1_000_000)})
+    os.kill(os.getpid(), 9)
+    yield pa.table({"a": np.arange(10)})
+engine.take_in(blocks)
+"""
+
+
+def test_a_run_killed_while_it_reads_leaves_no_raw_data(tmp_path: Path) -> None:
+    """What is written already had no name when the process died."""
+    subprocess.run([sys.executable, "-c", KILLED_READING, str(tmp_path)], check=False)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    MappedColumns(tmp_path).close()
+    assert list(tmp_path.iterdir()) == [], "the next run does not clear up after a dead one"
+
+
+KILLED_SORTING = """
+import os, sys, pathlib, threading, time, numpy as np
+from sherd.engines.external_sort import ExternalSort
+engine = ExternalSort(pathlib.Path(sys.argv[1]), memory=1)
+def watch():
+    while not sum(path.stat().st_size for path in (engine.folder / "spill").glob("*")):
+        time.sleep(0.002)
+    os.kill(os.getpid(), 9)
+threading.Thread(target=watch, daemon=True).start()
+while True:
+    words = engine.array(8_000_000, np.uint64)
+    words[:] = np.arange(len(words), dtype=np.uint64)[::-1]
+    engine.sort(words)
+"""
+
+
+def test_a_run_killed_while_it_sorts_leaves_no_spilled_words(tmp_path: Path) -> None:
+    """DuckDB's files have names: a process that outlives the run removes them."""
+    done = subprocess.run([sys.executable, "-c", KILLED_SORTING, str(tmp_path)], check=False)
+    assert done.returncode == -9
+    until = time.monotonic() + 20
+    while any(path.is_file() for path in tmp_path.rglob("*")) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_runs_at_once_leave_each_other_alone(tmp_path: Path) -> None:
+    """A run clears up after dead runs only, and follows no link that lies where a folder would."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").write_text("mine", encoding="utf-8")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (scratch / ".sherd-engine-link").symlink_to(elsewhere)
+    first = MappedColumns(scratch)
+    taken = first.take_in(lambda: _table(100))
+    second = ExternalSort(scratch, memory=1)
+    words = second.array(1000, np.uint64)
+    words[:] = np.arange(1000, dtype=np.uint64)[::-1]
+    second.sort(words)
+    third = MappedColumns(scratch)
+    assert all(engine.folder.is_dir() for engine in (first, second, third))
+    for engine in (first, second, third):
+        engine.close()
+    assert (words == np.arange(1000)).all()
+    assert taken.equals(_table(100))
+    assert (elsewhere / "kept").read_text(encoding="utf-8") == "mine"
+    assert [path.name for path in scratch.iterdir()] == [".sherd-engine-link"]
+
+
 def test_the_external_shuffle_is_uniform(tmp_path: Path) -> None:
     """Every order of four rows is equally likely, also over parts of two.
 
@@ -322,3 +393,48 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     engine.folder.rmdir()
     with pytest.raises(StorageError, match="cannot be written"):
         engine.take_in(lambda: _table(10))
+
+
+FULL = """
+import resource, sys, pathlib, pyarrow as pa, numpy as np
+from sherd.engines.mapped_columns import MappedColumns
+from sherd.errors import StorageError
+engine = MappedColumns(pathlib.Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+for work in (
+    lambda: engine.take_in(lambda: pa.table({"a": np.arange(1_000_000)})),
+    lambda: engine.keep(pa.array(np.arange(1_000_000))),
+    lambda: engine.mapped_array(1_000_000, np.uint64),
+):
+    try:
+        work()
+    except StorageError as error:
+        print(error)
+engine.close()
+"""
+
+
+def test_a_disk_that_fills_up_ends_in_an_error_that_says_where(tmp_path: Path) -> None:
+    """Reading in, keeping a column and taking room: each is refused, and nothing is left."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count("cannot be written") == 3
+    assert done.stdout.count(str(tmp_path)) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sort_without_room_is_refused_in_our_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB's error becomes one that says where to make room; its files are removed."""
+    engine = ExternalSort(tmp_path, memory=1)
+    (engine.folder / "file").touch()
+    tight = {**engine._settings(), "temp_directory": str(engine.folder / "file")}
+    monkeypatch.setattr(engine, "_settings", lambda: tight)
+    words = engine.array(8_000_000, np.uint64)
+    words[:] = np.random.default_rng(0).integers(0, 2**63, len(words), dtype=np.uint64)
+    with pytest.raises(StorageError, match="cannot sort a column"):
+        engine.sort(words)
+    engine.close()
+    assert list(tmp_path.iterdir()) == []

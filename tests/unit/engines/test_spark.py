@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,16 +28,23 @@ import sherd
 from sherd.engines.spark_stages import SparkStages, is_spark_frame
 from sherd.errors import InternalError, MissingPartError, PlanError, TableError, UsageError
 from sherd.methods.ranking.distributed_blocks import (
+    ORDER,
     Assemble,
+    PackWords,
     ReduceSpans,
-    Snapshot,
+    RowBlock,
+    SortSpans,
     Span,
     groups,
+    packed,
     record,
+    records,
     unpacked,
 )
-from sherd.methods.ranking.distributed_run import check_plan, gathered
+from sherd.methods.ranking.distributed_run import Rows, check_plan, gathered, spans_of
+from sherd.methods.ranking.distributed_snapshot import Snapshot
 from sherd.methods.ranking.individual_ranking import Ranking, reduce
+from sherd.tables.axis import Axis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,11 +253,11 @@ def test_clusters_from_spans_are_those_of_the_whole(rows: int, k: int, cuts: int
                 record("words", len(piece), piece.tobytes(), column=0, span=at)
                 for piece in np.array_split(mixed, 2)
             ]
-    out = list(ReduceSpans(bits=bits, spans=spans, depth=3, ties=(0,))(iter(batches)))
-    kinds: dict[str, list[Any]] = {"sums": [], "edge": [], "sorted": []}
-    for _key, records in groups(out, "column", "span"):
-        for one in records:
-            kinds[one["kind"]].append((one["rows"], one["block"]))
+    ranks = list(SortSpans(bits=bits, ties=(0,))(iter(batches)))
+    out = list(ReduceSpans(spans=spans, depth=3)(iter(ranks)))
+    kinds: dict[str, list[Any]] = {"sums": [], "edge": []}
+    for one in records(out):
+        kinds[one["kind"]].append((one["rows"], one["block"]))
     edges = [(rank, np.frombuffer(raw, np.int64)) for rank, raw in kinds["edge"]]
     sums = [(first, unpacked(block)) for first, block in kinds["sums"]]
     made = gathered(rows, k, 3, sums, edges)
@@ -261,19 +269,70 @@ def test_clusters_from_spans_are_those_of_the_whole(rows: int, k: int, cuts: int
     if sums or edges:
         with pytest.raises(InternalError, match="lacks words"):
             gathered(rows, k, 3, sums, edges[1:] if edges else [])
-    assert b"".join(bytes(block) for _rows, block in kinds["sorted"]) == words.tobytes()
+    places = np.concatenate([np.frombuffer(one["block"], np.uint32) for one in records(ranks)])
+    assert (places == words & np.uint64((1 << bits) - 1)).all()
 
 
 def test_a_span_that_lost_a_block_is_refused() -> None:
     """Fewer words than were counted end the step."""
     span = {(0, 0): Span(start=0, count=9, total=9, k=3)}
     block = np.arange(8, dtype=np.uint64).tobytes()
+    ranks = SortSpans(bits=4, ties=(0,))(iter([record("words", 8, block, column=0, span=0)]))
     with pytest.raises(InternalError, match="another number"):
-        list(
-            ReduceSpans(bits=4, spans=span, depth=1, ties=(0,))(
-                iter([record("words", 8, block, column=0, span=0)])
-            )
-        )
+        list(ReduceSpans(spans=span, depth=1)(ranks))
+
+
+@pytest.mark.parametrize("gathered_rows", [1, 300, 10_000])
+def test_words_of_a_snapshot_hold_every_present_cell_once(gathered_rows: int) -> None:
+    """However many blocks are worked on at once: every place once, at its own position."""
+    pytest.importorskip("pyspark")
+    axes = (Axis.of(SCHEMA["age"]), Axis.of(SCHEMA["town"]))
+    snapshot = Snapshot(schema=SCHEMA, axes=axes, parts=4, shuffle=True, gathered=200)
+    told = list(records(snapshot(iter(table_of(700, 1).to_batches(90)))))
+    taken = [one for one in told if one["kind"] == "rows"]
+    blocks, start = {}, 0
+    for number, one in enumerate(taken):
+        key = (one["part"], one["task"], one["span"])
+        blocks[key] = RowBlock(number=number, start=start)
+        start += one["rows"]
+    packing = PackWords(
+        axes=axes,
+        bits=10,
+        blocks=blocks,
+        splitters=(np.array([5 << 26], np.uint64), np.array([], np.uint64)),
+        tie_seeds=(np.arange(6, dtype=np.uint64), None),
+        gathered=gathered_rows,
+    )
+    fields = ("part", "task", "span")
+    given = [
+        record("rows", o["rows"], o["block"].to_pybytes(), **{f: o[f] for f in fields})
+        for o in taken
+    ]
+    words: dict[int, list[Any]] = {0: [], 1: []}
+    for one in records(packing(iter(given))):
+        words[one["column"]].append(np.frombuffer(one["block"], np.uint64))
+        if one["column"] == 0:
+            assert ((words[0][-1] >= 5 << 26) == (one["span"] == 1)).all()
+    codes = pa.concat_tables([unpacked(one["block"]) for one in taken])
+    for number, (name, shift) in enumerate((("age", 26), ("town", 10))):
+        found = np.concatenate(words[number])
+        place = (found & np.uint64(1023)).astype(int)
+        column = codes.column(name).to_pylist()
+        assert sorted(place) == [at for at, cell in enumerate(column) if cell is not None]
+        assert (found >> np.uint64(shift)).tolist() == [column[at] for at in place]
+
+
+@pytest.mark.parametrize("told", [[(0, 5), (1, 4)], [(0, 6), (1, 5)], [(0, 5), (0, 5)]])
+def test_ranks_lost_or_made_twice_are_refused(told: list[tuple[int, int]]) -> None:
+    """The ranks of an attribute must be as many as its values in the snapshot, before any noise."""
+    ranks = MagicMock()
+    ranks.select.return_value.collect.return_value = [
+        SimpleNamespace(column=0, span=span, rows=rows) for span, rows in told
+    ]
+    job: Any = SimpleNamespace(axis=Axis.of(SCHEMA["age"]), k=2)
+    rows = Rows(frame=None, blocks={}, counts={0: 10}, present=(10,), treated=())
+    with pytest.raises(InternalError, match="lost or made twice"):
+        spans_of([job], ranks, rows)
 
 
 def test_rows_are_drawn_into_parts_once_each() -> None:
@@ -282,18 +341,20 @@ def test_rows_are_drawn_into_parts_once_each() -> None:
     table = table_of(500, 1)
     took = [
         list(
-            Snapshot(schema=SCHEMA, parts=8, shuffle=True, gathered=200)(iter(table.to_batches(90)))
+            Snapshot(schema=SCHEMA, axes=(), parts=8, shuffle=True, gathered=200)(
+                iter(table.to_batches(90))
+            )
         )
         for _ in range(2)
     ]
     weights = []
     for out in took:
         seen: list[float] = []
-        for _key, records in groups(out, "task"):
-            assert len({one["attempt"] for one in records}) == 1
-            for one in records:
+        for _key, blocks in groups(out, "task"):
+            assert len({one["attempt"] for one in blocks}) == 1
+            for one in blocks:
                 if one["kind"] == "rows":
-                    seen += unpacked(one["block"]).column("weight").to_pylist()
+                    seen += unpacked(one["beside"]).column("weight").to_pylist()
         assert sorted(seen) == sorted(table.column("weight").to_pylist())
         weights.append(seen)
     assert weights[0] != weights[1], "two attempts drew the same order"
@@ -303,17 +364,18 @@ def test_a_refusal_in_a_task_is_told_as_a_record() -> None:
     """A table that the schema refuses ends in a message without a cell, not in a traceback."""
     pytest.importorskip("pyspark")
     table = table_of(50, 1).set_column(0, "age", pa.array(["unspeakable"] * 50))
-    out = list(Snapshot(schema=SCHEMA, parts=4, shuffle=True)(iter(table.to_batches())))
+    out = list(Snapshot(schema=SCHEMA, axes=(), parts=4, shuffle=True)(iter(table.to_batches())))
     assert out[-1].column("kind").to_pylist() == ["failed"]
-    assert b"unspeakable" not in out[-1].column("block")[0].as_py()
+    assert "unspeakable" not in out[-1].column("note")[0].as_py()
 
 
-def committed(facts: list[tuple[int, str, str, int]], failed: bytes | None = None) -> Any:
+def committed(facts: list[tuple[int, str, str, int]], note: str = "") -> Any:
     """As much of a committed frame as the check of attempts asks for."""
     frame = MagicMock()
-    refused = [] if failed is None else [SimpleNamespace(block=failed)]
-    frame.filter.return_value.select.return_value.limit.return_value.collect.return_value = refused
-    frame.groupBy.return_value.sum.return_value.collect.return_value = facts
+    frame.select.return_value.collect.return_value = [
+        SimpleNamespace(task=task, attempt=attempt, kind=kind, rows=rows, note=note)
+        for task, attempt, kind, rows in facts
+    ]
     return frame
 
 
@@ -330,37 +392,38 @@ def test_a_mix_of_attempts_is_refused(facts: list[Any], fine: bool) -> None:
     """Blocks of two attempts, missing blocks and a task without its count are found."""
     stages = object.__new__(SparkStages)
     if fine:
-        stages.check_attempts(committed(facts))
+        assert len(stages.facts(committed(facts))) == len(facts)
     else:
         with pytest.raises(InternalError, match="different attempts"):
-            stages.check_attempts(committed(facts))
+            stages.facts(committed(facts))
 
 
 def test_a_task_that_refused_refuses_the_run() -> None:
     """The driver raises what the task could not."""
-    told = json.dumps({"message": "no such thing"}).encode()
+    told = json.dumps({"message": "no such thing"})
     with pytest.raises(TableError, match="no such thing"):
-        object.__new__(SparkStages).check_attempts(committed([], told))
+        object.__new__(SparkStages).facts(committed([(0, "a", "failed", 0)], told))
 
 
 @pytest.mark.parametrize("twice", [True, False])
 def test_a_cell_lost_or_sent_twice_is_refused(twice: bool) -> None:
     """Every place of a part must be filled exactly once."""
-    from sherd.methods.ranking.distributed_blocks import packed
-
     places = np.array([0, 1, 1] if twice else [0, 2], np.uint32)
     sent = [places[:2], places[2:]] if twice else [places]
+    run = np.ones(1, np.uint32)
     cells = [
         record(
-            "cells", len(p), p.tobytes() + np.zeros(len(p), np.int64).tobytes(), part=0, column=0
+            "cells",
+            len(p),
+            p.tobytes(),
+            beside=(run * len(p)).tobytes() + np.zeros(1, np.int64).tobytes(),
+            part=0,
+            column=0,
         )
         for p in sent
     ]
-    batches = [
-        *cells,
-        record("gaps", 3, packed(pa.table({})), part=0),
-        record("rest", 3, packed(pa.table({})), part=0),
-    ]
+    order = pa.table({ORDER: pa.array([0, 1, 2], pa.uint64())})
+    batches = [*cells, record("rows", 3, beside=packed(order), part=0)]
     axis: Any = SimpleNamespace(name="age")
     work = Assemble(
         axes=(axis,),
@@ -405,12 +468,17 @@ def test_a_cluster_needs_a_folder_that_all_can_reach(tmp_path: Path) -> None:
     named = SparkStages(Session("yarn"), "s3a://bucket/staging/")
     assert named.folder.startswith("s3a://bucket/staging/sherd-")
     local = SparkStages(Session("local[2]"), str(tmp_path))
+    assert oct(Path(local.folder).stat().st_mode & 0o777) == "0o700"
     for name in ("rows", "release"):
         (Path(local.folder) / name).mkdir(parents=True)
     local.remove(but="release")
     assert [path.name for path in Path(local.folder).iterdir()] == ["release"]
     local.remove()
     assert not Path(local.folder).exists()
+    nowhere = SparkStages(Session("local[2]"))
+    assert Path(nowhere.folder).parent == Path(tempfile.gettempdir())
+    nowhere.remove()
+    assert not Path(nowhere.folder).exists()
 
 
 def test_executors_without_sherd_are_named(tmp_path: Path) -> None:

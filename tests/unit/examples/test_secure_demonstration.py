@@ -13,7 +13,7 @@ import pytest
 
 import sherd
 from sherd.cli import run as command
-from sherd.cli.demo_joint import print_joint
+from sherd.cli.demo import print_joint
 from sherd.errors import ConnectionFailedError, MissingPartError, OutputExistsError
 from sherd.secure.party import PartySettings
 from sherd.secure.party.party_rows import read_input

@@ -11,6 +11,7 @@ import pytest
 from driving import inbox, send
 from people import SCHEMA, people
 
+from sherd import extras as parts
 from sherd.errors import (
     ConnectionFailedError,
     FormatError,
@@ -32,7 +33,6 @@ from sherd.federation.protocol.collusion import collusion_table
 from sherd.federation.protocol.joint_plan import Kind, Linkage, Terms
 from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.wire import certificates, chunks, enrolment, failpoints
-from sherd.federation.wire import optional_parts as parts
 from sherd.federation.wire.client import Client, tls_context
 from sherd.signing_keys import (
     SigningKey,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sherd.methods import compile_ahead, kernel_store
+from sherd.methods import compile_ahead, compiled
 from sherd.methods.compiled import STEP
 
 FIRST_USE = """
@@ -40,7 +40,7 @@ print(json.dumps({"first": times[0], "again": times[1], "told": sorted(set(told)
 @pytest.fixture
 def shipped() -> Path:
     """The kernels that setting up compiled for this environment."""
-    folder = kernel_store.SHIPPED / kernel_store.tag()
+    folder = compiled.SHIPPED / compiled.tag()
     if not folder.is_dir():
         if os.environ.get("SHERD_REQUIRE") == "all":
             pytest.fail("no kernels were compiled ahead: run `make setup`")
@@ -103,7 +103,7 @@ def test_changed_source_or_compiler_is_compiled_afresh(monkeypatch: pytest.Monke
     from sherd.methods.slicing.boxes import locate
 
     function = locate.py_func  # type: ignore[attr-defined]
-    store = kernel_store.KernelStore(kernel_store.SHIPPED)
+    store = compiled.KernelStore(compiled.SHIPPED)
     _stamp, kept = pickle.loads(store._path(function).read_bytes())  # noqa: S301 - our own
     sig = next(iter(kept))
 
@@ -116,13 +116,13 @@ def test_changed_source_or_compiler_is_compiled_afresh(monkeypatch: pytest.Monke
 
     assert loads()
     with monkeypatch.context() as patch:
-        patch.setattr(kernel_store, "_stamp", lambda _folder: "other source")
+        patch.setattr(compiled, "_stamp", lambda _folder: "other source")
         assert not loads()
     with monkeypatch.context() as patch:
-        patch.setattr(kernel_store, "usable", lambda: False)
+        patch.setattr(compiled, "usable", lambda: False)
         assert not loads()
     with monkeypatch.context() as patch:
-        patch.setattr(kernel_store, "tag", lambda: "another-compiler")
+        patch.setattr(compiled, "tag", lambda: "another-compiler")
         assert not loads()
 
 
@@ -132,7 +132,7 @@ def test_a_spoilt_entry_is_compiled_afresh(tmp_path: Path) -> None:
     def half(x: int) -> float:
         return x / 2
 
-    store = kernel_store.KernelStore(tmp_path)
+    store = compiled.KernelStore(tmp_path)
     path = store._path(half)
     path.parent.mkdir(parents=True)
     path.write_bytes(b"no pickle at all")

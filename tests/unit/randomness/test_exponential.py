@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from sherd.randomness import exponential as cells
 from sherd.randomness import exponential as ex
-from sherd.randomness import exponential_cells as cells
-from sherd.randomness.wide import multiply
+from sherd.randomness.exponential import multiply
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

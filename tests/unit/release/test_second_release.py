@@ -11,7 +11,7 @@ import sherd
 from sherd.budget.ledger import Ledger
 from sherd.errors import UsageError
 from sherd.release.bundle import MANIFEST, digest
-from sherd.release.following import follow_release
+from sherd.release.preceding import follow_release
 
 if TYPE_CHECKING:
     from pathlib import Path

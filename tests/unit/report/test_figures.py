@@ -18,8 +18,7 @@ from sherd.report.figures import (
     _promise,
     risk_map,
 )
-from sherd.report.label_layout import Box, place_names
-from sherd.report.plots import LIGHT
+from sherd.report.plots import LIGHT, Box, place_names
 
 
 class Numbers(dict[str, Any]):

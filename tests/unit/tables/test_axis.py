@@ -60,8 +60,8 @@ def test_positions_stay_within_the_domain() -> None:
     [
         (lambda: _axis(Type.TEXT), "text, which cannot be masked"),
         (lambda: _axis(Type.NUMBER), "has no domain"),
-        (lambda: _axis(Type.DATE), "--domain-from-data"),
-        (lambda: _axis(Type.CATEGORY), "--category-order frequency"),
+        (lambda: _axis(Type.DATE), "declare `domain"),
+        (lambda: _axis(Type.CATEGORY), "declare `values"),
         (lambda: _axis(Type.NUMBER, "0", "1", grid=Decimal(2)), "wider than its domain"),
         (lambda: _axis(Type.NUMBER, "1e15", "1000000000000000.1"), "wider than its domain"),
         (lambda: _axis(Type.NUMBER, "0", "1", grid=Decimal("1e-12")), "too fine"),

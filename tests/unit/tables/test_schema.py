@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sherd.errors import SchemaError
+from sherd.errors import FormatError, SchemaError
 from sherd.federation.protocol.joint_plan import read_schema
 from sherd.tables.schema import Attribute, Missing, Outside, Role, Schema, Type
 from sherd.tables.taxonomy import Taxonomy
@@ -221,3 +222,29 @@ def test_a_schema_that_came_from_elsewhere_opens_no_file(path: str, tmp_path: Pa
     (tmp_path / "job.csv").write_text("cook,work\nclerk,work\n")
     beside = {"attributes": {"job": {"type": "category", "taxonomy": "job.csv"}}}
     assert Schema.from_data(beside, folder=tmp_path)["job"].taxonomy is not None
+
+
+def test_a_schema_of_ones_own_names_files_anywhere(tmp_path: Path) -> None:
+    """An absolute path is read; inside a release, no path is; what never ends is refused unread."""
+    tree = tmp_path / "trees" / "job.csv"
+    tree.parent.mkdir()
+    tree.write_text("cook,work\nclerk,work\n")
+    schema = tmp_path / "own" / "schema.yaml"
+    schema.parent.mkdir()
+
+    def naming(path: Path | str) -> Schema:
+        schema.write_text(f"attributes: {{job: {{type: category, taxonomy: {str(path)!r}}}}}")
+        return Schema.load(schema)
+
+    for path in (tree, "../trees/job.csv"):
+        found = naming(path)["job"].taxonomy
+        assert found is not None
+        assert found.leaves == ("cook", "clerk")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for endless in ("/dev/zero", pipe):
+        with pytest.raises(FormatError, match="leads to something else"):
+            naming(endless)
+    (schema.parent / "manifest.json").write_text("{}")
+    with pytest.raises(SchemaError, match="names a file"):
+        naming(tree)

@@ -44,10 +44,14 @@ def _verified(file: Path) -> Any:
     manifest = json.loads((file.parent / "manifest.json").read_text())
     package = json.loads((file.parent / "datapackage.json").read_text())
     package["resources"][0] |= {"bytes": file.stat().st_size, "hash": f"sha256:{digest(file)}"}
-    (file.parent / "datapackage.json").write_text(json.dumps(package))
+    (file.parent / "datapackage.json").write_text(
+        json.dumps(package, indent=2, ensure_ascii=False) + "\n"
+    )
     for path in (file, file.parent / "datapackage.json"):
         manifest["files"][path.name] |= {"sha256": digest(path), "bytes": path.stat().st_size}
-    (file.parent / "manifest.json").write_text(json.dumps(manifest))
+    (file.parent / "manifest.json").write_text(
+        json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    )
     return next(check for check in verify(file.parent).checks if check.name == NAME)
 
 

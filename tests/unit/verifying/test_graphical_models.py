@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,6 +109,53 @@ def test_a_change_is_found(
 ) -> None:
     """The check that fails is the one that is about what was changed."""
     assert check in failed(release, change)
+
+
+def _unpaid(document: dict[str, Any]) -> None:
+    """The choices take nothing of the budget: everything else adds up."""
+    power = 1 if document["noise"] == "laplace" else 2
+    rate, picks = Fraction(document["choice"]["rate"]), document["choice"]["picks"]
+    price = picks * (rate if power == 1 else rate**2 / 8)
+    document["spent"] = str(Fraction(document["spent"]) - price)
+    document["choice"] |= {"rate": None, "picks": 0}
+
+
+def _as_all(document: dict[str, Any]) -> None:
+    _unpaid(document)
+    document["choice"]["kind"] = "all"
+
+
+@pytest.mark.parametrize("delta", [None, 1e-6])
+@pytest.mark.parametrize("change", [_unpaid, _as_all])
+def test_a_choice_that_nobody_paid_for_is_found(
+    delta: float | None, change: Callable[[dict[str, Any]], None]
+) -> None:
+    """Marginals were chosen by looking at the data, and the budget says nothing of it."""
+    made = sherd.protect(TABLE, SCHEMA, sherd.Plan(method="dp-graph", epsilon=0.3, delta=delta))
+    document = made.documents["model"]
+    assert document["choice"]["picks"] == len(document["marginals"]) == 2
+    assert failed(made) == set()
+    assert failed(made, change) == {"choice of marginals"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"choice": "all"},
+        {"choice": "all", "class_attribute": "c"},
+        {"choice": "workload", "workload": [["x", "c"]]},
+        {"class_attribute": "c"},
+    ],
+    ids=str,
+)
+def test_marginals_that_the_plan_names_need_no_choice(more: dict[str, Any]) -> None:
+    """All of them pass; the marginals of another plan do not."""
+    made = sherd.protect(TABLE, SCHEMA, sherd.Plan(method="dp-graph", epsilon=3.0, **more))
+    assert made.documents["model"]["choice"]["rate"] is None
+    assert failed(made) == set()
+    other = {**made.manifest["plan"], "choice": "workload", "workload": [["x", "y"]]}
+    checks = verify(made.tables, {**made.manifest, "plan": other}, made.documents)
+    assert "choice of marginals" in {one.name for one in checks if one.passed is False}
 
 
 def test_another_table_is_found(release: sherd.Release) -> None:

@@ -277,7 +277,7 @@ def _edit(folder: Path, **change: Any) -> list[Check]:
             manifest.pop(key)
         else:
             manifest[key] = value
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "manifest.json").write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
     return list(verify(folder).checks)
 
 

@@ -29,7 +29,13 @@ def changed(table: pa.Table, name: str, values: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    "module", ["sherd.verifying.sliced_tables", "sherd.verifying.tuple_probability"]
+    "module",
+    [
+        "sherd.verifying.sliced_tables",
+        "sherd.verifying.bucketised_tables",
+        "sherd.verifying.grouped_parts",
+        "sherd.verifying.tuple_probability",
+    ],
 )
 def test_the_verifier_shares_no_code_with_the_methods(module: str) -> None:
     """It imports nothing of sherd.methods: a mistake there is not repeated here."""
@@ -38,8 +44,8 @@ def test_the_verifier_shares_no_code_with_the_methods(module: str) -> None:
     names += [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
     assert names
     assert not [name for name in names if name.startswith("sherd.methods")]
-    for method in ("slice", "mondrian", "anatomy"):
-        assert str(find(method).traits.verifier).startswith("sherd.verifying.sliced_tables:")
+    for method, room in (("slice", "sliced"), ("mondrian", "sliced"), ("anatomy", "bucketised")):
+        assert str(find(method).traits.verifier).startswith(f"sherd.verifying.{room}_tables:")
 
 
 def test_a_bucket_of_one_value_is_caught(make: Any, people: Any, people_schema: Schema) -> None:

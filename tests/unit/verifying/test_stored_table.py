@@ -5,7 +5,11 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +22,11 @@ from hypothesis import strategies as st
 import sherd
 from sherd.release.bundle import FORMATS, digest
 from sherd.tables import write as writing
-from sherd.verifying import stored_table, value_counts, verify, written_again
+from sherd.verifying import grouped_parts, masked_tables, stored_table, verify, written_again
 from sherd.verifying.file_form import NAME
+from sherd.verifying.masked_tables import count_values
 from sherd.verifying.stored_table import pieces, whole
 from sherd.verifying.stored_table import stored_table as stored
-from sherd.verifying.value_counts import count_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +45,8 @@ SCHEMA = sherd.Schema.from_data(
 )
 COMPLETE = sherd.Schema.from_data({**SCHEMA.as_data(), "missing": "refuse"})
 ROWS = 100
+MORE = 120 << 20
+"""Bytes by which verifying a million and a half rows may grow."""
 
 
 def _table(rows: int = ROWS, share: float = 0.1) -> pa.Table:
@@ -58,12 +64,18 @@ def _table(rows: int = ROWS, share: float = 0.1) -> pa.Table:
     )
 
 
+JOBS = {"sensitive": ["job"], "l": 2}
 PLANS: dict[str, dict[str, Any]] = {
     "dp": {"epsilon": 1.0},
     "dp-um": {"epsilon": 1.0, "k": 7},
     "dp-um strict": {"epsilon": 1.0, "k": 7, "guarantee": "strict"},
     "diffgen": {"epsilon": 1.0, "class_attribute": "ill"},
     "dp-graph": {"epsilon": 1.0, "delta": 1e-6},
+    "slice": {**JOBS, "columns": 3},
+    "slice min": {**JOBS, "columns": 3, "min_frequency": 4},
+    "slice close": {**JOBS, "columns": 2, "conditions": {"closeness": 0.9, "size": 2}},
+    "mondrian": {**JOBS, "k": 4, "conditions": {"likeness": 9, "entropy": 1.1}},
+    "anatomy": {**JOBS, "conditions": {"share": 0.6, "recursive": [3, 2]}},
 }
 
 
@@ -84,7 +96,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of a few rows, row groups of 16 and batches of 8, and room for three values."""
     monkeypatch.setattr(stored_table, "PIECE", 7)
     monkeypatch.setattr(stored_table, "SPOOLED", 64)
-    monkeypatch.setattr(value_counts, "ROOM", 3)
+    monkeypatch.setattr(masked_tables, "ROOM", 3)
+    monkeypatch.setattr(grouped_parts, "CELLS", 40)
     monkeypatch.setattr(written_again, "_BLOCKS", (256, 4096))
     monkeypatch.setattr(writing, "_GROUP", 16)
     monkeypatch.setattr(writing, "_ROWS", 8)
@@ -148,10 +161,12 @@ def _rehash(folder: Path, file: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     package = json.loads((folder / "datapackage.json").read_text())
     package["resources"][0] |= {"bytes": file.stat().st_size, "hash": f"sha256:{digest(file)}"}
-    (folder / "datapackage.json").write_text(json.dumps(package))
+    (folder / "datapackage.json").write_text(
+        json.dumps(package, indent=2, ensure_ascii=False) + "\n"
+    )
     for path in (file, folder / "datapackage.json"):
         manifest["files"][path.name] |= {"sha256": digest(path), "bytes": path.stat().st_size}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "manifest.json").write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
 
 
 def _failed(folder: Path, file: Path) -> set[str]:
@@ -262,9 +277,106 @@ def test_values_are_counted_whatever_there_is_room_for(
     present = values.drop_null()
     expected = Counter(str(value) for value in present.to_pylist())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(value_counts, "ROOM", room)
+        patch.setattr(masked_tables, "ROOM", room)
         seen = count_values(column, len(expected))
         assert seen.distinct == len(expected)
         assert seen.least == min(expected.values(), default=0)
         fewer = count_values(column, len(expected) - 1)
         assert fewer.distinct > len(expected) - 1 or not len(present)
+
+
+CONTENTS = """
+import resource, sys
+from contextlib import ExitStack
+from pathlib import Path
+from sherd.release.bundle import read_manifest
+from sherd.verifying import verification
+small, large = map(Path, sys.argv[1:3])
+def failed(folder):
+    manifest = read_manifest(folder)
+    with ExitStack() as stack:
+        if sys.argv[3] == "whole":
+            read = lambda: verification.read_tables(folder, manifest)
+        else:
+            read = lambda: verification._released_tables(folder, manifest, stack)
+        checks = verification._contents(read, manifest, dict)
+    return [check for check in checks if check.passed is False]
+assert not failed(small)  # everything that is imported takes its room before
+status = Path("/proc/self/status").read_text(encoding="ascii")
+held = next(line for line in status.splitlines() if line.startswith("VmData:"))
+most = int(held.split()[1]) * 1024 + int(sys.argv[4])
+resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+wrong = failed(large)
+print(wrong)
+sys.exit(bool(wrong))
+"""
+WHOLE = """
+import resource, sys
+from sherd.verifying import verify
+resource.setrlimit(resource.RLIMIT_DATA, (500_000_000, 500_000_000))
+found = verify(sys.argv[1])
+print(found.failed)
+sys.exit(not found.passed)
+"""
+
+
+def _tiled(release: Any, times: int) -> Any:
+    """A valid release with as many rows again, each time in buckets of their own."""
+    bucket = release.manifest["facts"].get("bucket")
+    tables = {}
+    for name, table in release.tables.items():
+        parts = []
+        for at in range(times):
+            part = table
+            if bucket is not None:
+                place = table.column_names.index(bucket)
+                cells = pa.array(np.asarray(table[bucket]) + at * BASE, table[bucket].type)
+                part = table.set_column(place, bucket, cells)
+            parts.append(part)
+        tables[name] = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+    return replace(release, tables=tables)
+
+
+def _run(script: str, *given: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script, *map(str, given)],
+        env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+GROUPED: dict[str, dict[str, Any]] = {
+    "slice": {**JOBS, "columns": 3},
+    "mondrian": {**JOBS, "k": 4},
+    "anatomy": JOBS,
+}
+BASE = 20_000
+
+
+def _grouped(method: str) -> Any:
+    """A release with many small buckets or classes."""
+    plan = sherd.Plan(method=method, **GROUPED[method])
+    return sherd.protect(_table(BASE), SCHEMA, plan, ledger=None)
+
+
+@pytest.mark.parametrize("method", GROUPED)
+def test_buckets_and_classes_are_verified_in_little_memory(method: str, tmp_path: Path) -> None:
+    """1.5 million rows within a limit that the system enforces, and that their tables exceed."""
+    release = _grouped(method)
+    small = release.save(tmp_path / "small")
+    large = _tiled(release, 1_500_000 // BASE).save(tmp_path / "large")
+    done = _run(CONTENTS, small, large, "in pieces", MORE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert _run(CONTENTS, small, large, "whole", MORE).returncode != 0, "the limit does not hold"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("method", GROUPED)
+def test_ten_million_rows_are_verified_in_half_a_gigabyte(method: str, tmp_path: Path) -> None:
+    """50 million cells; the interpreter and the check of every byte included."""
+    large = _tiled(_grouped(method), 10_000_000 // BASE).save(tmp_path / "large")
+    done = _run(WHOLE, large)
+    assert done.returncode == 0, done.stdout + done.stderr

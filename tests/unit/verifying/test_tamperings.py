@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import re
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -123,7 +124,7 @@ def package(change: Callable[[dict[str, Any]], object]) -> Change:
         path = folder / "datapackage.json"
         found = json.loads(path.read_text())
         change(found)
-        path.write_text(json.dumps(found))
+        path.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
         rehash(folder)
 
     return changed
@@ -300,7 +301,54 @@ def _spoiled(folder: Path) -> None:
     (folder / "data.parquet").write_bytes(raw)
 
 
+def spelt(name: str, change: Callable[[bytes], bytes]) -> Change:
+    """A JSON file in another spelling, hashed again; most readers see no difference."""
+
+    def changed(folder: Path) -> None:
+        path = folder / name
+        text = path.read_bytes()
+        path.write_bytes(change(text))
+        assert path.read_bytes() != text
+        if name == "datapackage.json":
+            raw = path.read_bytes()
+            facts = {"sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}
+            manifest(lambda m: m["files"][name].update(facts))(folder)
+
+    return changed
+
+
+def pipe(name: str) -> Change:
+    """A pipe in place of a file, at which a reader would wait for ever."""
+
+    def changed(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+
+    return changed
+
+
+SPELT: dict[str, Change] = {
+    f"{what} in the {name}": spelt(name, change)
+    for name in ("manifest.json", "datapackage.json")
+    for what, change in {
+        "blanks at the end": lambda b: b + b" \t \n",
+        "blanks after a colon": lambda b: b.replace(b'": ', b'":  ', 1),
+        "an escaped letter": lambda b: b.replace(b"a", b"\\u0061", 1),
+        "no line ends": lambda b: json.dumps(json.loads(b), ensure_ascii=False).encode(),
+    }.items()
+}
 CAUGHT: dict[str, Change] = {
+    **SPELT,
+    "a zero more behind a point": spelt("manifest.json", lambda b: b.replace(b": 1.0", b": 1.00")),
+    "digits beyond precision": spelt(
+        "manifest.json", lambda b: b.replace(b": 1.0", b": 1.00000000000000000000007")
+    ),
+    "a pipe as signature": pipe("signature.json"),
+    "a pipe as data": pipe("data.parquet"),
+    "a pipe as data package": pipe("datapackage.json"),
+    "a folder whose name tells": lambda f: (f / "row 3 is Ann").mkdir(),
+    "a name that differs in case": lambda f: (f / "Data.parquet").write_bytes(b"x"),
+    "a name with a line end": lambda f: (f / "manifest.json\n").write_bytes(b"x"),
     "the original as signature.parquet": lambda f: pq.write_table(table(), f / "signature.parquet"),
     "a folder signature-keys": lambda f: (f / "signature-keys").mkdir(),
     "a row map beside the data": lambda f: (f / "row_map.csv").write_text("released_row,input_row"),
@@ -414,7 +462,7 @@ def test_a_signed_release_is_known_by_its_key(made: tuple[Path, Path], tmp_path:
     assert [check.detail.split(":")[0] for check in wrong.failed] == ["by another key"]
     unsigned = copied(made, tmp_path, signed=False)
     assert [check.name for check in sherd.verify(unsigned, key=public).failed] == ["signature"]
-    (unsigned / "signature.json").write_text('{"format": 1}')
+    (unsigned / "signature.json").write_text('{\n  "format": 1\n}\n')
     assert [check.name for check in sherd.verify(unsigned).failed] == ["signature"]
     with pytest.raises(FormatError, match="no public key"):
         sherd.verify(folder, key=folder / "manifest.json")

@@ -49,7 +49,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path = folder / "manifest.json"
     data = json.loads(path.read_text())
     change(data)
-    path.write_text(json.dumps(data))
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 
 FALSIFIED: dict[str, Callable[[dict[str, Any]], object]] = {

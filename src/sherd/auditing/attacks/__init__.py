@@ -13,8 +13,7 @@ from sherd.auditing.attacks.controlled import INFERENCE, LINKABILITY, MATCHING, 
 from sherd.auditing.attacks.group_disclosure import GROUPS
 from sherd.auditing.attacks.linkage_attack import BY_DISTANCE, WITH_KNOWN
 from sherd.auditing.attacks.single_cells import INTERVAL, UNCHANGED
-from sherd.auditing.attacks.singling import SINGLING_OUT
-from sherd.auditing.attacks.uniqueness import UNIQUENESS
+from sherd.auditing.attacks.singling import SINGLING_OUT, UNIQUENESS
 
 ATTACKS: tuple[Attack, ...] = (
     CLUSTERS_KNOWN,

@@ -25,8 +25,7 @@ from sherd.auditing.attacks.attack import Attack
 from sherd.auditing.case.case import take
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.epsilon.mechanism import scales
-from sherd.auditing.verdict.confidence_intervals import clopper_pearson
-from sherd.auditing.verdict.measure import Measure
+from sherd.auditing.verdict.measure import Measure, clopper_pearson
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -131,10 +130,10 @@ def _narrowed(one: Structure, cut: int) -> Structure:
 
 def _logs(one: Structure, chances: Floats) -> NDArray[np.float32]:
     """Log P(g | u) with a row for every group, the missing cell included on both sides."""
-    found = np.full((len(one.values) + 1, one.members.shape[0] + 1), _FLOOR)
-    found[:-1, :-1] = np.maximum(chances.T, _FLOOR)
-    found[-1, -1] = 1.0
-    return np.log(found).astype(np.float32)
+    logs = np.full((len(one.values) + 1, one.members.shape[0] + 1), _FLOOR)
+    logs[:-1, :-1] = np.maximum(chances.T, _FLOOR)
+    logs[-1, -1] = 1.0
+    return np.log(logs).astype(np.float32)
 
 
 def _scores(structures: Sequence[Structure], logs: Sequence[Any], row: int) -> Any:
@@ -147,7 +146,7 @@ def _scores(structures: Sequence[Structure], logs: Sequence[Any], row: int) -> A
 
 def learnt(structures: Sequence[Structure], rows: Rows, truth: Rows) -> list[Any]:
     """Log P(g | u) for each attribute, from pairs of released rows and their originals."""
-    found = []
+    tables = []
     for one in structures:
         unit, group = one.unit[truth], one.group[rows]
         kept = (unit < one.members.shape[0]) & (group < len(one.values))
@@ -157,8 +156,8 @@ def learnt(structures: Sequence[Structure], rows: Rows, truth: Rows) -> list[Any
         )
         votes = (one.members.T @ seen).toarray()
         votes += _SMOOTH * one.shares
-        found.append(_logs(one, one.members @ (votes / votes.sum(axis=1, keepdims=True))))
-    return found
+        tables.append(_logs(one, one.members @ (votes / votes.sum(axis=1, keepdims=True))))
+    return tables
 
 
 def _guessed(one: Structure) -> Floats:
@@ -193,7 +192,7 @@ def unseeded(structures: Sequence[Structure], rng: np.random.Generator, rounds: 
                 if group < len(one.values):
                     unit = one.unit[near]
                     kept = unit < vote.shape[0]
-                    np.add.at(vote[:, group], unit[kept], weight[kept])
+                    vote[:, group] += np.bincount(unit[kept], weight[kept], vote.shape[0])
         for place, (one, vote) in enumerate(zip(structures, votes, strict=True)):
             shared = one.members.T @ (vote / np.maximum(chances[place], _FLOOR))
             told = q[place] * shared + _SMOOTH * _mixed(q[place], one.shares)
@@ -215,15 +214,15 @@ def hits(
     barred: NDArray[np.bool_] | None = None,
 ) -> Floats:
     """Each row's chance that a most likely original, ties drawn by lot, is its own."""
-    found = np.zeros(len(rows))
+    won = np.zeros(len(rows))
     for place, row in enumerate(rows):
         total = _scores(structures, logs, row)
         if barred is not None:
             total[barred] = -np.inf
         best = total.max() - 1e-4
         if total[truth[place]] >= best:
-            found[place] = 1 / np.count_nonzero(total >= best)
-    return found
+            won[place] = 1 / np.count_nonzero(total >= best)
+    return won
 
 
 def _structures(case: Case, original: Columns, released: Columns) -> Iterator[Structure]:
@@ -251,8 +250,8 @@ def with_known(case: Case) -> list[Measure]:
     barred = np.zeros(len(order), np.bool_)
     barred[order[known]] = True
     logs = learnt(structures, np.arange(cut), order[known])
-    found = hits(structures, logs, cut + np.arange(len(rows)), order[rows], barred)
-    return [_measure(case, "cluster-linkage-known", found, len(order), cut)]
+    won = hits(structures, logs, cut + np.arange(len(rows)), order[rows], barred)
+    return [_measure(case, "cluster-linkage-known", won, len(order), cut)]
 
 
 def alone(case: Case) -> list[Measure]:
@@ -280,22 +279,22 @@ def _bounded(case: Case, n: int) -> int:
     return max(20, min(case.limits.attacked, 10 * SCORES // (n * width)))
 
 
-def _measure(case: Case, code: str, found: Floats, n: int, known: int = 0) -> Measure:
-    low, high = clopper_pearson(float(found.sum()), len(found))
+def _measure(case: Case, code: str, won: Floats, n: int, known: int = 0) -> Measure:
+    low, high = clopper_pearson(float(won.sum()), len(won))
     whose = ""
     if case.control is not None and (case.order is None or case.whole is not None):
         why = "without a row map" if case.order is None else "on so large a table"
         whose = f"; {why}, {case.control.words.partition(';')[0]}"
     return Measure(
         spec=CATALOGUE[code],
-        value=float(found.mean()),
+        value=float(won.mean()),
         low=low,
         high=high,
-        basis=f"{found.sum():,.1f} of {len(found):,} released records against {n - known:,} "
+        basis=f"{won.sum():,.1f} of {len(won):,} released records against {n - known:,} "
         f"originals{whose}",
         baseline=1 / max(1, n - known),
         against="a random guess",
-        sampled=len(found) < n - known,
+        sampled=len(won) < n - known,
     )
 
 

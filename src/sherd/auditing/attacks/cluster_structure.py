@@ -18,10 +18,9 @@ import numpy as np
 
 from sherd.auditing.attacks.attack import Attack
 from sherd.auditing.attacks.single_cells import same
+from sherd.auditing.case.case import pick
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.utility.features import pick
-from sherd.auditing.verdict.confidence_intervals import clopper_pearson, ranks
-from sherd.auditing.verdict.measure import Measure
+from sherd.auditing.verdict.measure import Measure, clopper_pearson, ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,8 +97,8 @@ def recover(
     above[ranked[:-1]] = least[ranked[1:]]
     usable = (s > 1) & (below[own] <= above[own])
     kept = np.clip(guess, below[own], above[own])
-    found: NDArray[np.float64] = np.where(usable, kept, np.where(s > 1, guess, y[chosen]))
-    return found
+    recovered: NDArray[np.float64] = np.where(usable, kept, np.where(s > 1, guess, y[chosen]))
+    return recovered
 
 
 def co_cluster(case: Case) -> list[Measure]:

@@ -14,12 +14,10 @@ import numpy as np
 
 from sherd.auditing.attacks.attack import Attack
 from sherd.auditing.attacks.matching import groups_of, matches
-from sherd.auditing.case.case import Columns, Space, height
+from sherd.auditing.case.case import Columns, Space, height, pick
 from sherd.auditing.case.nearest import nearest
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.utility.features import pick
-from sherd.auditing.verdict.confidence_intervals import clopper_pearson
-from sherd.auditing.verdict.measure import Measure
+from sherd.auditing.verdict.measure import Measure, clopper_pearson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,11 +77,11 @@ def linkability(case: Case) -> list[Measure]:
     halves = [[names[i] for i in order[::2]], [names[i] for i in order[1::2]]]
     shares = []
     for group in (members, outsiders):
-        found = []
+        measures = []
         for half in halves:
             space = Space.of(case.original, half)
-            found.append(nearest(space.points(group), control.released, space, NEAR)[1])
-        shared = (found[0][:, :, None] == found[1][:, None, :]).any(axis=(1, 2))
+            measures.append(nearest(space.points(group), control.released, space, NEAR)[1])
+        shared = (measures[0][:, :, None] == measures[1][:, None, :]).any(axis=(1, 2))
         shares.append(float(shared.mean()))
     return [_measure("linkability", shares[0], shares[1], height(members), control)]
 
@@ -155,8 +153,8 @@ def _advantage(
     ]
     best = thresholds[int(np.argmax(rates[0] - rates[1]))]
     tested = [group[1::2] <= best for group in (inside, outside)]
-    hits = [int(np.count_nonzero(found)) for found in tested]
-    trials = [len(found) for found in tested]
+    hits = [int(np.count_nonzero(told)) for told in tested]
+    trials = [len(told) for told in tested]
     bounds = [clopper_pearson(h, t, alpha=0.025) for h, t in zip(hits, trials, strict=True)]
     return Measure(
         spec=CATALOGUE[code],
@@ -172,7 +170,7 @@ def _advantage(
 
 
 def _ratio(inside: NDArray[np.float64], outside: NDArray[np.float64], control: Control) -> Measure:
-    from sherd.auditing.verdict.confidence_intervals import median_interval
+    from sherd.auditing.verdict.measure import median_interval
 
     ratios = []
     for group in (inside, outside):

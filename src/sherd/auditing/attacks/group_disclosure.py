@@ -101,8 +101,8 @@ def _distances(shares: Floats, whole: Floats, ordered: bool) -> Floats:
 def _entropies(shares: Floats) -> Floats:
     """The entropy of every group's distribution, in nats."""
     logarithms = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-    found: Floats = -(shares * logarithms).sum(axis=1)
-    return found
+    entropies: Floats = -(shares * logarithms).sum(axis=1)
+    return entropies
 
 
 def _recursive(counts: Floats) -> Ints:
@@ -112,8 +112,8 @@ def _recursive(counts: Floats) -> Ints:
     """
     falling = -np.sort(-counts, axis=1)
     sums = np.cumsum(falling[:, ::-1], axis=1)[:, ::-1]
-    found: Ints = (falling[:, :1] < RECURSIVE_C * sums).sum(axis=1)
-    return found
+    diverse: Ints = (falling[:, :1] < RECURSIVE_C * sums).sum(axis=1)
+    return diverse
 
 
 def secrets_of(case: Case) -> dict[str, GroupedSecret]:
@@ -130,7 +130,7 @@ def secrets_of(case: Case) -> dict[str, GroupedSecret]:
         groups = _classes(source, [n for n in fields if n in case.schema.attributes], names)
     else:
         return {}
-    found = {}
+    secrets = {}
     for name in names:
         cells = Labelled.of(source.table[fields[name]], source.books.get(name), source.kinds[name])
         rank = {label: i for i, label in enumerate(case.scales[name].labels or ())}
@@ -138,8 +138,10 @@ def secrets_of(case: Case) -> dict[str, GroupedSecret]:
         if len(order) * (int(groups.max()) + 1) <= CELLS:
             kind = case.schema[name].type
             ordered = kind.measured or kind is Type.ORDINAL
-            found[name] = GroupedSecret(values=order[cells.of_row], groups=groups, ordered=ordered)
-    return found
+            secrets[name] = GroupedSecret(
+                values=order[cells.of_row], groups=groups, ordered=ordered
+            )
+    return secrets
 
 
 def _key(meaning: Any, rank: Mapping[str, int]) -> str:
@@ -158,8 +160,8 @@ def _classes(source: GeneralisedRelease, names: list[str], secrets: list[str]) -
             if n not in secrets
         ]
     )
-    found: Ints = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
-    return found
+    classes: Ints = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+    return classes
 
 
 def disclosure(case: Case) -> list[Measure]:
@@ -173,13 +175,13 @@ def disclosure(case: Case) -> list[Measure]:
         name: one.measured(one.values[rng.permutation(len(one.values))])
         for name, one in secrets.items()
     }
-    found = []
+    measures = []
     for code in CODES:
         parts = {name: numbers[code] for name, numbers in real.items()}
         sign = -1 if CATALOGUE[code].better is Better.HIGHER else 1
         worst = max(parts, key=lambda name: sign * (parts[name] - dealt[name][code]))
         many = len(secrets[worst].values)
-        found.append(
+        measures.append(
             Measure(
                 spec=CATALOGUE[code],
                 value=parts[worst],
@@ -190,7 +192,7 @@ def disclosure(case: Case) -> list[Measure]:
                 parts=parts,
             )
         )
-    return found
+    return measures
 
 
 GROUPS = Attack(

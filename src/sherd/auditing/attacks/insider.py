@@ -15,10 +15,9 @@ import numpy as np
 
 from sherd.auditing.attacks.attack import Attack
 from sherd.auditing.attacks.cluster_structure import CLOSE
+from sherd.auditing.case.case import matrix, pick
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.utility.features import matrix, pick
-from sherd.auditing.verdict.confidence_intervals import clopper_pearson
-from sherd.auditing.verdict.measure import Measure
+from sherd.auditing.verdict.measure import Measure, clopper_pearson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,8 +103,8 @@ def _guess(
         min_samples_leaf=5, random_state=0
     )
     model.fit(matrix(own, known, train[present]), y[present])
-    found: NDArray[np.float64] = model.predict(matrix(own, known, test)).astype(np.float64)
-    return found
+    guessed: NDArray[np.float64] = model.predict(matrix(own, known, test)).astype(np.float64)
+    return guessed
 
 
 def attack_of(owners: Mapping[str, Sequence[str]]) -> Attack:

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sherd.auditing.attacks.attack import Attack
-from sherd.auditing.case.case import Space, take
+from sherd.auditing.case.case import Space, pick, take
 from sherd.auditing.case.nearest import linked
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.utility.features import pick
-from sherd.auditing.verdict.confidence_intervals import clopper_pearson
-from sherd.auditing.verdict.measure import Measure
+from sherd.auditing.verdict.measure import Measure, clopper_pearson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,8 +67,8 @@ def _best(case: Case, known: NDArray[np.int64]) -> str:
     scores = {}
     for way in ("plain", "mean", "median"):
         space, fitted = _learnt(case, learn, test, way)
-        found = linked(space.points(fitted), case.original, space, case.order[test])
-        scores[way] = float(found.mean())
+        hits = linked(space.points(fitted), case.original, space, case.order[test])
+        scores[way] = float(hits.mean())
     return max(scores, key=lambda way: scores[way])
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.auditing.case.fragment_drawing import EMPTY, FragmentedRelease
+from sherd.auditing.case.method_drawing import EMPTY, FragmentedRelease
 from sherd.auditing.case.record_drawing import (
     BucketisedRelease,
     GeneralisedRelease,
@@ -103,9 +103,9 @@ def _(source: SlicedRelease) -> TiedGroups:
 
 @groups_of.register
 def _(source: BucketisedRelease) -> TiedGroups:
-    found = groups_of(source.as_sliced())
-    assert found is not None
-    return found
+    tied = groups_of(source.as_sliced())
+    assert tied is not None
+    return tied
 
 
 @groups_of.register
@@ -148,14 +148,14 @@ def matches(case: Case, people: Columns, groups: TiedGroups) -> Floats:
     tables = [_fits(case, people, part) for part in groups.parts]
     widest = max([len(groups.named), *(len(part.groups) for part in groups.parts), 1])
     step = max(1, AT_ONCE // widest)
-    found = np.zeros(n)
+    chances = np.zeros(n)
     for start in range(0, n, step):
         rows = slice(start, start + step)
         product = np.broadcast_to(groups.weights, (min(step, n - start), len(groups.weights)))
         for number, (part, fits) in enumerate(zip(groups.parts, tables, strict=True)):
             product = product * _shares(part, fits, rows, groups.named[:, number])
-        found[rows] = product.sum(axis=1)
-    return found
+        chances[rows] = product.sum(axis=1)
+    return chances
 
 
 def _shares(part: TuplePart, fits: Any, rows: slice, named: Ints) -> Floats:
@@ -169,8 +169,8 @@ def _shares(part: TuplePart, fits: Any, rows: slice, named: Ints) -> Floats:
     who, where = np.nonzero(held)
     flat = np.bincount(who * size + part.groups[where], minlength=held.shape[0] * size)
     shares = flat.reshape(held.shape[0], size) / total
-    found: Floats = np.where(named == EMPTY, 0.0, shares[:, named])
-    return found
+    likely: Floats = np.where(named == EMPTY, 0.0, shares[:, named])
+    return likely
 
 
 def _fits(case: Case, people: Columns, part: TuplePart) -> list[tuple[Ints, NDArray[np.bool_]]]:
@@ -195,11 +195,11 @@ def _held(scale: Scale, values: Floats, cells: Labelled) -> NDArray[np.bool_]:
         else:
             lists.append((place, [_number(value, rank) for value in one.values]))
     # Labels without ends stand for missing cells; those with lists are filled in below.
-    found: NDArray[np.bool_] = (values[:, None] >= ends[0]) & (values[:, None] <= ends[1])
-    found |= np.isnan(values)[:, None] & np.isnan(ends[0])
+    held: NDArray[np.bool_] = (values[:, None] >= ends[0]) & (values[:, None] <= ends[1])
+    held |= np.isnan(values)[:, None] & np.isnan(ends[0])
     for place, listed in lists:
-        found[:, place] = np.isin(values, listed) | (np.isnan(values) & np.isnan(listed).any())
-    return found
+        held[:, place] = np.isin(values, listed) | (np.isnan(values) & np.isnan(listed).any())
+    return held
 
 
 def _number(value: Any, rank: Mapping[str, float]) -> float:

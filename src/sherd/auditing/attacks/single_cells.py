@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sherd.auditing.attacks.attack import Attack
+from sherd.auditing.case.case import pick
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.utility.features import pick
-from sherd.auditing.verdict.confidence_intervals import clopper_pearson
-from sherd.auditing.verdict.measure import Measure
+from sherd.auditing.verdict.measure import Measure, clopper_pearson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

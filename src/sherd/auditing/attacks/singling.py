@@ -5,6 +5,11 @@ ask for values nearer to the record's than to any other released value (labels: 
 for values at least as extreme as the record's, as Anonymeter does. Only predicates that are
 true for exactly one released record are used; each counts when it is true for exactly one
 person. The report takes the kind that works better.
+
+Groups of equal quasi-identifiers: prosecutor, journalist and marketer risk (El Emam 2013).
+
+They take released values for true. Where values are masked they say how distinctive released
+rows look, not how often a match would be right: for that see the linkage attacks.
 """
 
 from __future__ import annotations
@@ -16,13 +21,16 @@ import numpy as np
 from sherd.auditing.attacks.attack import Attack
 from sherd.auditing.case.case import height
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.verdict.confidence_intervals import clopper_pearson
-from sherd.auditing.verdict.measure import Measure
+from sherd.auditing.verdict.measure import Measure, clopper_pearson
+from sherd.tables.schema import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from sherd.auditing.case.case import Case, Columns
+
 
 MOST_ATTRIBUTES = 6
 _TRIES = 6  # candidates drawn for each predicate wanted
@@ -67,13 +75,13 @@ _Groups = list["NDArray[np.int64] | NDArray[np.float64]"]
 def _cells(case: Case) -> tuple[list[_Groups], bool]:
     """Per attribute the number of the nearest released value: released, members, outsiders."""
     assert case.control is not None
-    found: list[_Groups] = []
+    groups: list[_Groups] = []
     for name in case.names:
         values = np.unique(case.control.released[name])
         values = values[~np.isnan(values)]
         middles = (values[1:] + values[:-1]) / 2
-        found.append([_nearest(column[name], middles) for column in _three(case)])
-    return found, True
+        groups.append([_nearest(column[name], middles) for column in _three(case)])
+    return groups, True
 
 
 def _nearest(column: NDArray[np.float64], middles: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -84,8 +92,8 @@ def _nearest(column: NDArray[np.float64], middles: NDArray[np.float64]) -> NDArr
 
 def _tails(case: Case) -> tuple[list[_Groups], bool]:
     """Per attribute the value itself, turned so that larger is more extreme is decided later."""
-    found: list[_Groups] = [[column[name] for column in _three(case)] for name in case.names]
-    return found, False
+    columns: list[_Groups] = [[column[name] for column in _three(case)] for name in case.names]
+    return columns, False
 
 
 def _three(case: Case) -> tuple[Columns, Columns, Columns]:
@@ -139,8 +147,8 @@ def _true(
     column: NDArray[np.int64] | NDArray[np.float64], at: float, equal: bool, *, above: bool
 ) -> NDArray[np.bool_]:
     if equal:
-        found: NDArray[np.bool_] = column == at
-        return found
+        true: NDArray[np.bool_] = column == at
+        return true
     if np.isnan(at):
         return np.isnan(column)
     return column >= at if above else column <= at
@@ -155,4 +163,93 @@ SINGLING_OUT = Attack(
     wins="when a predicate is true for exactly one person",
     source="Giomi et al. 2023 (Anonymeter); cells: sherd",
     run=singling_out,
+)
+
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def keys(columns: Columns, names: Sequence[str]) -> NDArray[np.uint64]:
+    """A 64-bit fingerprint of each row; two different rows of a million share one never."""
+    mixed = np.zeros(len(columns[names[0]]), np.uint64)
+    for name in names:
+        bits = np.where(np.isnan(columns[name]), np.nan, columns[name] + 0.0).view(np.uint64)
+        mixed ^= bits + _MULTIPLIER + (mixed << np.uint64(6)) + (mixed >> np.uint64(2))
+        mixed *= _MULTIPLIER
+        mixed ^= mixed >> np.uint64(29)
+    return mixed
+
+
+def uniqueness(case: Case) -> list[Measure]:
+    """Shares and chances from the sizes of groups of equal quasi-identifiers."""
+    if not case.rows:
+        return _generalised(case)
+    names = [n for n in case.names if case.schema[n].role is Role.QUASI_IDENTIFIER]
+    names = names or list(case.protected) or list(case.names)
+    known, sizes = np.unique(keys(case.released, names), return_counts=True)
+    basis = f"{case.n_released:,} released records, {len(known):,} groups by {len(names)} "
+    basis += "attributes, exact"
+    return [
+        *_by_size(sizes, basis),
+        _journalist(case, names, known, sizes, basis),
+    ]
+
+
+def _by_size(sizes: NDArray[np.int64], basis: str) -> list[Measure]:
+    n, alone = int(sizes.sum()), int(np.count_nonzero(sizes == 1))
+    return [
+        Measure(spec=CATALOGUE["unique"], value=alone / n, basis=f"{alone:,} of {basis}"),
+        Measure(spec=CATALOGUE["prosecutor"], value=1 / int(sizes.min()), basis=basis),
+        Measure(spec=CATALOGUE["marketer"], value=len(sizes) / n, basis=basis),
+    ]
+
+
+def _journalist(
+    case: Case,
+    names: Sequence[str],
+    groups: NDArray[np.uint64],
+    sizes: NDArray[np.int64],
+    basis: str,
+) -> Measure:
+    real = keys(case.original, names)
+    population = real
+    if case.holdout is not None:
+        population = np.concatenate([real, keys(case.holdout, names)])
+    known, counts = np.unique(population, return_counts=True)
+    place = np.searchsorted(known, groups)
+    place[place == len(known)] = 0
+    matches = np.where(known[place] == groups, counts[place], 0)
+    chance = np.where(matches > 0, 1 / np.maximum(matches, 1), 0.0)
+    alone = float(np.mean(np.unique(real, return_counts=True)[1] == 1))
+    return Measure(
+        spec=CATALOGUE["journalist"],
+        value=float((chance * sizes).sum() / sizes.sum()),
+        basis=f"{basis}; {alone:.1%} of the originals' groups are single records",
+    )
+
+
+def _generalised(case: Case) -> list[Measure]:
+    """The same for a generalised table, whose released labels are the groups."""
+    from sherd.auditing.case.record_drawing import GeneralisedRelease
+    from sherd.auditing.utility.coarseness import groups
+
+    if not isinstance(case.drawable, GeneralisedRelease):
+        return []
+    sizes = groups(case.drawable, case).astype(np.int64)
+    return _by_size(
+        sizes, f"{int(sizes.sum()):,} generalised records, {len(sizes):,} groups, exact"
+    )
+
+
+UNIQUENESS = Attack(
+    name="uniqueness",
+    title="Prosecutor, journalist and marketer",
+    codes=("unique", "prosecutor", "marketer", "journalist"),
+    knows="the quasi-identifiers of a person (prosecutor), of everybody (marketer), or a register "
+    "of the population (journalist)",
+    does="matches exactly on released quasi-identifiers",
+    wins="by one over the size of the matching group",
+    source="El Emam 2013",
+    run=uniqueness,
+    whole=True,
 )

@@ -2,6 +2,10 @@
 
 Everything the measures look at is here; they never see a table. Columns are arrays of
 numbers (see ``scale``), so that a million rows of ten attributes take 80 MB a side.
+
+``OwnFindings`` is what a method itself found of a release's risk; the audit is never more lenient
+than that. Findings are told to the owner when a release is made and are not saved with it. Of a
+release that was read from its folder, those of a shadow release by the same plan stand in.
 """
 
 from __future__ import annotations
@@ -11,19 +15,54 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sherd.auditing.case.own_findings import OwnFindings
+from sherd.release.method import REAL_SPEND
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sherd.auditing.case.record_drawing import Drawable
     from sherd.auditing.epsilon.mechanism import Mechanism
+    from sherd.release.method import Finding
     from sherd.tables.number_scale import Scale
     from sherd.tables.schema import Schema
 
+
 Columns = dict[str, "NDArray[np.float64]"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnFindings:
+    """The worst of a method's own findings.
+
+    ``risk`` is what an attacker gains, as a share of what is possible, by the finding called
+    ``name``; ``spent`` the epsilon that the release really spends, 0 where nobody said.
+    """
+
+    risk: float = 0.0
+    name: str = ""
+    spent: float = 0.0
+
+    @classmethod
+    def of(cls, findings: Iterable[Finding]) -> OwnFindings:
+        """The worst of some findings.
+
+        >>> from sherd.release.method import Finding
+        >>> one = Finding(name="membership advantage", value=0.9, meaning="bad", risk=0.9)
+        >>> OwnFindings.of([one]).risk
+        0.9
+        """
+        worst = cls()
+        for one in findings:
+            spent = float(one.value) if one.name == REAL_SPEND else 0.0
+            worst = worst.worst(cls(risk=one.risk or 0.0, name=one.name, spent=spent))
+        return worst
+
+    def worst(self, other: OwnFindings) -> OwnFindings:
+        """The worse of two, each part by itself."""
+        risky = other if other.risk > self.risk else self
+        return OwnFindings(risk=risky.risk, name=risky.name, spent=max(self.spent, other.spent))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,10 +251,28 @@ class Space:
     ) -> NDArray[np.float64]:
         """Rows as points."""
         first = columns[self.names[0]][rows]
-        found = np.empty((len(first), len(self.names)))
+        points = np.empty((len(first), len(self.names)))
         for i, name in enumerate(self.names):
-            np.divide(columns[name][rows], self.divisors[i], out=found[:, i])
-            missing = np.isnan(found[:, i])
+            np.divide(columns[name][rows], self.divisors[i], out=points[:, i])
+            missing = np.isnan(points[:, i])
             if missing.any():
-                found[missing, i] = self.gaps[i]
-        return found
+                points[missing, i] = self.gaps[i]
+        return points
+
+
+def matrix(
+    columns: Columns, names: Sequence[str], rows: NDArray[np.int64] | None = None
+) -> NDArray[np.float32]:
+    """The rows of some columns, in single precision: trees compare, they do not add."""
+    n = len(columns[names[0]]) if rows is None else len(rows)
+    features = np.empty((n, len(names)), np.float32)
+    for i, name in enumerate(names):
+        features[:, i] = columns[name] if rows is None else columns[name][rows]
+    return features
+
+
+def pick(rng: np.random.Generator, n: int, most: int) -> NDArray[np.int64]:
+    """At most so many rows of n, at random, without repetition."""
+    if n <= most:
+        return np.arange(n)
+    return np.sort(rng.choice(n, most, replace=False))

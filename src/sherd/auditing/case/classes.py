@@ -65,13 +65,13 @@ class Classes:
     def _one(self, name: str, values: NDArray[np.float64]) -> NDArray[np.int16]:
         missing = np.isnan(values)
         if name in self.edges:
-            found = (np.searchsorted(self.edges[name], values, side="left") + 1).astype(np.int16)
+            classes = (np.searchsorted(self.edges[name], values, side="left") + 1).astype(np.int16)
         else:
             table = self.labels[name]
-            found = table[np.where(missing, 0, values).astype(np.int64)]
+            classes = table[np.where(missing, 0, values).astype(np.int64)]
         if missing.any():
-            found[missing] = 0
-        return found
+            classes[missing] = 0
+        return classes
 
 
 def _label_classes(values: NDArray[np.float64], labels: int) -> NDArray[np.int16]:

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sherd.auditing.case.case import Case, Control
+from sherd.auditing.case.case import Case, Control, OwnFindings
 from sherd.auditing.case.open_case import columns_of, drawable_of, records
-from sherd.auditing.case.own_findings import OwnFindings
 from sherd.errors import SherdError
 from sherd.randomness import Randomness
 from sherd.release.method import Run, traits_of

@@ -23,7 +23,7 @@ MOST_LABELS = 12
 
 def distributions(case: Case) -> tuple[Distribution, ...]:
     """Every attribute's distribution, numbers in classes of equal width."""
-    found = []
+    drawn = []
     for name in case.names:
         before, after = (
             column[~np.isnan(column)] for column in (case.original[name], case.released[name])
@@ -33,12 +33,12 @@ def distributions(case: Case) -> tuple[Distribution, ...]:
         labels = case.scales[name].labels
         attribute = case.schema[name]
         if labels is None:
-            found.append(_numbers(attribute, before, after))
+            drawn.append(_numbers(attribute, before, after))
         elif attribute.type is Type.ORDINAL:
-            found.append(_ordered(name, labels, before, after))
+            drawn.append(_ordered(name, labels, before, after))
         else:
-            found.append(_labels(name, labels, before, after))
-    return tuple(found)
+            drawn.append(_labels(name, labels, before, after))
+    return tuple(drawn)
 
 
 def _shares(values: NDArray[np.float64], count: int) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ columns, other row counts, an empty release, a target that is not there, a row m
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.auditing.case.case import height
-from sherd.auditing.case.freed_memory import give_back
 from sherd.auditing.case.record_drawing import (
     Drawable,
     DrawnRelease,
     MaskedRelease,
     drawable,
 )
+from sherd.auditing.case.row_sample import give_back
 from sherd.errors import FormatError, TableError, UsageError, did_you_mean
 from sherd.randomness import Randomness
 from sherd.release.bundle import MANIFEST, Release
@@ -214,13 +215,13 @@ def columns_of(table: pa.Table, scales: Mapping[str, Scale], schema: Schema) -> 
     """A table's columns as numbers; where nobody else holds the table, each goes as it is read."""
     columns = {name: table.column(name) for name in table.column_names}
     del table
-    found = {
+    coded = {
         name: scales[name].numbers(columns.pop(name), schema)
         for name in schema.attributes
         if name in columns
     }
     give_back()
-    return found
+    return coded
 
 
 def read_row_map(path: str | Path) -> NDArray[np.int64]:
@@ -247,20 +248,20 @@ def read_row_map(path: str | Path) -> NDArray[np.int64]:
 
 def check_order(order: Any, kept: Any, rows: int) -> NDArray[np.int64]:
     """The row map in terms of the rows that were kept; refused where it is none."""
-    found = np.asarray(order, np.int64)
+    places = np.asarray(order, np.int64)
     if kept is not None:
         place = np.full(int(kept.max()) + 1, -1, np.int64)
         place[kept] = np.arange(len(kept))
-        inside = (found >= 0) & (found < len(place))
-        found = np.where(inside, place[np.where(inside, found, 0)], -1)
-    if len(found) != rows or not np.array_equal(np.sort(found), np.arange(rows)):
+        inside = (places >= 0) & (places < len(place))
+        places = np.where(inside, place[np.where(inside, places, 0)], -1)
+    if len(places) != rows or not np.array_equal(np.sort(places), np.arange(rows)):
         raise TableError(
             "the row map does not fit the release",
             must=f"each of the {rows} kept records once",
-            got=f"{len(found)} entries",
+            got=f"{len(places)} entries",
             do="use the row map that was written with this very release",
         )
-    return found
+    return places
 
 
 def check_mapped(order: NDArray[np.int64], kept: Any, rows: int) -> None:
@@ -286,3 +287,47 @@ def check_target(target: str | None, schema: Schema, names: tuple[str, ...]) -> 
             do=did_you_mean(target, names) or None,
         )
     return target
+
+
+_BY_COLUMNS = ("vertical", "blocks")
+
+
+def owners_of(manifest: Mapping[str, Any]) -> dict[str, list[str]] | None:
+    """The columns of each owner who holds some of them only, None where nobody does.
+
+    An owner of a block knows its columns of its own people. It is taken as one who knows them of
+    everybody: which rows are whose is not in the manifest, and what it reads off other owners'
+    cells is the same share of them. A manifest is somebody else's file: what is not as expected is
+    no reason to fail.
+    """
+    joint = manifest.get("joint")
+    if not isinstance(joint, dict) or joint.get("kind") not in _BY_COLUMNS:
+        return None
+    try:
+        schemas = joint["plan"]["schemas"]
+        owners = {
+            str(share["owner"]): _attributes(schemas[share["schema_hash"]])
+            for share in joint["plan"]["shares"]
+        }
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return {**owners, str(joint["plan"].get("terms", {}).get("aggregator") or "aggregator"): []}
+
+
+def _attributes(schema: Any) -> list[str]:
+    data = json.loads(schema) if isinstance(schema, str) else schema
+    listed = data["attributes"]
+    return [name for name in listed if listed[name].get("role") != "identifier"]
+
+
+def learns(manifest: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Who learns what beyond the release by taking part, as the manifest says."""
+    joint = manifest.get("joint")
+    said = joint.get("learns_beyond_the_release") if isinstance(joint, dict) else None
+    if not isinstance(said, dict):
+        return ()
+    return tuple(
+        (str(who), tuple(str(line) for line in lines))
+        for who, lines in said.items()
+        if isinstance(lines, (list, tuple)) and lines
+    )

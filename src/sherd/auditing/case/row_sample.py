@@ -9,15 +9,22 @@ The error that this adds is shown. Shares of trials have the interval of their t
 be exact on all records has one from random groups: the sample is dealt into five, and their spread
 says how far the sample's own value may lie from that of all records (Student, 95 %). Linkage by
 distance looks for a person among fewer originals, so it finds them at least as often.
+
+``give_back`` returns memory that is no longer needed to the system at once: Arrow's pool and the
+allocator of C keep what was freed for later. An audit holds whole tables in turns, so that what is
+kept of one would add to the next.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from sherd.auditing.case.case import height, take
 
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
 
     from sherd.auditing.case.case import Case
     from sherd.auditing.verdict.measure import Measure
+
 
 GROUPS = 5
 _ELSEWHERE = {"control", "matched", "run"}
@@ -74,26 +82,26 @@ def note(case: Case) -> str:
     )
 
 
-def marked(case: Case, found: Sequence[Measure]) -> list[Measure]:
+def marked(case: Case, measures: Sequence[Measure]) -> list[Measure]:
     """Measures of a sampled case, each saying so; those of a shadow or of small runs do not."""
     if case.whole is None:
-        return list(found)
+        return list(measures)
     words = f"; of {case.n_released:,} of {case.release_rows:,} records at random"
     return [
         one if _ELSEWHERE & set(one.spec.needs)
         else replace(one, basis=one.basis + words, sampled=True)
-        for one in found
+        for one in measures
     ]  # fmt: skip
 
 
 def with_error(case: Case, measured: Callable[[Case], list[Measure]]) -> list[Measure]:
     """Measures that would be exact on all records, with the error of the sample."""
-    found = measured(case)
+    measures = measured(case)
     if case.whole is None:
-        return found
+        return measures
     groups = [{m.code: m.value for m in measured(part)} for part in _groups(case)]
     result = []
-    for one in found:
+    for one in measures:
         spread = float(np.std([group[one.code] for group in groups], ddof=1))
         half = _STUDENT * spread / math.sqrt(GROUPS)
         low, high = (one.value if end is None else end for end in (one.low, one.high))
@@ -114,3 +122,12 @@ def _groups(case: Case) -> list[Case]:
         )
         for group in range(GROUPS)
     ]
+
+
+def give_back() -> None:
+    """Return freed memory; where the system's C library cannot, only Arrow's goes back."""
+    pa.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
+        if trim is not None:
+            trim(0)

@@ -19,11 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sherd.auditing.noise.noise_test import NoisyColumn, judged
+from sherd.auditing.noise.noise_test import ALPHA
+from sherd.auditing.verdict.verdict_points import NOISE, percent
 from sherd.tables.axis import Axis
 from sherd.tables.coding import positions
 from sherd.tables.schema import Missing
-from sherd.verifying.specialisations import MISSING, values_below
+from sherd.verifying.check import Check
+from sherd.verifying.generalised_records import MISSING, values_below
+from sherd.verifying.noise_residuals import chance_of_less, sizes_of_noise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,23 +36,48 @@ if TYPE_CHECKING:
     from sherd.auditing.case.case import Case
     from sherd.auditing.noise.evidence import Evidence
     from sherd.tables.schema import Attribute, Schema
-    from sherd.verifying.check import Check
+
+LITTLE = 0.9 * ALPHA
+"""The part of the false alarms that is spent on too little noise; the rest is for too much."""
 
 
 def check(case: Case, evidence: Evidence) -> list[Check]:
-    """Whether the released counts have the noise of the plan."""
-    counts = evidence.tables["data"].column(-1).to_numpy().astype(np.float64)
-    true = true_counts(evidence).astype(np.float64)
-    column = NoisyColumn(
-        name="counts",
-        sums=true,
-        sizes=np.ones(len(true), np.int64),
-        scales=np.full(len(true), count_scale(evidence)),
-        observed=(float(np.mean(np.abs(counts - true))),),
-        low=-np.inf,
-        pairs=(np.arange(len(true)), true, np.ones(len(true))),
-    )
-    return [judged([column], case.rng("noise"))]
+    """Whether the released counts have the noise of the plan.
+
+    Their sizes add up to what the likelihood of every scale depends on, and the chance of the sum
+    is exact: so many counts cannot tell more of their scale, at this rate of false alarms.
+    """
+    del case
+    counts = evidence.tables["data"].column(-1).to_numpy().astype(np.int64)
+    apart = np.abs(counts - true_counts(evidence))
+    many, total, scale = len(apart), int(apart.sum()), count_scale(evidence)
+    plain, halved = (sizes_of_noise("laplace", one) for one in (scale, scale / 2))
+    how = "little" if chance_of_less(plain, many, total) <= LITTLE else ""
+    if total and 1 - chance_of_less(plain, many, total - 1) <= ALPHA - LITTLE:
+        how = "much"
+    if how:
+        detail = f"refuted: 'counts' has too {how} noise for its plan (p ≤ {ALPHA:g})"
+        return [Check(name=NOISE, passed=False, detail=detail)]
+    power = chance_of_less(halved, many, _most(plain, many))
+    found = f"noise halved would be found in {percent(power)} of releases"
+    if power < 0.99:
+        found += f", the most that {many} counts can tell"
+    if power < 0.5:
+        return [Check(name=NOISE, passed=None, detail=f"not testable: {found}")]
+    detail = f"consistent with the plan; {found} (false alarms: {percent(ALPHA)})"
+    return [Check(name=NOISE, passed=True, detail=detail)]
+
+
+def _most(sizes: NDArray[np.float64], many: int) -> int:
+    """The largest sum of sizes that is too little noise; below 0 where none is."""
+    low, high = -1, many * len(sizes)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if chance_of_less(sizes, many, middle) <= LITTLE:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def count_scale(evidence: Evidence) -> float:

@@ -4,7 +4,8 @@ With the original at hand, clusters, their true sums and the scale of each one's
 the plan by the audit's own account (`epsilon.mechanism`). What is looked at (`noise_test`):
 
 - with a row map, the distance of each row from the centroid of its original;
-- without one, the distance of the sorted released values from the sorted centroids;
+- without one, the distance of the sorted released values from the sorted centroids, and of single
+  ones from the centroids of the clusters that their rows are recognised by;
 - in a strict release, the distance of the ordered centroids from the true ones, and how many of
   them differ.
 
@@ -19,11 +20,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sherd.auditing.epsilon.mechanism import Mechanism, scales, sizes, sums
+from sherd.auditing.noise.cluster_profiles import ClusterProfiles
 from sherd.auditing.noise.noise_test import NoisyColumn, judged
 from sherd.auditing.verdict.verdict_points import NOISE
 from sherd.verifying.check import Check
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from sherd.auditing.case.case import Case
@@ -43,8 +47,25 @@ def check(case: Case, evidence: Evidence) -> list[Check]:
     torn = _torn(case)
     if torn is not None:
         return [torn]
-    columns = [_column(case, name) for name in case.mechanisms]
-    return [judged([one for one in columns if one is not None], case.rng("noise"))]
+    named = {name: _column(case, name) for name in case.mechanisms}
+    columns = [one for one in named.values() if one is not None]
+    return [judged(columns, case.rng("noise"), _profiles(case, named))]
+
+
+def _profiles(case: Case, named: Mapping[str, NoisyColumn | None]) -> ClusterProfiles | None:
+    """What recognises clusters by their members, where rows are records and no map is given."""
+    clustered = {
+        name: one
+        for name, one in named.items()
+        if one is not None and case.mechanisms[name].clusters
+    }
+    sizes = {case.mechanisms[name].k for name in clustered}
+    if case.order is not None or not case.records or len(sizes) != 1 or case.n != case.n_released:
+        return None
+    rows = [case.mechanisms[name].positions(case.original[name]) for name in clustered]
+    released = [case.mechanisms[name].positions(case.released[name]) for name in clustered]
+    rng = case.rng("clusters")
+    return ClusterProfiles.of(list(clustered.values()), rows, released, sizes.pop(), rng)
 
 
 def _column(case: Case, name: str) -> NoisyColumn | None:

@@ -2,80 +2,77 @@
 
 Residuals of all measured counts must have exactly the declared noise (`noise_residuals`); what
 halving the noise would have shown is said with it. Each histogram is tested by itself besides: one
-without noise drowns among many. The chance that its residuals are as small as they are is exact for
-few cells, and from above for many, whose sum is nearly normal with a longer tail on the other side.
+without noise drowns among many. Whether the records were drawn is tested too (`copied_records`).
 """
 
 from __future__ import annotations
 
-import math
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sherd.auditing.noise.copied_records import check_copies
 from sherd.auditing.noise.noise_test import ALPHA
 from sherd.auditing.verdict.verdict_points import NOISE, percent
 from sherd.verifying.check import Check
-from sherd.verifying.noise_residuals import SIGMAS, Residuals, residuals, sizes_of_noise
+from sherd.verifying.noise_residuals import Residuals, chance_of_less, residuals, sizes_of_noise
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sherd.auditing.case.case import Case
     from sherd.auditing.noise.evidence import Evidence
 
-FEW = 200
-"""Cells of a histogram up to which the chance of its residuals is exact."""
+LITTLE = 0.7 * ALPHA
+"""The part of the false alarms that is spent on too little noise in all counts together."""
+
+OTHERS = 0.1 * ALPHA
+"""The part spent on each of: too much noise, uneven noise, single histograms."""
+
+FEW, MANY = 300, 9_999
+"""Residuals up to which the least size is simulated, and how often."""
+
+SIMULATED = 500
+"""Releases with halved noise that are simulated."""
 
 
 def check(case: Case, evidence: Evidence) -> list[Check]:
     """Whether measured counts differ from the true ones by the declared noise."""
-    del case
     found = residuals(evidence.original, evidence.schema, evidence.documents["model"])
-    return [judged_residuals(found)]
+    return [judged_residuals(found, case.rng("noise")), check_copies(case, evidence)]
 
 
-def judged_residuals(found: Residuals) -> Check:
+def judged_residuals(found: Residuals, rng: np.random.Generator) -> Check:
     """Consistent with the declared noise, refuted, or not testable."""
-    shown = (
-        f"{found.standardised.size:,} measured counts are off by {found.mean_size:.3f} times what "
-        "the declared noise does"
-    )
-    if not found.as_declared:
-        how = "little" if found.mean_size < 1 else "much"
-        detail = f"refuted: too {how} noise for the plan: {shown} (p ≤ {_rate():.0e})"
+    each = OTHERS / max(1, len(found.histograms))
+    least = least_size(found, rng)
+    wrong = _wrong(found, least, each)
+    if wrong:
+        detail = f"refuted: {wrong} (p ≤ {ALPHA:g})"
         return Check(name=NOISE, passed=False, detail=detail)
-    each = ALPHA / max(1, len(found.histograms))
+    power = float(np.mean(found.drawn(rng, SIMULATED, 0.5) < least))
+    shown = f"{found.words}; noise halved would be found in {percent(power)} of releases"
+    if power < 0.5:
+        return Check(name=NOISE, passed=None, detail=f"not testable: {shown} only")
+    detail = f"consistent with the plan: {shown}{_blind(found, each)}"
+    return Check(name=NOISE, passed=True, detail=f"{detail} (false alarms: {percent(ALPHA)})")
+
+
+def _wrong(found: Residuals, least: float, each: float) -> str:
+    """What is not as the plan says; nothing where all is."""
+    if found.size < least:
+        return f"too little noise for the plan: {found.words}"
+    if found.too_much() <= OTHERS:
+        return f"too much noise for the plan: {found.words}"
+    if found.shifted() <= OTHERS:
+        return "noise that goes one way: counts are all too large or all too small"
     for names, scale, apart in found.histograms:
         if _chance(found.kind, scale, len(apart), int(np.abs(apart).sum())) <= each:
-            detail = (
-                f"refuted: the counts of {_quoted(names)} have too little noise (p ≤ {ALPHA:g})"
-            )
-            return Check(name=NOISE, passed=False, detail=detail)
-    power = power_of(found)
-    if power < 0.5:
-        detail = f"not testable: noise halved would be found in {percent(power)} of releases only"
-        return Check(name=NOISE, passed=None, detail=detail)
-    detail = (
-        f"consistent with the plan: {shown}; noise halved would be found in {percent(power)} of "
-        f"releases{_blind(found, each)} (false alarms: {percent(ALPHA)})"
-    )
-    return Check(name=NOISE, passed=True, detail=detail)
+            return f"the counts of {_quoted(names)} have too little noise"
+    return ""
 
 
 def _chance(kind: str, scale: float, cells: int, total: int) -> float:
     """The chance that sizes of so many draws add up to no more than that."""
-    sizes = sizes_of_noise(kind, scale)
-    if cells > FEW:
-        places = np.arange(len(sizes))
-        mean = float(sizes @ places)
-        deviation = math.sqrt(float(sizes @ (places - mean) ** 2))
-        return NormalDist(cells * mean, math.sqrt(cells) * deviation).cdf(total + 0.5)
-    sums: NDArray[np.float64] = np.ones(1)
-    for _ in range(cells):
-        sums = np.convolve(sums, sizes)[: total + 1]
-    return float(sums.sum())
+    return chance_of_less(sizes_of_noise(kind, scale), cells, total)
 
 
 def _blind(found: Residuals, each: float) -> str:
@@ -92,15 +89,13 @@ def _quoted(names: tuple[str, ...]) -> str:
     return " and ".join(f"'{name}'" for name in names)
 
 
-def power_of(found: Residuals) -> float:
-    """The chance that noise of half the size would have been found.
-
-    Its mean size is ½ with half the deviation, so it is missed above 1 − slack.
-    """
-    deviation = found.slack / SIGMAS / 2
-    return 1 - NormalDist().cdf((found.slack - 0.5) / deviation)
-
-
-def _rate() -> float:
-    """The chance of a false alarm: mean or mean size beyond so many standard errors."""
-    return 2 * math.erfc(SIGMAS / math.sqrt(2))
+def least_size(found: Residuals, rng: np.random.Generator) -> float:
+    """The size below which there is too little noise: of few residuals by exact simulations."""
+    if found.many <= FEW:
+        place = int(LITTLE * (MANY + 1) + 1e-9)
+        return float(np.sort(found.drawn(rng, MANY))[place - 1])
+    low, high = 0.0, found.many * 2.0  # the mean of each is at most 1
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if found.too_little(middle) <= LITTLE else (low, middle)
+    return low

@@ -6,8 +6,9 @@ stands out from them. The test is exact: observed and simulated distances are st
 and the largest score over all columns decides, so a valid release is refuted once in a thousand.
 Large tables are judged by fewer simulations and Student's distribution, at the same rate.
 
-One more score weighs the columns together as noise of half the size would change them. Its weights
-come from simulations of their own, so that the test stays exact.
+Where the columns by themselves would show halved noise too seldom, clusters are recognised by their
+members besides (`cluster_profiles`). One more score weighs all of it together as noise of half the
+size would change it. Its weights come from simulations of their own, so that the test stays exact.
 
 Notation: b the scales of the discrete Laplace noise on sums; positions are steps of the grid above
 the lower bound.
@@ -25,6 +26,8 @@ from sherd.verifying.check import Check
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sherd.auditing.noise.cluster_profiles import ClusterProfiles
 
     Floats = NDArray[np.float64]
 
@@ -46,6 +49,8 @@ FREE = 1_000_000
 
 POWER = 100
 LEARNT = 80
+ENOUGH = 0.98
+"""The share of releases with halved noise that must show for the columns alone to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +118,8 @@ class NoisyColumn:
         ends = np.cumsum(self.sizes[order])
         return values[order][np.searchsorted(ends, self.places, side="right")]
 
-    def draw(self, rng: np.random.Generator, factor: float = 1.0) -> tuple[float, ...]:
-        """What a simulated release shows whose noise is ``factor`` times the plan's."""
+    def noisy(self, rng: np.random.Generator, factor: float = 1.0) -> Floats:
+        """The values of a simulated release whose noise is ``factor`` times the plan's."""
         values = (self.sums + discrete_laplace(rng, factor * self.scales)) / self.sizes
         if self.ascends:
             from scipy.optimize import isotonic_regression
@@ -122,7 +127,7 @@ class NoisyColumn:
             values = isotonic_regression(values, weights=self.sizes).x
         else:
             values = np.rint(values)
-        return self.look(np.clip(values, self.low, self.high))
+        return np.clip(values, self.low, self.high)
 
     def bare(self) -> tuple[float, ...]:
         """What a release without noise shows."""
@@ -137,17 +142,64 @@ def discrete_laplace(rng: np.random.Generator, scale: Floats) -> Floats:
     return found
 
 
-def judged(columns: list[NoisyColumn], rng: np.random.Generator) -> Check:
-    """Consistent with the plan, refuted, or not testable: the largest score decides."""
+@dataclass(frozen=True, kw_only=True)
+class _Looks:
+    """All that is looked at: every column by itself, and clusters recognised by their members."""
+
+    columns: list[NoisyColumn]
+    profiles: ClusterProfiles | None = None
+
+    @property
+    def cells(self) -> int:
+        """How much a simulation takes."""
+        rows = 0 if self.profiles is None else sum(map(len, self.profiles.rows))
+        return rows + sum(len(one.sums) for one in self.columns)
+
+    @property
+    def observed(self) -> Floats:
+        """What the release shows."""
+        parts = [one.observed for one in self.columns]
+        if self.profiles is not None:
+            parts.append(self.profiles.look(self.profiles.released))
+        return np.concatenate(parts)[:, None]
+
+    def drawn(self, rng: np.random.Generator, many: int, factor: float = 1.0) -> Floats:
+        """What simulated releases show: a row for each thing looked at."""
+        return np.array([self._drawn(rng, factor) for _ in range(many)]).T
+
+    def _drawn(self, rng: np.random.Generator, factor: float) -> list[float]:
+        values = [one.noisy(rng, factor) for one in self.columns]
+        found = [x for one, v in zip(self.columns, values, strict=True) for x in one.look(v)]
+        if self.profiles is not None:
+            found += self.profiles.look(self.profiles.simulated(values, rng))
+        return found
+
+    def suffices(self, rng: np.random.Generator) -> bool:
+        """Whether halved noise would show in nearly all releases; the release has no say in it."""
+        plain, halved = (self.drawn(rng, LEARNT, factor) for factor in (1.0, 0.5))
+        yardstick = _Yardstick.of(plain, _weights(plain, halved))
+        # The test itself goes by a rarer score than the largest of so few.
+        least = 1.5 * yardstick.largest(plain).max()
+        return bool(np.mean(yardstick.largest(halved) > least) > ENOUGH)
+
+
+def judged(
+    columns: list[NoisyColumn], rng: np.random.Generator, profiles: ClusterProfiles | None = None
+) -> Check:
+    """Consistent with the plan, refuted, or not testable: the largest score decides.
+
+    Clusters are recognised by their members where the columns by themselves show too little.
+    """
     if not columns:
         detail = "not testable: no attribute has a declared domain and two clusters"
         return Check(name=NOISE, passed=None, detail=detail)
-    cells = sum(len(one.sums) for one in columns)
-    exact = cells * SIMULATIONS <= CELLS
-    many = max(SIMULATIONS, min(MORE, FREE // cells)) if exact else FEW
-    weights = _weights(columns, rng) if exact else None
-    drawn = _drawn(columns, rng, many)
-    observed = np.concatenate([one.observed for one in columns])[:, None]
+    looks = _Looks(columns=columns)
+    if profiles is not None and not looks.suffices(rng):
+        looks = _Looks(columns=columns, profiles=profiles)
+    exact = looks.cells * SIMULATIONS <= CELLS
+    many = max(SIMULATIONS, min(MORE, FREE // looks.cells)) if exact else FEW
+    weights = _weights(looks.drawn(rng, LEARNT), looks.drawn(rng, LEARNT, 0.5)) if exact else None
+    drawn, observed = looks.drawn(rng, many), looks.observed
     yardstick = _Yardstick.of(np.hstack([drawn, observed]) if exact else drawn, weights)
     seen = yardstick.largest(observed)[0]
     if exact:
@@ -161,8 +213,8 @@ def judged(columns: list[NoisyColumn], rng: np.random.Generator) -> Check:
         least = -float(stdtrit(many - 1, ALPHA / tests)) * widened
         p = float(min(1.0, tests * stdtr(many - 1, -seen / widened)))
     if p <= ALPHA + 1e-12:
-        return _refuted(columns, yardstick.scores(observed)[:, 0])
-    power = float(np.mean(yardstick.largest(_drawn(columns, rng, POWER, 0.5)) > least))
+        return _refuted(looks, yardstick.scores(observed)[:, 0])
+    power = float(np.mean(yardstick.largest(looks.drawn(rng, POWER, 0.5)) > least))
     if power < 0.5:
         detail = f"not testable: noise halved would be found in {percent(power)} of releases only"
         return Check(name=NOISE, passed=None, detail=detail)
@@ -173,17 +225,9 @@ def judged(columns: list[NoisyColumn], rng: np.random.Generator) -> Check:
     return Check(name=NOISE, passed=True, detail=f"{words} (false alarms: {percent(ALPHA)})")
 
 
-def _drawn(
-    columns: list[NoisyColumn], rng: np.random.Generator, many: int, factor: float = 1.0
-) -> Floats:
-    """What simulated releases show: a row for each thing looked at."""
-    parts = [np.array([one.draw(rng, factor) for _ in range(many)]).T for one in columns]
-    return np.vstack(parts)
-
-
-def _weights(columns: list[NoisyColumn], rng: np.random.Generator) -> Floats | None:
+def _weights(plain: Floats, halved: Floats) -> Floats:
     """The direction in which halved noise differs most from the plan's (Fisher's discriminant)."""
-    plain, halved = (np.log(_drawn(columns, rng, LEARNT, factor) + 1e-9) for factor in (1.0, 0.5))
+    plain, halved = np.log(plain + 1e-9), np.log(halved + 1e-9)
     spread = np.atleast_2d((np.cov(plain) + np.cov(halved)) / 2)
     ridge = 0.05 * np.trace(spread) / len(spread) + 1e-12
     shift = halved.mean(axis=1) - plain.mean(axis=1)
@@ -191,13 +235,19 @@ def _weights(columns: list[NoisyColumn], rng: np.random.Generator) -> Floats | N
     return found
 
 
-def _refuted(columns: list[NoisyColumn], scores: Floats) -> Check:
+def _refuted(looks: _Looks, scores: Floats) -> Check:
     """Name the column that stands out most, and which way."""
-    firsts = np.cumsum([0, *(len(one.observed) for one in columns[:-1])])
+    names, firsts, end = [one.name for one in looks.columns], [], 0
+    for one in looks.columns:
+        firsts.append(end)
+        end += len(one.observed)
+    if looks.profiles is not None:
+        names += [looks.columns[i].name for i in looks.profiles.subjects]
+        firsts += range(end, end + len(looks.profiles.subjects))
     z = scores[firsts]
     worst = int(np.argmax(np.abs(z)))
     how = "too little" if z[worst] < 0 else "too much"
-    detail = f"refuted: '{columns[worst].name}' has {how} noise for its plan (p ≤ {ALPHA:g})"
+    detail = f"refuted: '{names[worst]}' has {how} noise for its plan (p ≤ {ALPHA:g})"
     return Check(name=NOISE, passed=False, detail=detail)
 
 
@@ -234,8 +284,14 @@ class _Yardstick:
             ),
         )
 
+    def each(self, distances: Floats) -> Floats:
+        """The scores one by one, of the first that are looked at."""
+        first = slice(len(distances))
+        found: Floats = np.log(distances + self.small[first]) - self.middle[first]
+        return found / self.spread[first]
+
     def scores(self, distances: Floats) -> Floats:
-        each = (np.log(distances + self.small) - self.middle) / self.spread
+        each = self.each(distances)
         whole = (self.weights @ each - self.together[0]) / self.together[1]
         return np.vstack([each, whole])
 
@@ -247,7 +303,8 @@ class _Yardstick:
 def _blind(columns: list[NoisyColumn], yardstick: _Yardstick, least: float) -> list[str]:
     """The attributes in which values without any noise would not be found."""
     bare = np.concatenate([one.bare() for one in columns])[:, None]
-    z = np.abs(yardstick.scores(bare))[:, 0]
+    # Columns come first in what is looked at; clusters recognised by members are of several.
+    z = np.abs(yardstick.each(bare))[:, 0]
     found, start = [], 0
     for one in columns:
         stop = start + len(one.observed)

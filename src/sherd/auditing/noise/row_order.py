@@ -17,7 +17,7 @@ import numpy as np
 
 from sherd.auditing.epsilon.mechanism import scales, sizes, sums
 from sherd.auditing.noise.noise_test import ALPHA
-from sherd.auditing.verdict.confidence_intervals import ranks
+from sherd.auditing.verdict.measure import ranks
 from sherd.auditing.verdict.verdict_points import percent
 from sherd.verifying.check import Check
 

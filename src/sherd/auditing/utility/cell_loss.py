@@ -1,4 +1,8 @@
-"""Losses of cells: the papers' mean SSE, IL1s, and what was suppressed."""
+"""What cells lost: the papers' mean SSE and IL1s, what was suppressed, clamped, recoded, left out.
+
+The audit prepares the original as the release's schema says and counts what that does. Records
+that a method left out besides are those it was given and did not release.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,12 @@ from sherd.auditing.verdict.measure import Measure
 from sherd.release.information_loss import mean_square
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from sherd.auditing.case.case import Case
+    from sherd.tables.treatment import Treated
 
 
 def cell_losses(case: Case) -> list[Measure]:
@@ -86,3 +93,48 @@ def suppressed(case: Case) -> list[Measure]:
             parts=parts,
         )
     ]
+
+
+def treatment(case: Case, treated: Sequence[Treated]) -> list[Measure]:
+    """The shares of cells clamped and recoded, of records dropped and left out."""
+    rows = max((one.of for one in treated), default=case.table_rows)
+    measures = []
+    for how in ("clamped", "recoded"):
+        parts = _parts(treated, how)
+        cells = sum(one.cells for one in treated if one.how == how)
+        total = rows * max(1, len(case.protected))
+        measures.append(
+            Measure(
+                spec=CATALOGUE[how],
+                value=cells / total,
+                basis=f"{cells:,} of {total:,} cells of protected attributes, exact",
+                parts=parts,
+            )
+        )
+    gone = rows - case.table_rows
+    measures.append(
+        Measure(
+            spec=CATALOGUE["dropped"],
+            value=gone / rows,
+            basis=f"{gone:,} of {rows:,} records, exact",
+            parts=_parts(treated, "dropped"),
+        )
+    )
+    left = max(0, case.table_rows - case.release_rows)
+    measures.append(
+        Measure(
+            spec=CATALOGUE["left-out"],
+            value=left / case.table_rows,
+            basis=f"{left:,} of {case.table_rows:,} records that the method was given, exact",
+        )
+    )
+    return measures
+
+
+def _parts(treated: Sequence[Treated], how: str) -> dict[str, float]:
+    """The share of each attribute's cells that were treated in one way."""
+    shares: dict[str, float] = {}
+    for one in treated:
+        if one.how == how:
+            shares[one.attribute] = shares.get(one.attribute, 0.0) + one.share
+    return shares

@@ -34,9 +34,9 @@ def generalisation(case: Case) -> list[Measure]:
         if width is not None:
             parts[name] = float(width.mean())
     rows = source.table.num_rows
-    found = []
+    measures = []
     if parts:
-        found.append(
+        measures.append(
             Measure(
                 spec=CATALOGUE["ncp"],
                 value=float(np.mean(list(parts.values()))),
@@ -45,23 +45,23 @@ def generalisation(case: Case) -> list[Measure]:
             )
         )
     sizes = groups(source, case)
-    found.append(
+    measures.append(
         Measure(
             spec=CATALOGUE["discernibility"],
             value=float(np.square(sizes).sum()) / rows**2,
             basis=f"{len(sizes):,} groups of {rows:,} rows, exact",
         )
     )
-    return found
+    return measures
 
 
 def _fields(source: Any) -> dict[str, str]:
     if hasattr(source, "columns"):
-        found: dict[str, str] = {}
+        fields: dict[str, str] = {}
         for column in source.columns:
             for attribute, field in column.items():
-                found.setdefault(attribute, field)
-        return found
+                fields.setdefault(attribute, field)
+        return fields
     return {name: name for name in source.table.column_names if name in source.kinds}
 
 
@@ -105,5 +105,5 @@ def groups(source: Drawable, case: Case) -> NDArray[np.float64]:
     names = [a.name for a in case.schema if a.role is Role.QUASI_IDENTIFIER]
     names = [name for name in names if name in table.column_names] or table.column_names
     grouped = table.select(names).group_by(names).aggregate([([], "count_all")])
-    found: NDArray[np.float64] = grouped.column("count_all").to_numpy().astype(np.float64)
-    return found
+    sizes: NDArray[np.float64] = grouped.column("count_all").to_numpy().astype(np.float64)
+    return sizes

@@ -1,22 +1,27 @@
-"""Means, variances, quantiles and associations, before and after."""
+"""Means, variances, quantiles, associations and distributions of up to three attributes.
+
+The baseline of distributions is what honest sampling does: the distance between the two halves of
+the original (or between the original and the hold-out). A release near it is as good as fresh data.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sherd.auditing.case.case import height, take
-from sherd.auditing.case.classes import Classes, histogram
+from sherd.auditing.case.case import height, pick, take
+from sherd.auditing.case.classes import Classes, Coded, histogram, total_variation
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.utility.features import pick
-from sherd.auditing.verdict.measure import Measure
+from sherd.auditing.verdict.measure import Measure, mean_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.auditing.case.case import Case, Columns
+
 
 CELLS = 1_000_000_000
 """Pairs of attributes times records up to which associations use every record."""
@@ -39,12 +44,12 @@ def moments(case: Case) -> list[Measure]:
         shift = np.quantile(after, QUANTILES) - np.quantile(before, QUANTILES)
         quantiles[name] = float(np.abs(shift).mean()) / spread
     basis = f"{len(means)} attributes, {case.n_released:,} records, exact; labels by their rank"
-    found = []
+    measures = []
     for code, parts in (("means", means), ("variances", variances), ("quantiles", quantiles)):
         if parts:
             value = float(np.mean(list(parts.values())))
-            found.append(Measure(spec=CATALOGUE[code], value=value, basis=basis, parts=parts))
-    return found
+            measures.append(Measure(spec=CATALOGUE[code], value=value, basis=basis, parts=parts))
+    return measures
 
 
 def _present(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -59,15 +64,15 @@ def association_matrix(case: Case, columns: Columns, classes: Classes) -> NDArra
     """
     names = case.names
     coded = classes.code(columns)
-    found = np.eye(len(names))
+    strengths = np.eye(len(names))
     for (i, a), (j, b) in itertools.combinations(enumerate(names), 2):
         if case.scales[a].labels is None and case.scales[b].labels is None:
             value = _pearson(columns[a], columns[b])
         else:
             joint = histogram(coded, classes.sizes, (a, b))
             value = cramers_v(joint.reshape(classes.sizes[a], classes.sizes[b])[1:, 1:])
-        found[i, j] = found[j, i] = value
-    return found
+        strengths[i, j] = strengths[j, i] = value
+    return strengths
 
 
 def _pearson(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
@@ -138,3 +143,74 @@ def associations(case: Case) -> tuple[list[Measure], NDArray[np.float64], NDArra
         before,
         after,
     )
+
+
+WAYS = {1: 10, 2: 10, 3: 5}
+"""Classes of numbers by the number of attributes looked at together."""
+
+
+def marginals(case: Case) -> list[Measure]:
+    """Distances of 1-, 2- and 3-way marginals."""
+    measures = []
+    for ways, numbers in WAYS.items():
+        if len(case.names) < ways:
+            continue
+        measures.append(_distance(case, ways, Classes(case, numbers)))
+    return measures
+
+
+def _distance(case: Case, ways: int, classes: Classes) -> Measure:
+    every = math.comb(len(case.names), ways)
+    chosen = _sets(case, ways, every)
+    before, after = classes.code(case.original), classes.code(case.released)
+    one, other, words = _reference(case, classes, before)
+    parts, honest = {}, []
+    for names in chosen:
+        real = histogram(before, classes.sizes, names)
+        parts[" × ".join(names)] = total_variation(real, histogram(after, classes.sizes, names))
+        honest.append(
+            total_variation(
+                histogram(one, classes.sizes, names), histogram(other, classes.sizes, names)
+            )
+        )
+    values = np.array(list(parts.values()))
+    sampled = len(chosen) < every
+    low, high = mean_interval(values) if sampled else (None, None)
+    noun = {1: "attributes", 2: "pairs", 3: "triples"}[ways]
+    which = f"{len(chosen)} of {every} {noun} at random" if sampled else f"all {every} {noun}"
+    return Measure(
+        spec=CATALOGUE[f"marginals-{ways}"],
+        value=float(values.mean()),
+        low=low,
+        high=high,
+        basis=f"{which}, {case.n_released:,} records",
+        baseline=float(np.mean(honest)),
+        against=words,
+        parts=parts,
+        sampled=sampled,
+    )
+
+
+def _sets(case: Case, ways: int, every: int) -> list[tuple[str, ...]]:
+    """All sets of so many attributes, or some of them at random."""
+    most = {1: every, 2: case.limits.pairs, 3: case.limits.triples}[ways]
+    if every <= max(most, 5_000):
+        chosen = list(itertools.combinations(case.names, ways))
+        if every <= most:
+            return chosen
+        picked = case.rng("triples").choice(every, most, replace=False)
+        return [chosen[i] for i in sorted(picked)]
+    rng = case.rng("triples")
+    drawn: set[tuple[int, ...]] = set()  # so many sets are not written out
+    while len(drawn) < most:
+        drawn.add(tuple(sorted(rng.choice(len(case.names), ways, replace=False).tolist())))
+    return [tuple(case.names[i] for i in one) for one in sorted(drawn)]
+
+
+def _reference(case: Case, classes: Classes, before: Coded) -> tuple[Coded, Coded, str]:
+    if case.holdout is not None:
+        return before, classes.code(case.holdout), "the hold-out table against the original"
+    half = case.rng("halves").random(case.n) < 0.5
+    one = {name: codes[half] for name, codes in before.items()}
+    other = {name: codes[~half] for name, codes in before.items()}
+    return one, other, "one random half of the original against the other"

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.auditing.case.fragment_drawing import FragmentedRelease
+from sherd.auditing.case.method_drawing import FragmentedRelease
 from sherd.auditing.case.record_drawing import CountQuery, Range, Values
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.verdict.confidence_intervals import median_interval
-from sherd.auditing.verdict.measure import Measure
+from sherd.auditing.verdict.measure import Measure, median_interval
 from sherd.tables.schema import Type
 
 if TYPE_CHECKING:
@@ -117,20 +116,20 @@ def _query(case: Case, before: Columns, rng: np.random.Generator) -> list[Condit
     names = rng.choice(np.array(case.names), ways, replace=False)
     share = SHARE ** (1 / ways)
     centre = int(rng.integers(len(before[names[0]])))
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     for name in (str(name) for name in names):
         values = before[name]
         at = values[centre]
         labels = case.scales[name].labels
         if labels is None:
-            found.append((name, *_range(values, at, share, rng)))
+            conditions.append((name, *_range(values, at, share, rng)))
         else:
             chosen = [] if np.isnan(at) else [int(at)]
             chosen += [int(i) for i in rng.permutation(len(labels)) if i not in chosen]
             counts = np.bincount(values[~np.isnan(values)].astype(np.int64), minlength=len(labels))
             covered = np.cumsum(counts[chosen]) / len(values)
-            found.append((name, frozenset(chosen[: int(np.searchsorted(covered, share)) + 1])))
-    return found
+            conditions.append((name, frozenset(chosen[: int(np.searchsorted(covered, share)) + 1])))
+    return conditions
 
 
 def _range(
@@ -162,10 +161,10 @@ def _count(columns: Columns, query: list[Condition]) -> int:
 
 def _blind(columns: Columns, asked: list[list[Condition]], n: int) -> NDArray[np.float64]:
     """Answers by multiplying the shares of single conditions."""
-    found = [
+    counts = [
         np.prod([np.count_nonzero(_holds(columns, one)) / n for one in query]) for query in asked
     ]
-    return np.array(found)
+    return np.array(counts)
 
 
 def _ask(case: Case, query: list[Condition]) -> float:

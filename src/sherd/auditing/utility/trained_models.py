@@ -4,6 +4,13 @@ A random forest as in soria-comas2025, a decision tree as in the papers on joint
 With a hold-out table, it is the test set. Without one a random 30 % of the originals is:
 the model of the originals never sees them; of the release, only rows that do not stem from
 them are used where the pairs are known, and otherwise a random 70 % (which is said).
+
+The propensity score: whether a model can tell released records from originals.
+
+A random forest is trained on one half of a mixture of both and scored on the other, then
+the other way round, so that no record is scored by a model that saw it. The same on the
+original's own halves gives the baseline. (The usual pMSE of a logistic model is blind to
+changes that leave averages alone, and in-sample scores reward overfitting.)
 """
 
 from __future__ import annotations
@@ -13,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sherd.auditing.case.case import matrix, pick
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.utility.features import matrix, pick
-from sherd.auditing.verdict.confidence_intervals import clopper_pearson
-from sherd.auditing.verdict.measure import Measure
+from sherd.auditing.verdict.measure import Measure, clopper_pearson, ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.auditing.case.case import Case, Columns
+
 
 FEW = 20
 """A target of numbers with more distinct values than this is predicted as a number."""
@@ -111,14 +118,14 @@ def _model(kind: str) -> Any:
 def _classification(split: _Split, kind: str) -> list[Measure]:
     x, y = split.test
     truth = np.rint(y).astype(np.int64)
-    found = {}
+    measures = {}
     for who, (train_x, train_y) in (("released", split.released), ("original", split.original)):
         model = _model(kind).fit(train_x, np.rint(train_y).astype(np.int64))
-        found[who] = model.predict(x)
+        measures[who] = model.predict(x)
     most = int(np.bincount(truth - truth.min()).argmax() + truth.min())
-    hits = int(np.count_nonzero(found["released"] == truth))
+    hits = int(np.count_nonzero(measures["released"] == truth))
     low, high = clopper_pearson(hits, len(truth))
-    f_low, f_high = _f_interval(truth, found["released"])
+    f_low, f_high = _f_interval(truth, measures["released"])
     majority = float(np.mean(truth == most))
     words = "the same model trained on originals"
     return [
@@ -128,7 +135,7 @@ def _classification(split: _Split, kind: str) -> list[Measure]:
             low=low,
             high=high,
             basis=f"{split.words}; always guessing the most frequent class gets {majority:.3f}",
-            baseline=float(np.mean(found["original"] == truth)),
+            baseline=float(np.mean(measures["original"] == truth)),
             against=words,
             sampled=True,
             floor=majority,
@@ -136,11 +143,11 @@ def _classification(split: _Split, kind: str) -> list[Measure]:
         ),
         Measure(
             spec=CATALOGUE[f"{kind}-f"],
-            value=macro_f(truth, found["released"]),
+            value=macro_f(truth, measures["released"]),
             low=f_low,
             high=f_high,
             basis=split.words,
-            baseline=macro_f(truth, found["original"]),
+            baseline=macro_f(truth, measures["original"]),
             against=words,
             sampled=True,
         ),
@@ -198,3 +205,97 @@ def _regression(split: _Split) -> list[Measure]:
             caution=split.caution,
         )
     ]
+
+
+def propensity(case: Case) -> list[Measure]:
+    """PMSE and the area under the curve, beside those of the original's own halves."""
+    rng = case.rng("propensity")
+    most = case.limits.compared // 2
+    rows, others = _disjoint(case, rng, most)
+    before = matrix(case.original, case.names, rows)
+    after = matrix(case.released, case.names, others)
+    if min(len(before), len(after)) < 20:
+        return []
+    scores, truth = _scores(before, after, rng)
+    if case.holdout is not None:
+        honest = matrix(case.holdout, case.names, pick(rng, len(case.holdout[case.names[0]]), most))
+        one, other = before, honest
+        words = "the hold-out table against the original"
+    else:
+        half = rng.permutation(len(before))
+        one, other = before[half[::2]], before[half[1::2]]
+        words = "one random half of the original against the other"
+    fair, fair_truth = _scores(one, other, rng)
+    area, low, high = _area(scores, truth)
+    fair_area, _, _ = _area(fair, fair_truth)
+    squares = np.square(scores - truth.mean())
+    spread = 1.96 * float(squares.std()) / np.sqrt(len(squares))
+    pmse = float(squares.mean())
+    basis = f"{len(before):,} original and {len(after):,} released records"
+    sampled = len(before) < case.n
+    basis += " at random" if sampled else ""
+    return [
+        Measure(
+            spec=CATALOGUE["pmse"],
+            value=pmse,
+            low=max(0.0, pmse - spread),
+            high=pmse + spread,
+            basis=basis,
+            baseline=float(np.square(fair - fair_truth.mean()).mean()),
+            against=words,
+            sampled=sampled,
+        ),
+        Measure(
+            spec=CATALOGUE["distinguishable"],
+            value=area,
+            low=low,
+            high=high,
+            basis=basis,
+            baseline=fair_area,
+            against=words,
+            sampled=sampled,
+        ),
+    ]
+
+
+def _disjoint(
+    case: Case, rng: np.random.Generator, most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Original and released rows of different persons, as far as the pairs are known.
+
+    A record and its own copy in the two halves would teach the model the opposite of the truth.
+    """
+    if case.order is None:
+        return pick(rng, case.n, most), pick(rng, case.n_released, most)
+    shuffled = rng.permutation(case.n_released)
+    half = min(most, len(shuffled) // 2)
+    return case.order[shuffled[:half]], shuffled[half : 2 * half]
+
+
+def _scores(
+    first: NDArray[np.float32], second: NDArray[np.float32], rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    from sklearn.ensemble import RandomForestClassifier
+
+    x = np.nan_to_num(np.vstack([first, second]), nan=-1.0)
+    truth = np.concatenate([np.zeros(len(first)), np.ones(len(second))])
+    fold = rng.permutation(len(x)) % 2
+    scores = np.empty(len(x))
+    for held in (0, 1):
+        model = RandomForestClassifier(
+            n_estimators=40, min_samples_leaf=10, random_state=0, n_jobs=2
+        )
+        model.fit(x[fold != held], truth[fold != held])
+        scores[fold == held] = model.predict_proba(x[fold == held])[:, 1]
+    return scores, truth
+
+
+def _area(scores: NDArray[np.float64], truth: NDArray[np.float64]) -> tuple[float, float, float]:
+    """The area under the curve with the interval of Hanley and McNeil (1982)."""
+    ones = int(truth.sum())
+    zeros = len(truth) - ones
+    area = float((ranks(scores)[truth == 1].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    variance = area * (1 - area) + (ones - 1) * (q1 - area**2) + (zeros - 1) * (q2 - area**2)
+    spread = 1.96 * float(np.sqrt(max(0.0, variance) / (ones * zeros)))
+    return area, max(0.0, area - spread), min(1.0, area + spread)

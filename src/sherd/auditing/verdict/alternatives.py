@@ -20,11 +20,11 @@ from sherd.auditing.case.control_group import runner_of, split
 from sherd.auditing.case.open_case import columns_of, drawable_of, records
 from sherd.auditing.case.record_drawing import DrawnRelease, MaskedRelease
 from sherd.auditing.promise_check import mechanisms_of
-from sherd.auditing.utility.marginals import marginals
+from sherd.auditing.utility.moments import marginals
 from sherd.auditing.verdict.audit_result import Place
 from sherd.auditing.verdict.significance import JUDGED, worst_excess
 from sherd.errors import SherdError
-from sherd.release.method import find, names
+from sherd.release.method import usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,15 +50,11 @@ def plans(plan: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], bool]]
     yield shown, dict(plan), True
     given = {name: plan[name] for name in _SHARED if name in plan}
     given |= {"epsilon": plan.get("epsilon", 1.0), "k": max(3, int(plan.get("k", 5)))}
-    for name in names():
-        try:
-            spec = find(name)
-        except SherdError:
-            continue  # shipped by a package that cannot be loaded
-        if spec.traits.alternative is None or name == shown:
+    for spec in usable():
+        if spec.traits.alternative is None or spec.name == shown:
             continue
         taken = {p.name: given[p.name] for p in spec.parameters if p.name in given}
-        yield name, {"method": name, **taken, **spec.traits.alternative}, False
+        yield spec.name, {"method": spec.name, **taken, **spec.traits.alternative}, False
 
 
 def places(
@@ -73,7 +69,7 @@ def places(
         return (), f"not drawn: more than {WIDEST} attributes"
     inside, outside = split(table.num_rows, seed + 1, SAMPLE)
     members, outsiders = (table.take(pa.array(rows)) for rows in (inside, outside))
-    found = []
+    placed = []
     for name, plan, this in plans(manifest.get("plan", {})):
         run = runner_of(plan)
         if run is None:
@@ -109,12 +105,12 @@ def places(
             shadow=True,
             source=source,
         )
-        found.append(_place(name, replace(case, control=control), this))
+        placed.append(_place(name, replace(case, control=control), this))
     note = (
         f"every plan run on the same {len(inside):,} records at random, with {len(outside):,} "
         "others as control"
     )
-    return tuple(found), note
+    return tuple(placed), note
 
 
 def _place(name: str, case: Case, this: bool) -> Place:

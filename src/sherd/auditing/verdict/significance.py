@@ -110,14 +110,14 @@ def worst_excess(measures: Mapping[str, Measure]) -> tuple[str, float] | None:
     Originals that came through count where they are serious: elsewhere they are no attack's
     success, and alone they say nothing.
     """
-    found = {code: cautious_excess(measures[code]) for code in OUTSIDERS if code in measures}
+    excesses = {code: cautious_excess(measures[code]) for code in OUTSIDERS if code in measures}
     same = measures.get("unchanged")
     if same is not None and standing(same) is Standing.SERIOUS:
-        found["unchanged"] = same.excess or 0.0
-    if not found:
+        excesses["unchanged"] = same.excess or 0.0
+    if not excesses:
         return None
-    worst = max(found, key=lambda code: found[code])
-    return worst, found[worst]
+    worst = max(excesses, key=lambda code: excesses[code])
+    return worst, excesses[worst]
 
 
 def risk_level(measures: Mapping[str, Measure]) -> str:

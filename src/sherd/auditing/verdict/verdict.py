@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sherd.auditing.case.own_findings import OwnFindings
+from sherd.auditing.case.case import OwnFindings
 from sherd.auditing.verdict.significance import (
     JUDGED,
     NOTICEABLE,
@@ -303,14 +303,14 @@ def word_of(code: str) -> str:
 
 def attack_points(measures: Mapping[str, Measure]) -> list[Point]:
     """The two attacks everybody understands, then the others that do not stand at chance."""
-    found = []
+    points = []
     for code in JUDGED:
         if code not in measures:
             continue
         stands = standing(measures[code])
         if code in _FIRST or stands is not Standing.CHANCE:
-            found.append(Point(tone=stands.tone, text=said_of(measures[code])))
-    return found
+            points.append(Point(tone=stands.tone, text=said_of(measures[code])))
+    return points
 
 
 def said_of(one: Measure) -> str:

@@ -7,6 +7,7 @@ its own. Errors carry a code and a public sentence and nothing else.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import secrets
 import threading
@@ -23,12 +24,11 @@ from starlette.exceptions import HTTPException
 from sherd import __version__
 from sherd.errors import OutsideError, PeerError, RefusedError, SherdError
 from sherd.federation.aggregator.announced import take_announcement
-from sherd.federation.aggregator.certificate_routes import renewals
-from sherd.federation.aggregator.login_routes import logins
+from sherd.federation.aggregator.login_routes import logins, renewals
 from sherd.federation.aggregator.release_routes import releases
-from sherd.federation.aggregator.round_work import KEPT_SECONDS, Aggregator
 from sherd.federation.aggregator.service import (
     ANALYST,
+    KEPT_SECONDS,
     OWNER,
     AnOperator,
     AnOwner,
@@ -69,6 +69,7 @@ from sherd.values import from_data
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    from sherd.federation.aggregator.round_work import Aggregator
     from sherd.federation.aggregator.storage import Member
 
 CHALLENGE_SECONDS = 60
@@ -174,8 +175,7 @@ async def _await_messages(
             if found or left <= 0:
                 service.metrics.sent(len(found))
                 return found
-            # Another process of ours may have written: look now and then without a bell.
-            await heard(event, min(left, 2.0))
+            await heard(event, left)
 
 
 @router.post("/exchange", response_class=Response)
@@ -185,7 +185,8 @@ async def exchange(request: Request) -> Response:
     member = await who(request, service)
     if member.role != OWNER:
         raise refused(403, "this is not for your role")
-    await run_in_threadpool(service.saw, member.name)
+    if service.saw(member.name):
+        await run_in_threadpool(service.keep_seen)
     call = read_request(await limited(request, MOST_REQUEST))
     answers: tuple[ParcelAnswer, ...] = ()
     if call.parcels:
@@ -329,11 +330,13 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         service.bell.start()
+        looking = asyncio.create_task(service.look_out())
         thread = threading.Thread(target=service.work, name="sherd-work", daemon=True)
         if worker:
             service.worker = thread
             thread.start()
         yield
+        looking.cancel()
         service.stop()
         if worker:
             await run_in_threadpool(thread.join, 10.0)

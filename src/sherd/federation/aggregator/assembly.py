@@ -26,6 +26,7 @@ from sherd.federation.aggregator.delivery_check import (
     check_part,
     holds_records,
 )
+from sherd.federation.protocol.agreement import column_groups
 from sherd.federation.protocol.joint_plan import Kind, Linkage
 from sherd.federation.protocol.joint_release import (
     followed,
@@ -35,10 +36,9 @@ from sherd.federation.protocol.joint_release import (
     pooled_schema,
 )
 from sherd.federation.protocol.linkage import POINT, listed
-from sherd.federation.protocol.people_groups import column_groups
 from sherd.release.manifest import FORMAT
 from sherd.signing_keys import fingerprint, verify_plan
-from sherd.tables.streamed_table import StreamedTable
+from sherd.tables.write import StreamedTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.engines.mapped_columns import MappedColumns
-    from sherd.federation.aggregator.flat_columns import FlatColumn
+    from sherd.federation.aggregator.mapped_bulk import FlatColumn
     from sherd.federation.protocol.joint_plan import JointPlan
     from sherd.federation.protocol.knowledge import RoundData
     from sherd.federation.protocol.messages import Delivery, Masked
@@ -193,7 +193,7 @@ def _shuffled(
 
 def _flat(scratch: MappedColumns, group: _Group) -> dict[str, FlatColumn]:
     """The columns of a group, each in a file of its own."""
-    from sherd.federation.aggregator.flat_columns import (
+    from sherd.federation.aggregator.mapped_bulk import (
         common_type,
         flat_column,
         released_batches,

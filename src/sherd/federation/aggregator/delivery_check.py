@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sherd.errors import VerificationError
-from sherd.federation.protocol.signed_parts import part_text
+from sherd.federation.protocol.messages import part_text
 from sherd.signing_keys import verify
 from sherd.tables.schema import Missing, Type
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from sherd.federation.protocol.messages import Delivery, Masked
     from sherd.release.plan import Plan
     from sherd.tables.schema import Attribute, Schema
-
-MOST_TALLIED = 1 << 20
-"""How many values with their counts are held before those of the same value are added up."""
 
 RECORDS = "data"
 """The name of a table whose rows are records."""
@@ -148,28 +145,19 @@ def _counted(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
 
 
 def _tallied(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
-    """The values of a plain column with their counts, added up batch by batch."""
-    import pyarrow as pa
+    """The values of a plain column with their counts; batches are looked at where they are."""
     import pyarrow.compute as pc
 
     from sherd.tables.coding import numpy_array
 
-    tallies, waiting = list[pa.Table](), 0
-    for chunk in (*column.chunks, None):
-        if chunk is not None:
-            counts = pc.value_counts(chunk.drop_null())
-            tallies.append(pa.table([counts.field("values"), counts.field("counts")], ["v", "n"]))
-            waiting += len(counts)
-        if len(tallies) > 1 and (chunk is None or waiting > MOST_TALLIED):
-            merged = pa.concat_tables(tallies).group_by("v").aggregate([("n", "sum")])
-            tallies, waiting = [merged.rename_columns({"v": "v", "n_sum": "n"}).combine_chunks()], 0
-    if not tallies:
-        return pa.array([], column.type), np.empty(0, np.int64)
-    whole = tallies[0].combine_chunks()
-    values, times = (whole.column(name) for name in ("v", "n"))
-    if not values.num_chunks:
-        return pa.array([], column.type), np.empty(0, np.int64)
-    return values.chunk(0), numpy_array(times.chunk(0))
+    counts = pc.value_counts(column)
+    values, times = counts.field("values"), numpy_array(counts.field("counts"))
+    there = values.is_valid()
+    return (
+        (values, times)
+        if not values.null_count
+        else (values.filter(there), times[numpy_array(there)])
+    )
 
 
 def _label(value: Any) -> str:

@@ -2,6 +2,8 @@
 
 The number is signed by the aggregator and says until when it is good, so that nothing is kept
 for strangers who ask for one; that it was used is kept until then.
+
+An owner that is logged in gets its next certificate here, too.
 """
 
 from __future__ import annotations
@@ -9,19 +11,20 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
 from sherd.errors import PeerError
-from sherd.federation.aggregator.service import Served, Strict, refused
+from sherd.federation.aggregator.service import AnOwner, Served, Strict, refused
 from sherd.federation.aggregator.storage.people import member_of_person, use_once
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.wire.id_tokens import MOST_TOKEN
+from sherd.federation.wire.openid_provider import MOST_TOKEN
 from sherd.signing_keys import verify
 
 if TYPE_CHECKING:
     from sherd.federation.aggregator.round_work import Aggregator
+
 
 LOGIN_SECONDS = 600
 PERSON_SECONDS = 3600
@@ -92,3 +95,29 @@ def _session(aggregator: Aggregator, given: PersonLogin) -> dict[str, Any]:
     store.add_session(token, member.name, expires=expires)
     store.log(now=now, actor=member.name, event="logged in", subject=member.name)
     return {"token": token, "expires": expires, "name": member.name, "role": member.role}
+
+
+renewals = APIRouter(prefix="/v1")
+
+
+class RenewalRequest(Strict):
+    """A request for a certificate, by a key that is new."""
+
+    csr: str = Field(max_length=4096)
+
+
+@renewals.post("/certificate", response_class=Response)
+async def renew_certificate(given: RenewalRequest, member: AnOwner, service: Served) -> Response:
+    """The owner's next certificate, in the signed form of an enrolment."""
+    aggregator = service.aggregator
+    if aggregator.certify is None or member.key is None:
+        raise refused(404, "certificates are not issued here")
+    answer = await run_in_threadpool(aggregator.certify, member.name, member.key, given.csr)
+    await run_in_threadpool(
+        aggregator.store.log,
+        now=aggregator.now(),
+        actor=member.name,
+        event="certificate renewed",
+        subject=member.name,
+    )
+    return Response(answer, media_type="application/json")

@@ -20,8 +20,8 @@ from sherd.federation.aggregator.service import (
     Strict,
     refused,
 )
+from sherd.federation.protocol.messages import countersigned_text
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.protocol.signed_parts import countersigned_text
 from sherd.federation.protocol.states import RoundState
 from sherd.release.bundle import MANIFEST, read_manifest
 from sherd.release.signature import COUNTERSIGNATURES, SIGNATURE, add_countersignature

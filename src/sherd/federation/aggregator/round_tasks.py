@@ -15,6 +15,7 @@ from sherd.federation.aggregator.assembly import assemble, assemble_sums, check
 from sherd.federation.aggregator.delivery_check import wrong_delivery
 from sherd.federation.aggregator.mapped_bulk import chunks_of, map_file, mapped, scratch_of
 from sherd.federation.aggregator.sum_rounds import add_up, outcome
+from sherd.federation.protocol.agreement import at_two_owners, column_groups, common_people
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.linkage import (
     POINT,
@@ -24,7 +25,6 @@ from sherd.federation.protocol.linkage import (
     ranges,
 )
 from sherd.federation.protocol.messages import CHUNK
-from sherd.federation.protocol.people_groups import at_two_owners, column_groups, common_people
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import RoundTask
 from sherd.federation.protocol.states import RoundState
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
     from sherd.engines.mapped_columns import MappedColumns
     from sherd.federation.aggregator.round_work import Aggregator
+    from sherd.federation.protocol.agreement import Groups
     from sherd.federation.protocol.joint_plan import JointPlan
     from sherd.federation.protocol.knowledge import RoundData
     from sherd.federation.protocol.linkage import Buffer
     from sherd.federation.protocol.messages import Attachment
-    from sherd.federation.protocol.people_groups import Groups
     from sherd.release.bundle import Release
 
 

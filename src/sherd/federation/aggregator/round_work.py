@@ -18,7 +18,6 @@ from sherd.federation.aggregator.batching import Together
 from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish, sum_answers
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
 from sherd.federation.aggregator.storage.sequence_numbers import forgotten_rounds
-from sherd.federation.aggregator.storage.store import OPERATOR
 from sherd.federation.aggregator.storage.upkeep import shrink
 from sherd.federation.protocol.joint_plan import OVERLAP_TOLD, Kind, Linkage
 from sherd.federation.protocol.knowledge import RoundData
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
     from sherd.federation.aggregator.storage.statements import RoundSummary
     from sherd.federation.protocol.joint_plan import Terms
     from sherd.federation.wire.openid_provider import Provider
-
-KEPT_SECONDS = 7 * 24 * 3600
-"""How long after its deadline a round's messages can still be fetched."""
 
 MOST_TRIES = 5
 """How often linking, checking or assembling is begun before a round is given up."""
@@ -92,7 +88,7 @@ class Aggregator:
         """The time in whole seconds."""
         return int(self._clock())
 
-    def open_round(self, terms: Terms, *, actor: str = OPERATOR) -> None:
+    def open_round(self, terms: Terms, *, actor: str | None = None) -> None:
         """Begin a round: invite every owner."""
         if terms.aggregator != self.name:
             raise UsageError("the terms are another aggregator's", got=repr(terms.aggregator))
@@ -201,11 +197,18 @@ class Aggregator:
                         reach("aggregator.received")
                         messages += self._accept(work, machine, job)
                         changed = True
+                    elif job.given:
+                        completed = self._put_chunks(work, job)
+                        for sender, sequence in completed:
+                            messages += machine.attached(sender, sequence)
+                        changed |= bool(completed)
                     job.wanted = self._wanted(work, job.message)
                 except PeerError as error:
                     job.error = error
             if changed:
                 told = self.keep(work, machine, messages)
+            elif not any(job.error for job in jobs):
+                work.unchanged = True
             waits = changed and machine.task is not None
         reach("aggregator.stored")
         if told or waits:
@@ -248,6 +251,15 @@ class Aggregator:
         for sender, sequence in completed:
             messages += machine.attached(sender, sequence)
         return messages
+
+    def _put_chunks(self, work: RoundWork, job: _Incoming) -> list[tuple[str, int]]:
+        """Take chunks of a message that came before; the messages that they completed."""
+        completed = []
+        for sha256 in self._wanted(work, job.message):
+            if sha256 in job.given:
+                completed += work.put_chunk(job.message.sender, sha256, job.given[sha256]) or []
+        reach("aggregator.chunk")
+        return completed
 
     def put_chunk(self, owner: str, round_id: str, sha256: str, data: bytes) -> None:
         """Take a chunk that the owner announced."""

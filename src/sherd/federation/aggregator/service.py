@@ -41,6 +41,10 @@ WORKER_SECONDS = 900
 """How long the worker may be busy with one look at all rounds before that is said."""
 SEEN_SECONDS = 15
 """How exactly it is known when an owner called last."""
+LOOK_SECONDS = 2.0
+"""How often those who wait are looked after whose messages another process of ours wrote."""
+KEPT_SECONDS = 7 * 24 * 3600
+"""How long after its deadline a round's messages can still be fetched."""
 
 log = logging.getLogger("sherd.aggregator")
 
@@ -73,6 +77,11 @@ class Bell:
         self.work.set()
         if self._loop is not None and names and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake, names)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._waiting)
 
     def _wake(self, names: frozenset[str]) -> None:
         for name in names:
@@ -117,17 +126,38 @@ class Service:
         """The rounds of which each owner said since our start how much it has seen."""
         self.worker: threading.Thread | None = None
         self._seen: dict[str, int] = {}
+        self._seen_kept: dict[str, int] = {}
         self._stopping = threading.Event()
         self._beat = time.monotonic()
         self._ahead = time.time() - time.monotonic()
         aggregator.listener = self.bell.ring
 
-    def saw(self, owner: str) -> None:
-        """Note that an owner has called; not at every call, since each note is a write."""
-        now = self.aggregator.now()
-        if now - self._seen.get(owner, 0) >= SEEN_SECONDS:
-            self._seen[owner] = now
-            self.aggregator.store.see(owner, now)
+    def saw(self, owner: str) -> bool:
+        """Note that an owner has called; whether it is time to keep that."""
+        self._seen[owner] = now = self.aggregator.now()
+        return now - self._seen_kept.get(owner, 0) >= SEEN_SECONDS
+
+    def keep_seen(self) -> None:
+        """Keep when owners called, all of them at once, since each time is a write."""
+        seen, self._seen = self._seen, {}
+        self._seen_kept |= seen
+        self.aggregator.store.see(seen)
+
+    async def look_out(self) -> None:
+        """Wake owners whose messages another process of ours wrote; one look for all of them."""
+        known: dict[tuple[str, str], int] = {}
+        store = self.aggregator.store
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not self.bell.is_heard:
+                known = {}
+                continue
+            since = self.aggregator.now() - KEPT_SECONDS
+            with contextlib.suppress(SherdError):
+                newest = await run_in_threadpool(store.newest, since=since)
+                if changed := newest.items() - known.items():
+                    self.bell.ring(frozenset(who for (who, _round), _number in changed))
+                known = newest
 
     def work(self) -> None:
         """Do the aggregator's own work until told to stop."""

@@ -12,10 +12,9 @@ from sherd.errors import SherdError, VerificationError
 from sherd.federation.aggregator.delivery_check import check_part
 from sherd.federation.protocol.joint_release import pooled_plan, pooled_schema
 from sherd.federation.protocol.messages import CHUNK
-from sherd.federation.protocol.pairwise_masks import total
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import RoundTask
-from sherd.federation.protocol.summing import among, method_of, read_question
+from sherd.federation.protocol.summing import among, method_of, read_question, total
 from sherd.federation.wire.chunks import describe
 from sherd.federation.wire.failpoints import reach
 from sherd.values import canonical

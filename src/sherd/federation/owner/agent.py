@@ -16,6 +16,7 @@ an aggregator that answers nonsense is called again after a pause that grows.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from typing import TYPE_CHECKING
@@ -32,11 +33,11 @@ from sherd.errors import (
 from sherd.federation.owner import outbox
 from sherd.federation.owner import owner_linking as linking
 from sherd.federation.owner.announcing import Announcer
-from sherd.federation.owner.overdue import end_overdue
 from sherd.federation.owner.owner_journal import Outgoing, OwnerJournal
 from sherd.federation.owner.owner_tasks import RoundBook, do_task
-from sherd.federation.owner.release_taking import take_releases
+from sherd.federation.owner.release_taking import end_overdue, take_releases
 from sherd.federation.owner.renewing import Renewer
+from sherd.federation.owner.sending import Sender, batches
 from sherd.federation.protocol.knowledge import OwnerData
 from sherd.federation.protocol.messages import Abort
 from sherd.federation.protocol.owner_machine import Owner, OwnerTask
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.protocol.messages import Message
     from sherd.federation.wire.client import Client
-    from sherd.federation.wire.exchange import ParcelAnswer
 
 REMEMBERED = 30 * 24 * 3600
 """How long after its deadline a round may still be spoken of; the aggregator forgets earlier."""
@@ -89,6 +89,7 @@ class Agent:
         """Rounds whose releases are out and were not fetched yet."""
         self._left = self._fruitless = self._waiting = self._stopping = False
         self._said: set[tuple[str, str, str]] = set()
+        self.sender = Sender(self.journal, refused=self._rejected, failed=self._cannot_send)
         self.ask_again = 0
         """When to ask again after rounds that are overdue."""
         self._announcer = Announcer(home, client, clock=clock)
@@ -168,7 +169,7 @@ class Agent:
         self._announcer.try_announcing(self.say)
         self._renewer.try_renewing(self.say)
         messages: list[bytes] = []
-        for waiting in outbox.batches(self.journal, always=True):
+        for waiting in batches(self.journal, always=True):
             messages += self._exchange(waiting, wait)
         fetched, after = self.take(messages)
         self._fruitless = bool(messages) and not (before or fetched or after)
@@ -190,11 +191,11 @@ class Agent:
             wait = min(wait, 0.5)
         self._waiting = True
         try:
-            found = outbox.exchange(self.client, waiting, seen=seen, wait=wait)
+            answered, found = self.sender.send(self.client, waiting, seen=seen, wait=wait)
         finally:
             self._waiting = False
-        for message, answer in zip(waiting, found.answers, strict=True):
-            self._answered(message, answer)
+        for message, answer in zip(answered, found.answers, strict=True):
+            self.sender.settle(self.client, message, answer)
         if self.client.received:  # we logged in: an aggregator from a backup may lack messages
             lacking, self.client.received = self.client.received, {}
             waiting = self.journal.unsent()
@@ -204,23 +205,11 @@ class Agent:
                 self.say("sent again", "the aggregator lacks what it had acknowledged")
         return list(found.messages)
 
-    def _answered(self, message: Outgoing, answer: ParcelAnswer) -> None:
-        if answer.reason is not None:
-            self._rejected(message, answer.reason)
-            return
-        try:
-            outbox.upload(self.client, message, answer.wanted)
-        except PeerError as error:
-            self._rejected(message, reason_of(error.reason) or Reason.UNEXPECTED)
-            return
-        except OutsideError:
-            raise
-        except Exception as error:
-            # What was announced is gone or is not what it was: this round cannot go on.
-            book = self._book(message.round)
-            book.give_up(Reason.METHOD_FAILED, f"could not send: {type(error).__name__}")
-            self._write([book])
-        self.journal.acknowledge(message)
+    def _cannot_send(self, message: Outgoing, error: Exception) -> None:
+        """What was announced is gone or is not what it was: this round cannot go on."""
+        book = self._book(message.round)
+        book.give_up(Reason.METHOD_FAILED, f"could not send: {type(error).__name__}")
+        self._write([book])
 
     def _rejected(self, message: Outgoing, reason: Reason) -> None:
         self.journal.note(message.round, "the aggregator refused a message", reason.value)
@@ -357,7 +346,11 @@ class Agent:
         if task is None:
             return False
         try:
-            with self.home.attempting(machine.data.round, heavy=task is not OwnerTask.APPROVE):
+            heavy = task is not OwnerTask.APPROVE
+            with (
+                self.home.attempting(machine.data.round, heavy=heavy),
+                self.ledger.kept_open() if heavy else contextlib.nullcontext(),
+            ):
                 return do_task(self, book, task)
         except PeerError as error:
             return self._object(book, error)

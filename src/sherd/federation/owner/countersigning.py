@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import VerificationError
 from sherd.federation.protocol.joint_plan import Kind
-from sherd.federation.protocol.messages import Delivery, Masked, MessageType
-from sherd.federation.protocol.signed_parts import countersigned_text
+from sherd.federation.protocol.messages import Delivery, Masked, MessageType, countersigned_text
 from sherd.values import from_data
 
 if TYPE_CHECKING:

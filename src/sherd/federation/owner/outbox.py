@@ -1,4 +1,4 @@
-"""The owner's outbox: protected artefacts that are paid for, found again and sent.
+"""The owner's outbox: protected artefacts that are paid for, and found again to be sent.
 
 An artefact is a release bundle as ``protect`` writes it, in a folder named after the plan.
 The ledger charges a plan once and knows where its artefact is, so that whatever happens
@@ -7,7 +7,6 @@ afterwards sends the same bytes.
 
 from __future__ import annotations
 
-import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,24 +16,22 @@ from sherd.budget.amount import Amount
 from sherd.errors import BudgetError, StorageError, VerificationError
 from sherd.federation.owner import owner_linking as linking
 from sherd.federation.owner.owner_table import table_hash
-from sherd.federation.protocol.messages import CHUNK, Attachment, Delivery
+from sherd.federation.protocol.messages import Attachment, Delivery, part_text
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.protocol.signed_parts import part_text
 from sherd.federation.protocol.states import OWNER_ENDS
-from sherd.federation.wire.chunks import describe_file, pieces
-from sherd.federation.wire.exchange import MOST_AT_ONCE, MOST_PARTS, Call, Exchanged, Parcel
+from sherd.federation.wire.chunks import describe_file
 from sherd.federation.wire.failpoints import reach
 from sherd.values import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
     from sherd.budget.entries import Account
     from sherd.budget.ledger import Ledger
     from sherd.federation.owner.owner_home import OwnerHome
-    from sherd.federation.owner.owner_journal import Outgoing, OwnerJournal
+    from sherd.federation.owner.owner_journal import OwnerJournal
     from sherd.federation.owner.policy import Policy
     from sherd.federation.protocol.owner_machine import Owner
     from sherd.federation.wire.client import Client
@@ -215,84 +212,6 @@ def sign_part(
     return home.key.sign(
         part_text(plan_hash=plan.hash, owner=owner, artefact=artefact, head=head, versions=versions)
     )
-
-
-def batches(journal: OwnerJournal, *, always: bool = False) -> Iterator[list[Outgoing]]:
-    """What is to be sent, a message of each round at a time; once ``always``, even if nothing.
-
-    A round's next message goes only after the one before was received.
-    """
-    tried: set[tuple[str, int]] = set()
-    while True:
-        first: dict[str, Outgoing] = {}
-        for message in journal.unsent():
-            first.setdefault(message.round, message)
-        fresh = [each for each in first.values() if (each.round, each.sequence) not in tried]
-        if not fresh and not (always and not tried):
-            return
-        always = False
-        fresh = _fitting(fresh)
-        tried |= {(each.round, each.sequence) for each in fresh}
-        yield fresh
-
-
-def _fitting(messages: list[Outgoing]) -> list[Outgoing]:
-    """As many messages from the first on as one exchange can hold."""
-    found: list[Outgoing] = []
-    size = 0
-    for message in messages[:MOST_AT_ONCE]:
-        size += len(message.raw)
-        if found and size > MOST_PARTS:
-            break
-        found.append(message)
-    return found
-
-
-def exchange(
-    client: Client,
-    waiting: list[Outgoing],
-    *,
-    seen: Mapping[str, int] | None = None,
-    wait: float = 0.0,
-) -> Exchanged:
-    """Send messages with their small attachments, and take what came if ``seen`` is given.
-
-    A delivery is announced alone: no byte of it leaves before the aggregator has accepted
-    the announcement, and with it the hashes of the one artefact there will ever be.
-    """
-    room = MOST_PARTS - sum(len(message.raw) for message in waiting)
-    parcels = []
-    for message in waiting:
-        batch = message.files.get("attachment")
-        chunks: tuple[bytes, ...] = ()
-        if batch is not None and Path(batch).exists() and Path(batch).stat().st_size <= room:
-            chunks = tuple(pieces(Path(batch)))
-            room -= sum(len(chunk) for chunk in chunks)
-        parcels.append(Parcel(round=message.round, raw=message.raw, chunks=chunks))
-    found = client.exchange(Call(parcels=tuple(parcels), seen=seen, wait=wait))
-    if waiting:
-        reach("owner.sent")
-    if any(parcel.chunks for parcel in parcels):
-        reach("owner.uploaded")
-    return found
-
-
-def upload(client: Client, message: Outgoing, wanted: tuple[str, ...]) -> None:
-    """Send what a message announced, as far as the aggregator lacks it."""
-    if not wanted:
-        return
-    announced = json.loads(message.raw)["body"]
-    listed = announced.get("files") or {"attachment": announced.get("attachment")}
-    missing = set(wanted)
-    for name, attachment in listed.items():
-        path = Path(message.files[name])
-        for place, sha256 in enumerate(attachment["chunks"]):
-            if sha256 in missing:
-                with path.open("rb") as file:
-                    file.seek(place * CHUNK)
-                    client.put_chunk(message.round, sha256, file.read(CHUNK))
-                reach("owner.uploaded")
-                missing.discard(sha256)
 
 
 def objection(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Reason, str] | None:

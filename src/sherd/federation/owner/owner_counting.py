@@ -18,9 +18,16 @@ from sherd.errors import BudgetError, PeerError, PlanError
 from sherd.federation.owner import outbox
 from sherd.federation.owner import owner_linking as linking
 from sherd.federation.protocol.messages import Masked
-from sherd.federation.protocol.pairwise_masks import derive_key, masked
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.protocol.summing import about, among, mask_keys, method_of, read_question
+from sherd.federation.protocol.summing import (
+    about,
+    among,
+    derive_key,
+    mask_keys,
+    masked,
+    method_of,
+    read_question,
+)
 from sherd.federation.wire.failpoints import reach
 from sherd.values import digest
 

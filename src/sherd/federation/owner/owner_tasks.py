@@ -17,10 +17,9 @@ from sherd.federation.owner.owner_journal import Outgoing, RoundChange
 from sherd.federation.protocol.joint_plan import Kind, Linkage, Offer, write_schema
 from sherd.federation.protocol.messages import MOST_TEXT
 from sherd.federation.protocol.owner_machine import OwnerTask
-from sherd.federation.protocol.pairwise_masks import public_key
 from sherd.federation.protocol.reasons import Reason, reason_of
 from sherd.federation.protocol.states import OwnerState
-from sherd.federation.protocol.summing import sums_rows
+from sherd.federation.protocol.summing import public_key, sums_rows
 from sherd.federation.wire.envelope import seal
 from sherd.federation.wire.failpoints import reach
 

@@ -1,4 +1,4 @@
-"""Leading an owner's folder back that was restored from a backup.
+"""Backing an owner's folder up, and leading a restored one back.
 
 A backup's ledger lacks what was spent after it was made. The aggregator kept the envelopes by
 which the owner is bound: the plans that it proposed, and the owner's own signatures of them.
@@ -6,32 +6,48 @@ A plan that the owner signed may have been carried out, whether or not a deliver
 its share of epsilon is charged. The aggregator cannot invent a charge, since only envelopes
 that carry the owner's own signature count; it can hold some back, which the owner's witness
 file shows.
+
+In a backup the journal is copied before the ledger, and the outbox after both: so whatever the
+copied journal says was charged is charged in the copied ledger, and whatever is charged there has
+its artefact. An agent may go on meanwhile. What it spends after the copy is made up for by `sherd
+owner recover`, without which a restored folder does not run.
 """
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sherd.budget.amount import Amount
 from sherd.errors import SherdError
 from sherd.federation.owner import outbox
+from sherd.federation.owner.owner_home import OwnerHome
 from sherd.federation.owner.owner_journal import Outgoing
 from sherd.federation.protocol.knowledge import OwnerData
 from sherd.federation.protocol.messages import Delivery, Message, Proposal, Signature
 from sherd.federation.protocol.owner_machine import Owner
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState
+from sherd.federation.wire.backup_archive import (
+    copy_sqlite,
+    folder_files,
+    read_backup,
+    write_backup,
+)
 from sherd.federation.wire.envelope import open_envelope, seal
 from sherd.signing_keys import verify_plan
 from sherd.values import digest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sherd.budget.ledger import Ledger
-    from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.owner.owner_journal import OwnerJournal
     from sherd.federation.protocol.joint_plan import JointPlan
     from sherd.federation.wire.client import Client
+
 
 ALL_SEEN = 2**31 - 1
 """The number of the last message of a round that we do not want to hear of any more."""
@@ -180,3 +196,33 @@ def _end(
         outgoing = (Outgoing(round=round_id, sequence=message.sequence, raw=raw, files={}),)
     note = "recovered", "charged; this folder takes no further part"
     journal.store(data, outgoing=outgoing, note=note)
+
+
+KIND = "owner"
+_PASSING = ("lock", "attempt.json", "bulk", "releases", "restored")
+"""What a restored folder does not need: releases can be fetched again."""
+
+
+def back_up_owner(home: OwnerHome, target: Path) -> Path:
+    """Write a backup of an owner's folder while its agent may be running."""
+    name = home.settings.name
+    with tempfile.TemporaryDirectory(dir=home.folder, prefix=".backup-") as copies:
+        return write_backup(target, kind=KIND, name=name, files=_files(home, Path(copies)))
+
+
+def _files(home: OwnerHome, copies: Path) -> Iterator[tuple[str, Path]]:
+    databases = [path for path in (home.journal, home.ledger) if path.exists()]
+    for path in databases:
+        copy_sqlite(path, copies / path.name)
+        yield path.name, copies / path.name
+    beside = {f"{path.name}{end}" for path in databases for end in ("", "-wal", "-shm")}
+    for place, path in folder_files(home.folder, leave_out={*beside, *_PASSING, copies.name}):
+        yield place, path
+
+
+def restore_owner(source: Path, folder: Path) -> OwnerHome:
+    """Put an owner's backup into a new folder, which must be led back before it runs."""
+    read_backup(source, folder, kind=KIND)
+    home = OwnerHome(folder)
+    home.mark_restored()
+    return home

@@ -1,4 +1,9 @@
-"""Taking the releases of rounds that are over: fetched, looked at, countersigned."""
+"""Rounds that are over: their releases are fetched, looked at and countersigned, or they are ended.
+
+A round that is not charged is given up at its deadline. One that is charged waits for word of its
+end; an aggregator that was restored from a backup may have forgotten the round, or may have sent
+that word under a number that we have seen already. So the owner asks, and ends what is over.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,8 @@ from typing import TYPE_CHECKING
 from sherd.errors import ConnectionFailedError, PeerError, SherdError, VerificationError
 from sherd.federation.owner.countersigning import countersign
 from sherd.federation.owner.owner_journal import FETCHED
+from sherd.federation.protocol.reasons import Reason
+from sherd.federation.protocol.states import RoundState
 from sherd.federation.wire.fetching import fetch_release
 
 if TYPE_CHECKING:
@@ -52,3 +59,35 @@ def _countersign(agent: Agent, round_id: str, folder: Path) -> None:
             agent.journal.note(round_id, "countersigned the release", "our part is in it")
     except (VerificationError, PeerError) as error:
         agent.journal.note(round_id, "did not countersign the release", error.what)
+
+
+PATIENCE = 600
+"""Seconds after a round's deadline, and between two questions."""
+
+_OVER = {
+    None: Reason.RESTORED,
+    RoundState.ABORTED.value: Reason.RESTORED,
+    RoundState.EXPIRED.value: Reason.LATE,
+}
+"""What is said of a paid round that the aggregator does not know, or knows as ended."""
+
+
+def end_overdue(agent: Agent) -> None:
+    """Ask after paid rounds that are long overdue, and end those that are over."""
+    if agent.now() < agent.ask_again:
+        return
+    waiting = [
+        data.round
+        for data in agent.journal.rounds()
+        if data.artefact is not None
+        and data.terms is not None
+        and data.terms.deadline + PATIENCE < agent.now()
+    ]
+    if not waiting:
+        return
+    agent.ask_again = agent.now() + PATIENCE
+    states = agent.client.rounds()
+    for round_id in waiting:
+        reason = _OVER.get(states.get(round_id))
+        if reason is not None:
+            agent.end_round(round_id, reason)

@@ -9,18 +9,30 @@ violate; what is meant, and checked here, is that no attribute is at two owners.
 Blocks do both at once: owners of the same attributes are a group, which has different people; two
 groups have no attribute in common. Whether two owners of a group have a person in common, so that
 a cell would have two owners, only linking can tell.
+
+Owners of blocks: who has the same attributes of other people, and who of the released people.
+
+Owners that offer the same attributes are a group. A person is released who is at an owner of every
+group; so each of that person's cells has one owner, if nobody is at two owners of one group.
+Whoever is, is left out, and the round ends where there are as many as the plan tells of.
+
+Notation: a pseudonym is 32 bytes; lists of them are sorted, as ``linkage`` has them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sherd.federation.protocol.joint_plan import Kind, Linkage, Offer, Terms
-from sherd.federation.protocol.people_groups import column_groups
+from sherd.federation.protocol.linkage import common_names, overlap
 from sherd.federation.protocol.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from sherd.tables.schema import Attribute, Schema
 
@@ -32,17 +44,17 @@ def disagreements(terms: Terms, offers: Mapping[str, Offer]) -> tuple[Reason, li
     """
     schemas = {owner: offer.parsed() for owner, offer in offers.items()}
     if terms.kind is Kind.HORIZONTAL:
-        found = horizontal(schemas)
-        if found:
-            return Reason.DIFFERENT_ATTRIBUTES, found
+        listed = horizontal(schemas)
+        if listed:
+            return Reason.DIFFERENT_ATTRIBUTES, listed
     elif terms.kind is Kind.BLOCKS:
         differences = in_blocks(schemas)
         if differences is not None:
             return differences
     else:
-        found = vertical(schemas)
-        if found:
-            return Reason.OVERLAPPING_ATTRIBUTES, found
+        listed = vertical(schemas)
+        if listed:
+            return Reason.OVERLAPPING_ATTRIBUTES, listed
     if terms.linkage is not Linkage.NONE:
         without = [owner for owner, offer in offers.items() if not offer.key]
         if without:
@@ -59,37 +71,41 @@ def disagreements(terms: Terms, offers: Mapping[str, Offer]) -> tuple[Reason, li
 def horizontal(schemas: Mapping[str, Schema]) -> list[str]:
     """Every difference between the first owner's attributes and another's."""
     (first, reference), *others = schemas.items()
-    found: list[str] = []
+    differences: list[str] = []
     for owner, schema in others:
         here, there = tuple(reference.attributes), tuple(schema.attributes)
-        found += [f"{owner} lacks the attribute '{n}' of {first}" for n in here if n not in there]
-        found += [f"{first} lacks the attribute '{n}' of {owner}" for n in there if n not in here]
+        differences += [
+            f"{owner} lacks the attribute '{n}' of {first}" for n in here if n not in there
+        ]
+        differences += [
+            f"{first} lacks the attribute '{n}' of {owner}" for n in there if n not in here
+        ]
         shared = [name for name in here if name in there]
         for name in shared:
-            found += _attribute(first, reference[name], owner, schema[name])
+            differences += _attribute(first, reference[name], owner, schema[name])
         for what in ("missing", "outside", "missing_values"):
             a, b = getattr(reference, what), getattr(schema, what)
             if a != b:
-                found.append(f"`{what}` is {_shown(a)} at {first} and {_shown(b)} at {owner}")
-    return found
+                differences.append(f"`{what}` is {_shown(a)} at {first} and {_shown(b)} at {owner}")
+    return differences
 
 
 def _attribute(first: str, a: Attribute, other: str, b: Attribute) -> list[str]:
-    found = []
+    differences = []
     here, there = a.as_data(), b.as_data()
     for key in sorted({*here, *there}):
         one, two = here.get(key), there.get(key)
         if one == two:
             continue
         if key == "values" and one is not None and two is not None:
-            found.append(_values(a.name, first, one, other, two))
+            differences.append(_values(a.name, first, one, other, two))
         elif key == "taxonomy":
-            found.append(f"'{a.name}': the taxonomies of {first} and {other} differ")
+            differences.append(f"'{a.name}': the taxonomies of {first} and {other} differ")
         else:
-            found.append(
+            differences.append(
                 f"'{a.name}': {key} is {_shown(one)} at {first} and {_shown(two)} at {other}"
             )
-    return found
+    return differences
 
 
 def _values(name: str, first: str, one: list[str], other: str, two: list[str]) -> str:
@@ -142,3 +158,41 @@ def in_blocks(schemas: Mapping[str, Schema]) -> tuple[Reason, list[str]] | None:
         for difference in horizontal({owner: schemas[owner] for owner in members})
     ]
     return (Reason.DIFFERENT_ATTRIBUTES, inside) if inside else None
+
+
+Groups = tuple[tuple[str, ...], ...]
+
+
+def column_groups(schemas: Mapping[str, Schema]) -> Groups:
+    """The owners by the attributes that they offer, in the order of the first of each group."""
+    groups: dict[frozenset[str], list[str]] = {}
+    for owner, schema in schemas.items():
+        groups.setdefault(frozenset(schema.attributes), []).append(owner)
+    return tuple(tuple(members) for members in groups.values())
+
+
+def at_two_owners(groups: Groups, lists: Mapping[str, NDArray[np.bytes_]]) -> int:
+    """How many people have a cell with two owners, counted group by group."""
+    return sum(overlap([lists[owner] for owner in members]) for members in groups)
+
+
+def common_people(
+    groups: Groups, lists: Mapping[str, NDArray[np.bytes_]]
+) -> dict[str, NDArray[np.bytes_]]:
+    """For every owner the pseudonyms of its people who are at one owner of every group.
+
+    >>> from sherd.federation.protocol.linkage import listed
+    >>> a, b, c = (bytes([n]) * 32 for n in (1, 2, 3))
+    >>> lists = {"x": listed(a + b), "y": listed(b + c), "z": listed(a + b)}
+    >>> found = common_people((("x", "y"), ("z",)), lists)
+    >>> {owner: names.tolist() == [a] for owner, names in found.items()}
+    {'x': True, 'y': False, 'z': True}
+    """
+    in_every = []
+    for members in groups:
+        names, times = np.unique(
+            np.concatenate([lists[owner] for owner in members]), return_counts=True
+        )
+        in_every.append(names[times == 1])
+    common = common_names(in_every)
+    return {owner: common_names([own, common]) for owner, own in lists.items()}

@@ -85,22 +85,22 @@ class AnnouncedPolicy:
 
     def objections(self, terms: Terms) -> list[str]:
         """Every limit that a round would break, as far as its terms show it."""
-        found = []
+        against = []
         if self.kinds is not None and terms.kind.value not in self.kinds:
-            found.append(f"takes no part in {terms.kind.value} rounds")
+            against.append(f"takes no part in {terms.kind.value} rounds")
         if self.methods is not None and terms.method not in self.methods:
-            found.append(f"does not allow the method {terms.method}")
+            against.append(f"does not allow the method {terms.method}")
         linked = terms.linkage is not Linkage.NONE
         if linked and self.linkage is not None and terms.linkage.value not in self.linkage:
-            found.append(f"does not allow the linkage {terms.linkage.value}")
+            against.append(f"does not allow the linkage {terms.linkage.value}")
         smallest = min(cluster_sizes(terms.parameters), default=None)
         if smallest is not None and self.least_k is not None and smallest < self.least_k:
-            found.append(f"allows k from {self.least_k}; the round asks for {smallest}")
+            against.append(f"allows k from {self.least_k}; the round asks for {smallest}")
         asked, most = _share(terms, self.owner), self.largest_epsilon
         if asked is not None and most is not None and asked > Fraction(most):
             words = f"allows epsilon up to {most} in one round"
-            found.append(f"{words}; the round asks for {float(asked):g}")
-        return found
+            against.append(f"{words}; the round asks for {float(asked):g}")
+        return against
 
 
 def _share(terms: Terms, owner: str) -> Fraction | None:
@@ -125,21 +125,21 @@ def announced_objections(
     same, by columns no two may have one in common, in blocks either of the two.
     """
     asked = {name: announced[name] for name in terms.owners if name in announced}
-    found = {name: policy.objections(terms) for name, policy in asked.items()}
+    objections = {name: policy.objections(terms) for name, policy in asked.items()}
     told = {name: p.attributes for name, p in asked.items() if p.attributes is not None}
     first = next(iter(told), None)
     for name, attributes in told.items():
         if terms.kind is Kind.HORIZONTAL:
             here, there = set(told[first or name]), set(attributes)
-            found[name] += [f"offers no attribute '{each}', as {first} does"
+            objections[name] += [f"offers no attribute '{each}', as {first} does"
                             for each in sorted(here - there)]  # fmt: skip
-            found[name] += [f"offers the attribute '{each}', and {first} does not"
+            objections[name] += [f"offers the attribute '{each}', and {first} does not"
                             for each in sorted(there - here)]  # fmt: skip
         else:
             for other, theirs in told.items():
                 if terms.kind is Kind.BLOCKS and set(theirs) == set(attributes):
                     continue  # of the same attributes, they have other people
                 if other < name:
-                    found[name] += [f"offers the attribute '{each}', as {other} does"
+                    objections[name] += [f"offers the attribute '{each}', as {other} does"
                                     for each in sorted(set(attributes) & set(theirs))]  # fmt: skip
-    return {name: words for name, words in found.items() if words}
+    return {name: words for name, words in objections.items() if words}

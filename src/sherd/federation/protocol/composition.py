@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from sherd.budget.amount import MICRO, Amount
 from sherd.errors import PlanError, SchemaError, SherdError
-from sherd.federation.protocol.agreement import disagreements, in_blocks
+from sherd.federation.protocol.agreement import column_groups, disagreements, in_blocks
 from sherd.federation.protocol.joint_plan import (
     JointPlan,
     Kind,
@@ -32,7 +32,6 @@ from sherd.federation.protocol.joint_plan import (
     local_plan,
 )
 from sherd.federation.protocol.messages import MOST_TEXT
-from sherd.federation.protocol.people_groups import column_groups
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.summing import sums_rows, unsound_sums
 from sherd.values import canonical_text
@@ -40,7 +39,7 @@ from sherd.values import canonical_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sherd.federation.protocol.people_groups import Groups
+    from sherd.federation.protocol.agreement import Groups
     from sherd.tables.schema import Schema
 
 PARALLEL = "parallel"
@@ -89,14 +88,14 @@ def _apportioned(total: Fraction, weights: Mapping[str, Fraction]) -> dict[str, 
     """
     whole, micros = sum(weights.values()), int(total * MICRO)
     exact_parts = {owner: micros * weight / whole for owner, weight in weights.items()}
-    found = {owner: int(part) for owner, part in exact_parts.items()}
-    left = micros - sum(found.values())
-    by_remainder = sorted(found, key=lambda owner: (found[owner] - exact_parts[owner], owner))
+    parts = {owner: int(part) for owner, part in exact_parts.items()}
+    left = micros - sum(parts.values())
+    by_remainder = sorted(parts, key=lambda owner: (parts[owner] - exact_parts[owner], owner))
     for owner in by_remainder[:left]:
-        found[owner] += 1
-    if min(found.values()) < 1:
+        parts[owner] += 1
+    if min(parts.values()) < 1:
         raise PlanError("an owner's share of epsilon is too small", do="raise epsilon")
-    return {owner: _text(Fraction(micro, MICRO)) for owner, micro in found.items()}
+    return {owner: _text(Fraction(micro, MICRO)) for owner, micro in parts.items()}
 
 
 def _weight(terms: Terms, schema: Schema) -> Fraction:

@@ -46,37 +46,41 @@ def pooled_plan(plan: JointPlan) -> Plan:
 def joint_guarantee(plan: JointPlan, overlap_tested: bool) -> Guarantee:
     """What the joint release promises, and what the federation adds to what is not covered."""
     base = pooled_plan(plan).guarantee(pooled_schema(plan))
-    found = list(base.not_covered)
+    not_covered = list(base.not_covered)
     if sums_rows(plan.terms):
-        found.append("how many records each owner has")
+        not_covered.append("how many records each owner has")
         if untold := _untold(plan):
-            found.append(f"{untold}: such a person counts as so many records")
+            not_covered.append(f"{untold}: such a person counts as so many records")
         if not overlap_tested and len(plan.shares) > 1:
-            found.append(
+            not_covered.append(
                 "a person at several owners, which is assumed not to happen and was not tested: "
                 "such a person counts as so many records"
             )
     elif plan.terms.kind is Kind.HORIZONTAL:
-        found.append("how many records each owner has, and who is at which owner")
+        not_covered.append("how many records each owner has, and who is at which owner")
         total = "" if plan.bound is None else f", up to {plan.bound} in all"
         several = f"such a person is protected by the sum of what each owner spends{total}"
         if untold := _untold(plan):
-            found.append(f"{untold}: {several}")
+            not_covered.append(f"{untold}: {several}")
         if not overlap_tested and len(plan.shares) > 1:
-            found.append(
+            not_covered.append(
                 "a person at several owners, which is assumed not to happen and was not tested: "
                 + several
             )
     elif plan.terms.kind is Kind.VERTICAL:
-        found.append("which people are known to every owner: who is in the release")
+        not_covered.append("which people are known to every owner: who is in the release")
     else:
-        found.append("which people are known to an owner of every attribute: who is in the release")
-        found.append("how many of the released people each owner has")
+        not_covered.append(
+            "which people are known to an owner of every attribute: who is in the release"
+        )
+        not_covered.append("how many of the released people each owner has")
         if untold := _untold(plan):
-            found.append(f"{untold}, and who are left out of the release")
+            not_covered.append(f"{untold}, and who are left out of the release")
     if plan.terms.linkage is Linkage.HMAC:
-        found.append("the linkage is of low assurance: every owner holds the key of the pseudonyms")
-    return replace(base, not_covered=tuple(found))
+        not_covered.append(
+            "the linkage is of low assurance: every owner holds the key of the pseudonyms"
+        )
+    return replace(base, not_covered=tuple(not_covered))
 
 
 def _untold(plan: JointPlan) -> str | None:
@@ -141,9 +145,9 @@ def linkage(plan: JointPlan, common: int | None) -> dict[str, Any]:
         Linkage.OPRF: "chained OPRF on ristretto255",
         Linkage.HMAC: "low: one key shared by all owners",
     }[plan.terms.linkage]
-    found: dict[str, Any] = {"mode": plan.terms.linkage.value, "assurance": assurance}
+    told: dict[str, Any] = {"mode": plan.terms.linkage.value, "assurance": assurance}
     if common is not None:
-        found["common_people"] = common
+        told["common_people"] = common
         by = "every owner" if plan.terms.kind is Kind.VERTICAL else "an owner of every attribute"
-        found["note"] = f"that these people are known to {by} is not covered by epsilon"
-    return found
+        told["note"] = f"that these people are known to {by} is not covered by epsilon"
+    return told

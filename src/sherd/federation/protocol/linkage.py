@@ -151,11 +151,11 @@ class Secret:
         products = list(itertools.accumulate(blinds, multiply))
         inverse = self._group.crypto_core_ristretto255_scalar_invert(products[-1])
         rest: bytes = multiply(self._key, inverse)
-        found = []
+        scalars = []
         for place in range(len(blinds) - 1, 0, -1):
-            found.append(multiply(rest, products[place - 1]))
+            scalars.append(multiply(rest, products[place - 1]))
             rest = multiply(rest, blinds[place])
-        return [rest, *reversed(found)]
+        return [rest, *reversed(scalars)]
 
     def _power(self, exponent: bytes, point: bytes) -> bytes:
         try:
@@ -261,13 +261,13 @@ def listed(batch: Buffer) -> NDArray[np.bytes_]:
 
 def _are_in(some: NDArray[np.bytes_], others: NDArray[np.bytes_]) -> NDArray[np.bool_]:
     """Which elements of a list are in a sorted one, looked up a piece at a time."""
-    found = np.zeros(len(some), np.bool_)
+    present = np.zeros(len(some), np.bool_)
     for start in range(0, len(some) if len(others) else 0, 1 << 16):
         piece = some[start : start + (1 << 16)]
         places = np.searchsorted(others, piece)
         np.minimum(places, len(others) - 1, out=places)
-        found[start : start + len(piece)] = others[places] == piece
-    return found
+        present[start : start + len(piece)] = others[places] == piece
+    return present
 
 
 def check_pseudonyms(batch: Buffer, count: int) -> None:

@@ -4,6 +4,13 @@ A message's small part is signed and kept; bulk (a batch of points, a protected 
 attachment: announced by its hashes in the message, and then sent in chunks that are found by
 their own hash. Announcing first means that nobody can store what nobody announced, and that
 an owner is bound to one artefact before its first byte leaves.
+
+What is signed of a joint release: each owner's part when it delivers, and the release itself.
+
+The plan, which every owner signed, names the aggregator's key and says that the release is signed.
+So whoever changes a released manifest and works its hashes out again needs the aggregator's key,
+and whoever changes what it says of an owner needs that owner's. An owner that has looked at the
+release signs its manifest besides; without that the aggregator alone vouches for the rows.
 """
 
 from __future__ import annotations
@@ -11,12 +18,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError
 from sherd.federation.protocol.joint_plan import HASH, JointPlan, Offer, Terms
 from sherd.federation.protocol.reasons import Reason
-from sherd.values import LATER
+from sherd.values import LATER, canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 MOST_BYTES = 4 << 20
 """The most bytes of an envelope; bulk is sent as attachments."""
@@ -303,5 +314,17 @@ def attachments(body: Any) -> dict[str, Attachment]:
     """The bulk that belongs to a message, by name."""
     if isinstance(body, Delivery):
         return dict(body.files)
-    found = getattr(body, "attachment", None)
-    return {} if found is None else {"attachment": found}
+    attached = getattr(body, "attachment", None)
+    return {} if attached is None else {"attachment": attached}
+
+
+def part_text(
+    *, plan_hash: str, owner: str, artefact: str, head: str, versions: Mapping[str, str]
+) -> bytes:
+    """What an owner signs when it delivers: its artefact under this plan, and its ledger's head."""
+    return b"sherd-part-1\0" + canonical([plan_hash, owner, artefact, head, dict(versions)])
+
+
+def countersigned_text(*, plan_hash: str, owner: str, manifest: str) -> bytes:
+    """What an owner signs when its part is in the release: the hash of the release's manifest."""
+    return b"sherd-countersigned-1\0" + canonical([plan_hash, owner, manifest])

@@ -151,17 +151,17 @@ class Round:
 
     def attached(self, sender: str, sequence: int) -> list[Message]:
         """An announced attachment has arrived whole; what to send because of it."""
-        found = self.data.waiting.pop(f"{sender}/{sequence}", None)
-        if found is None or self.ended:
+        waiting = self.data.waiting.pop(f"{sender}/{sequence}", None)
+        if waiting is None or self.ended:
             return []
-        if found.batch is not None:
-            self._batch(found.batch, found.raw)
-        elif found.pseudonyms is not None:
-            self.data.pseudonyms[sender] = found.pseudonyms.attachment
-        elif found.delivery is not None:
-            self._delivery(sender, found.delivery)
-        elif found.masked is not None:
-            self.data.masked = {**(self.data.masked or {}), sender: found.masked}
+        if waiting.batch is not None:
+            self._batch(waiting.batch, waiting.raw)
+        elif waiting.pseudonyms is not None:
+            self.data.pseudonyms[sender] = waiting.pseudonyms.attachment
+        elif waiting.delivery is not None:
+            self._delivery(sender, waiting.delivery)
+        elif waiting.masked is not None:
+            self.data.masked = {**(self.data.masked or {}), sender: waiting.masked}
         return self._flush()
 
     def linked(self, *, overlap: int, count: int, common: dict[str, Attachment]) -> list[Message]:

@@ -38,7 +38,7 @@ _LENGTH = struct.Struct(">I")
 
 @dataclass(frozen=True, kw_only=True)
 class Parcel:
-    """An envelope and the chunks that travel with it: all that it announces, or none."""
+    """An envelope and chunks that travel with it: all that it announces, some of them, or none."""
 
     round: str
     raw: bytes

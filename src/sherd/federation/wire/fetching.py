@@ -35,7 +35,7 @@ def fetch(
     the aggregator's own authority where the system does not know it. Whether every check passed is
     in the result; the folder is there either way.
     """
-    from sherd.federation.wire.optional_parts import OWNER, require
+    from sherd.extras import OWNER, require
 
     require(OWNER)
     from sherd.federation.protocol.joint_plan import check_name

@@ -322,8 +322,8 @@ def _place(
     rank = group_members(homes[0], int(shape.groups[0]))[1]
     inverse = np.empty_like(rank)
     inverse[rank] = np.arange(len(rank))
-    shape = shape._replace(codes=np.ascontiguousarray(shape.codes[rank]))
-    homes = np.ascontiguousarray(homes[:, rank])
+    shape = shape._replace(codes=shape.codes.take(rank, axis=0))
+    homes = homes.take(rank, axis=1)
     order = inverse[order]
     state = empty_state(shape)
     own = search.strategy == "cells"
@@ -331,26 +331,30 @@ def _place(
     seed = np.asarray(randomness.words(1), np.uint64)
     steps = (search.nearest, search.probes, near, search.budget)
     total = _MEAN_TRIES * len(order) + _LEAST_TRIES if own and allowed < 1 else _EVERY
-    place(shape, state, order, homes, shape.sizes, False, seed, own, *steps, total)
-    unplaced = place(shape, state, order, homes, shape.capacity, False, seed, own, *steps, total)
+
+    def place_rest(most: npt.NDArray[np.int32], *, live: bool = False) -> int:
+        rest = order[state.place[order, 0] < 0]
+        return int(place(shape, state, rest, homes, most, live, seed, own, *steps, total))
+
+    unplaced = place_rest(shape.sizes) and place_rest(shape.capacity)
     if unplaced > max(_HOPELESS, 4 * allowed) * len(order):
         return Association(
             place=np.full((len(shape.groups), len(order)), -1, np.int32),
             groups=tuple(int(g) for g in shape.groups),
-            unplaced=int(unplaced),
+            unplaced=unplaced,
             dissolved=0,
         )
     dissolved = settle(shape, state, own, not own, 64, search.probes, seed)
     if own and (unplaced or dissolved):
-        place(shape, state, order, homes, shape.capacity, True, seed, own, *steps, total)
+        place_rest(shape.capacity, live=True)
     wrong = sound(shape, state)
     if wrong:
         raise InternalError(
             "an association is not as loose as it must be", got=f"{wrong} groups", do="report it"
         )
     return Association(
-        place=np.ascontiguousarray(state.place[inverse].T),
+        place=np.ascontiguousarray(state.place.take(inverse, axis=0).T),
         groups=tuple(int(g) for g in shape.groups),
-        unplaced=int(unplaced),
+        unplaced=unplaced,
         dissolved=int(dissolved),
     )

@@ -18,7 +18,7 @@ from sherd.methods.fragmenting.fragment_layout import given_constraints, layout,
 from sherd.methods.fragmenting.fragment_parameters import PARAMETERS
 from sherd.methods.fragmenting.next_release_plan import OF_NEXT, assumptions, follow
 from sherd.release.method import Described, Outcome, Parameter
-from sherd.release.traits import Traits
+from sherd.release.traits import Suggestion, Traits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,10 +54,14 @@ TRAITS = Traits(
     tables=None,
     verifier="sherd.verifying.fragmented_tables:verify",
     facts="sherd.verifying.stated_facts:fragmented",
-    drawing="sherd.auditing.case.fragment_drawing:fragments",
+    drawing="sherd.auditing.case.method_drawing:fragments",
     following=OF_NEXT,
     query="sherd.methods.fragmenting.query:answer",
     needs=("fragments",),
+    suggestion=Suggestion(
+        place=4,
+        gives="true values, apart where they may not be seen together; not differential privacy",
+    ),
 )
 
 

@@ -1,4 +1,14 @@
-"""A run of ``fragment``: a fragmentation that can be made loose, its groups and its tables."""
+"""A run of ``fragment``: a fragmentation that can be made loose, its groups and its tables.
+
+The fewest fragments can be had in many ways, and some leave an attribute with few values alone
+on its side of a constraint: no grouping hides it then. So the owner's table is asked. Where a
+part P of a constraint c is too frequent in fragment f, so is every part of c within P, and no
+fragmentation may have one of those there: with a in P placed in f, another attribute of c must
+join it. That is a clause for the solver, which then finds the next best; it ends with a
+fragmentation that can be loose, or with the proof that there is none.
+
+Which fragmentation is released then depends on the data: on how frequent values are.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +30,7 @@ from sherd.methods.fragmenting.fragment_layout import (
     planned_constraints,
     planned_sizes,
 )
-from sherd.methods.fragmenting.loose_fragmentation import loose_ones
+from sherd.methods.fragmenting.fragmentation import find_another
 from sherd.methods.fragmenting.next_release import first_release
 from sherd.methods.fragmenting.next_release_plan import check_past, findings, next_groups, signed
 from sherd.methods.fragmenting.released_tables import first_groups, released_tables
@@ -34,8 +44,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sherd.methods.fragmenting.association import Association
+    from sherd.methods.fragmenting.constraints import Constraints
     from sherd.methods.fragmenting.feasibility import Excess
-    from sherd.methods.fragmenting.fragmentation import Fragmentation
+    from sherd.methods.fragmenting.fragmentation import Clause, Fragmentation, Objective
     from sherd.methods.fragmenting.private_record import Kept
     from sherd.release.method import Lineage, Run
     from sherd.release.plan import Plan
@@ -43,6 +54,7 @@ if TYPE_CHECKING:
     from sherd.tables.schema import Schema
 
     Chosen = tuple[Fragmentation, tuple[Excess, ...], Association]
+
 
 _TRIED, _SMALL = 8, 2000
 """Fragmentations for which groups are looked for; fewer in a small table, tried many times each."""
@@ -249,4 +261,79 @@ def _grouped(table: pa.Table, schema: Schema, plan: Plan, run: Run, found: Fragm
         got="more",
         do="lower the looseness, choose more even group sizes ('sizes'), raise 'suppress' or "
         "'budget', or coarsen attributes",
+    )
+
+
+ROUNDS = 400
+"""How many fragmentations are asked about at most."""
+
+
+def loose_ones(
+    table: pa.Table,
+    constraints: Constraints,
+    released: Sequence[str],
+    first: Fragmentation,
+    sizes: Sequence[int],
+    *,
+    allowed: float,
+    objective: Objective,
+    time_limit: float,
+) -> Iterator[tuple[Fragmentation, tuple[Excess, ...]]]:
+    """Fragmentations like the first that frequencies do not rule out, the best first.
+
+    Those that force no tuple out come before those that stay within the share ``allowed``. Raises
+    InfeasibleError, before the first of them, where there is none.
+    """
+    best: tuple[Excess, ...] | None = None
+    given = all_tried = False
+    for share in dict.fromkeys((0.0, allowed)):
+        clauses: list[Clause] = []
+        found: Fragmentation | None = first
+        for _ in range(ROUNDS):
+            if found is None:
+                break
+            forced = excesses(table, constraints, found.fragments, sizes)
+            over = [e for e in forced if e.forced > share * table.num_rows]
+            if not over:
+                given = True
+                yield found, forced
+                clauses.append(_not_again(found, constraints))
+            elif best is None or forced[0].forced < best[0].forced:
+                best = forced
+            clauses += [clause for excess in over for clause in _not_there(excess, len(sizes))]
+            found = find_another(
+                constraints, released, found, clauses, objective=objective, time_limit=time_limit
+            )
+        all_tried = found is None
+    if not given:
+        assert best is not None, "the first fragmentation was ruled out"
+        check_feasible(best, table.num_rows, allowed, all_tried=all_tried)
+
+
+def _not_there(excess: Excess, count: int) -> Iterator[Clause]:
+    """Of a part that is too frequent in a fragment, no attribute without further ones."""
+    part, f = set(excess.attributes), excess.fragment
+    joined = [(name, f, True) for name in sorted(excess.constraint - part)]
+    elsewhere = [
+        (name, g, True)
+        for name in sorted(excess.constraint)
+        for g in range(count)
+        if excess.beside is not None and g not in (f, excess.beside)
+    ]
+    for name in sorted(part):
+        yield ((name, f, False), *joined, *elsewhere)
+    if excess.beside is not None and count == 2:  # the limit is the same on the other side
+        across = [(name, 1 - f, True) for name in sorted(excess.constraint - part)]
+        for name in sorted(part):
+            yield ((name, 1 - f, False), *across)
+
+
+def _not_again(found: Fragmentation, constraints: Constraints) -> Clause:
+    """Not the same once more, be it with attributes elsewhere that no constraint names."""
+    bound = {name for constraint in constraints.separate for name in constraint}
+    return tuple(
+        (name, f, False)
+        for f, names in enumerate(found.fragments)
+        for name in names
+        if name in bound
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import UsageError
-from sherd.release.following import follow_release
 from sherd.release.plan import Plan
+from sherd.release.preceding import follow_release
 from sherd.release.protect import Settings, protect
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
-from sherd.methods.compiled import borrowing_kernel
+from sherd.methods.compiled import borrowing_kernel, inlined_kernel
 
 
 class Problem(NamedTuple):
@@ -53,7 +52,7 @@ class State(NamedTuple):
     filters: Any  # uint64[group, filter]: a group's filters side by side in memory
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inlined_kernel
 def _bit(value):  # type: ignore[no-untyped-def]
     mixed = np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)
     return np.uint64(1) << (mixed >> np.uint64(58))
@@ -77,25 +76,31 @@ def _reaches(p, s, r, h, value):  # type: ignore[no-untyped-def]
 
 
 @borrowing_kernel
-def _collides(p, s, r, h, t, g):  # type: ignore[no-untyped-def]
-    """Whether group h of the source already reaches a value that group g has beside t's."""
+def _shares_value(p, s, r, h, t, g):  # type: ignore[no-untyped-def]
+    """The same as ``_collides``, member by member."""
     a = p.reach_aspect[r]
     f = p.aspect_fragment[a]
     seen = s.filters[p.reach_filter_from[r] + h, p.reach_filter[r]]
-    if seen & s.filters[p.aspect_filter_from[a] + g, p.aspect_filter[a]]:
-        start = p.member_from[f] + g * p.capacity[f]
-        for i in range(s.size[p.group_from[f] + g]):
-            m = s.members[start + i]
-            if m != t:
-                value = p.codes[m, a]
-                if seen & _bit(value) and _reaches(p, s, r, h, value):
-                    return True
+    start = p.member_from[f] + g * p.capacity[f]
+    for i in range(s.size[p.group_from[f] + g]):
+        m = s.members[start + i]
+        if m != t:
+            value = p.codes[m, a]
+            if seen & _bit(value) and _reaches(p, s, r, h, value):
+                return True
     return False
 
 
-# One function on purpose: handing the state on to smaller ones takes four times as long as the
-# checks themselves.
-@borrowing_kernel
+@inlined_kernel
+def _collides(p, s, r, h, t, g):  # type: ignore[no-untyped-def]
+    """Whether group h of the source already reaches a value that group g has beside t's."""
+    a = p.reach_aspect[r]
+    reached = s.filters[p.reach_filter_from[r] + h, p.reach_filter[r]]
+    perhaps = reached & s.filters[p.aspect_filter_from[a] + g, p.aspect_filter[a]]
+    return perhaps != 0 and _shares_value(p, s, r, h, t, g)
+
+
+@inlined_kernel
 def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  # noqa: C901
     """Whether tuple t may join group g of fragment f beside the groups chosen so far.
 
@@ -158,7 +163,7 @@ def fits(p, s, t, f, g, chosen, most, ahead):  # type: ignore[no-untyped-def]  #
     return True
 
 
-@borrowing_kernel
+@inlined_kernel
 def join(p, s, t, f, g):  # type: ignore[no-untyped-def]
     """Make t a member of group g of fragment f, filters of the group included."""
     at = p.group_from[f] + g
@@ -188,7 +193,7 @@ def leave(p, s, t, f):  # type: ignore[no-untyped-def]
         s.filters[p.aspect_filter_from[a] + g, p.aspect_filter[a]] = seen
 
 
-@borrowing_kernel
+@inlined_kernel
 def spread(p, s, t):  # type: ignore[no-untyped-def]
     """Tell every group associated with t's groups what it now reaches."""
     for r in range(p.reach_source.size):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sherd.methods.compiled import borrowing_kernel, kernel
+from sherd.methods.compiled import borrowing_kernel, inlined_kernel, kernel
 from sherd.methods.fragmenting.heterogeneity_kernels import fits, join, leave, spread, wide_fits
 
 _TRIES_PER_RADIUS = 16
@@ -36,7 +36,7 @@ def _find(up, at):  # type: ignore[no-untyped-def]
     return at
 
 
-@borrowing_kernel
+@inlined_kernel
 def _forth(groups, first, home, wrap, start, up):  # type: ignore[no-untyped-def]
     """The distance to the next open group to the right, from ``start`` on; or -1."""
     where = home + start
@@ -52,7 +52,7 @@ def _forth(groups, first, home, wrap, start, up):  # type: ignore[no-untyped-def
     return np.int64(-1)
 
 
-@borrowing_kernel
+@inlined_kernel
 def _back(groups, first, home, wrap, start, down):  # type: ignore[no-untyped-def]
     """The distance to the next open group to the left, from ``start`` on; or -1."""
     where = home - start
@@ -68,7 +68,7 @@ def _back(groups, first, home, wrap, start, down):  # type: ignore[no-untyped-de
     return np.int64(-1)
 
 
-@borrowing_kernel
+@inlined_kernel
 def _probe(groups, first, home, tried, near, seed, up, down):  # type: ignore[no-untyped-def]
     """An open group at random; with ``near`` within a radius that doubles step by step."""
     radius = groups
@@ -83,7 +83,7 @@ def _probe(groups, first, home, tried, near, seed, up, down):  # type: ignore[no
     return found if found >= low else np.int64(-1)
 
 
-@borrowing_kernel
+@inlined_kernel
 def _next(p, f, home, wrap, right, left, step, seed, up, down, window, near):  # type: ignore[no-untyped-def]
     """The next group to try in fragment f, nearest first, then probes; -1 for none.
 
@@ -112,7 +112,7 @@ def _next(p, f, home, wrap, right, left, step, seed, up, down, window, near):  #
     return _probe(groups, first, home, step[f] - 1 - window, near, seed, up, down)
 
 
-@borrowing_kernel
+@inlined_kernel
 def _search(p, s, t, home, most, up, down, seed, ahead, window, probes, near, budget, work):  # type: ignore[no-untyped-def]
     """Find_Assignment: put t into a group of every fragment, or leave everything as it was."""
     chosen, right, left, step = work[0], work[1], work[2], work[3]
@@ -144,7 +144,7 @@ def _search(p, s, t, home, most, up, down, seed, ahead, window, probes, near, bu
             continue
         for e in range(fragments):
             join(p, s, t, e, chosen[e])
-        if wide_fits(p, s, t):
+        if p.wide_from.size == 1 or wide_fits(p, s, t):
             spread(p, s, t)
             work[4, 0] = tries
             return True
@@ -155,7 +155,7 @@ def _search(p, s, t, home, most, up, down, seed, ahead, window, probes, near, bu
     return False
 
 
-@borrowing_kernel
+@inlined_kernel
 def _close(p, s, f, g, most, up, down):  # type: ignore[no-untyped-def]
     if s.size[p.group_from[f] + g] >= most[f]:
         at = p.group_from[f] + 2 * f + 1 + g
@@ -163,7 +163,7 @@ def _close(p, s, f, g, most, up, down):  # type: ignore[no-untyped-def]
         down[at] = at - 1
 
 
-@borrowing_kernel
+@inlined_kernel
 def _touch(p, s, home, up, down, t):  # type: ignore[no-untyped-def]
     """Read what placing t will ask for first, so that it has come from memory by then."""
     touched = np.uint64(0)

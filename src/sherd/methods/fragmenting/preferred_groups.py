@@ -98,7 +98,10 @@ class PreferredCells:
         for codes in shape.codes.T:
             self._share += np.bincount(codes)[codes]
         if table.num_rows > _LARGE_TABLE:
-            self._share = np.searchsorted(np.quantile(self._share, _TIERS), self._share)
+            ends = np.quantile(self._share, _TIERS)
+            self._share = sum(
+                (self._share > end for end in ends), np.zeros(len(self._share), np.int8)
+            )
 
     def draw(self, randomness: Randomness) -> tuple[Ints, Ints]:
         """Within a cell, and among tuples of equally frequent values, chance decides."""
@@ -113,8 +116,8 @@ class PreferredCells:
             else:
                 # in stretches of the first order: tuples that are near in one fragment are near in
                 # all, and fast memory holds what is near
-                stretch = np.searchsorted(ends, np.arange(rows), side="right")
-                order = orders[0][randomness.permutation_within(stretch)]
+                stretches = np.split(orders[0], ends[:-1])
+                order = np.concatenate([s[randomness.permutation(len(s))] for s in stretches])
                 self._split(order, f, wishes, ends.tolist())
             orders.append(order)
         homes = _cut(orders, self._shape)

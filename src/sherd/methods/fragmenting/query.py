@@ -19,6 +19,7 @@ from sherd.methods.fragmenting.query_parsing import (
     VIEW,
     attributes_named,
     check_as_written,
+    check_cut_off,
     parse,
 )
 from sherd.methods.fragmenting.query_rewriting import rewrite
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sherd.release.cell_key import CellKey
+    from sherd.release.private_files import CellKey
 
 _EXACT = 2**40
 """The largest common denominator of weights that are summed up as whole numbers."""
@@ -181,6 +182,7 @@ def _check_asked(tree: Any, sql: str) -> None:
     import duckdb
     from sqlglot import exp
 
+    check_cut_off(tree)
     if not any(table.name.lower() == VIEW for table in tree.find_all(exp.Table)):
         raise UsageError(f"the query does not ask the view '{VIEW}'", must=f"FROM {VIEW}")
     try:

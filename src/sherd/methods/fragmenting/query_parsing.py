@@ -59,6 +59,21 @@ def attributes_named(tree: Any, known: Mapping[str, str]) -> set[str]:
     return {known[name] for name in found if name in known}
 
 
+def check_cut_off(tree: Any) -> None:
+    """Raise where a query inside another takes the first rows of no order: chance made theirs."""
+    from sqlglot import exp
+
+    for inner in tree.find_all(exp.Query):
+        cut = inner.args.get("limit") or inner.args.get("offset")
+        if cut is not None and inner.parent is not None and inner.args.get("order") is None:
+            raise UsageError(
+                "a query inside another is cut off without an order",
+                must="ORDER BY beside LIMIT or OFFSET",
+                got=cut.sql(dialect="duckdb").strip(),
+                do="say which rows are meant: their order in a release is chance",
+            )
+
+
 _STRUCTURE = {
     "Select": (
         "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sherd.randomness import Randomness
-    from sherd.release.cell_key import CellKey
+    from sherd.release.private_files import CellKey
     from sherd.tables.schema import Schema
 
     Rows = npt.NDArray[np.int64]
@@ -215,12 +215,17 @@ def _unpadded(cell: bytes) -> str | None:
 
 
 def _hashes(key: bytes, table: pa.Table, fragments: Sequence[Sequence[str]]) -> list[bytes]:
-    """A keyed hash of every row's cells in the fragments."""
+    """A keyed hash of every row's cells in the fragments, no two rows' texts alike.
+
+    What parts cells is followed by a sign of the next one; within a cell it is by another.
+    """
     names = [name for held in fragments for name in held]
     columns = [_texts(table.column(name)) for name in names]
     return [
-        hmac.digest(key, "\0".join("-" if c is None else f"+{c}" for c in row).encode(), "sha256")[
-            :_HASH
-        ]
+        hmac.digest(key, "\0".join(map(_marked, row)).encode(), "sha256")[:_HASH]
         for row in zip(*columns, strict=True)
     ]
+
+
+def _marked(text: str | None) -> str:
+    return "-" if text is None else "+" + text.replace("\0", "\0~")

@@ -77,19 +77,20 @@ def _cut(levels, distinct, order, low, high, counts):  # type: ignore[no-untyped
 
 
 @kernel
-def _diverse(codes, order, low, high, limits, seen):  # type: ignore[no-untyped-def]
-    """Whether no combination of an aspect's values has more than 1/limit of the cell."""
+def _diverse(codes, order, low, high, limits, seen, base):  # type: ignore[no-untyped-def]
+    """Whether no combination of an aspect's values has more than 1/limit of the cell.
+
+    Counts begin above ``base[0]``, which what was counted before does not exceed.
+    """
     for a in range(limits.size):
         most = (high - low) / limits[a]
-        worst = 0
+        start = base[0]
+        base[0] += high - low
         for i in range(low, high):
             code = codes[a, order[i]]
-            seen[code] += 1
-            worst = max(worst, seen[code])
-        for i in range(low, high):
-            seen[codes[a, order[i]]] = 0
-        if worst > most:
-            return False
+            seen[code] = max(seen[code], start) + 1
+            if seen[code] - start > most:
+                return False
     return True
 
 
@@ -120,6 +121,7 @@ def split(order, levels, distinct, scores, nominal, asked, weights, codes, limit
     attributes = levels.shape[0]
     counts = np.zeros(scores.shape[1] if attributes else 1, np.int64)
     seen = np.zeros(codes.max() + 1 if codes.size else 1, np.int64)
+    base = np.zeros(1, np.int64)
     spare = np.empty_like(order)
     whole = np.empty(attributes)
     for a in range(attributes):
@@ -149,8 +151,8 @@ def split(order, levels, distinct, scores, nominal, asked, weights, codes, limit
                 middle = _part(levels[a], where, order, spare, low, high)
                 if (
                     min(middle - low, high - middle) < least
-                    or not _diverse(codes, spare, low, middle, limits[: held[a]], seen)
-                    or not _diverse(codes, spare, middle, high, limits[: held[a]], seen)
+                    or not _diverse(codes, spare, low, middle, limits[: held[a]], seen, base)
+                    or not _diverse(codes, spare, middle, high, limits[: held[a]], seen, base)
                 ):
                     continue
                 order[low:high] = spare[low:high]

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.engines.database_counts import CountedAttribute
-from sherd.errors import PlanError, SchemaError, did_you_mean
+from sherd.errors import PlanError, SchemaError, did_you_mean, of_each
 from sherd.guarantees import Adversary, DifferentialPrivacy, Guarantee, Proposition, Unit
 from sherd.guarantees.concentrated import rho_of
 from sherd.methods.graphical import row_sums
@@ -36,7 +36,7 @@ from sherd.methods.graphical.row_questions import HistogramQuestion
 from sherd.methods.graphical.spending import Spending
 from sherd.methods.specialising.diffgen import assumptions
 from sherd.release.method import Described, Outcome, Parameter, Run, epsilon_parameter
-from sherd.release.traits import Traits
+from sherd.release.traits import Suggestion, Traits
 from sherd.tables.canonical_form import cell_type
 from sherd.tables.schema import Missing, Schema, Type
 
@@ -120,15 +120,13 @@ def design_of(plan: Plan, schema: Schema) -> Design:
     target = plan["class_attribute"]
     if target is not None:
         _check_class(schema, target, names)
+
+    def grid(name: str) -> PublicGrid:
+        keeps = schema.missing_policy(name) is Missing.KEEP
+        return PublicGrid.of(schema[name], keeps_missing=keeps, cuts=cuts(rules, name))
+
     return Design(
-        grids=tuple(
-            PublicGrid.of(
-                schema[name],
-                keeps_missing=schema.missing_policy(name) is Missing.KEEP,
-                cuts=cuts(rules, name),
-            )
-            for name in names
-        ),
+        grids=tuple(of_each(grid, names)),
         kind=kind_of(plan),
         total=total_of(plan, schema),
         choice=plan["choice"],
@@ -221,6 +219,15 @@ class DPGraph:
         alternative={},
         query="sherd.methods.graphical.measured_answers:answer",
         engines=("memory", "database"),
+        # Of fewer records, noise at ε = 1 leaves little of how attributes go together.
+        suggestion=Suggestion(
+            place=1,
+            gives="new records that keep how attributes go together; "
+            "differential privacy of everything released",
+            all_differential=True,
+            settings={"epsilon": 1.0, "delta": 1e-9},
+            least_rows=1_000,
+        ),
     )
 
     def describe(self) -> list[Described]:
@@ -260,7 +267,7 @@ class DPGraph:
         kinds = {name: table.schema.field(name).type for name in table.column_names}
         return self._released(coded, schema, plan, run, kinds)
 
-    # where the table is: sherd.release.counted_release
+    # where the table is: sherd.release.table_source
 
     def counted(self, plan: Plan, schema: Schema) -> list[CountedAttribute]:
         """Every attribute of the model, on its public grid."""

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 FURTHER = 20.0
 """Records a deviation and root of a marginal's cells, from which more than a tree is measured."""
 
-STRENGTH = 0.004
+STRENGTH = 0.016
 """How strongly a model is drawn towards independence, for each record."""
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sherd.engines import InMemory
+from sherd.methods.ranking.allocation import Scales
 from sherd.methods.ranking.individual_ranking import Clusters, put_back, rank, reduce
-from sherd.methods.ranking.noise_scales import Scales
 from sherd.methods.ranking.sensitivity import loss
-from sherd.randomness.tie_breaking import SEED_WORDS, TieBits
+from sherd.randomness.order import SEED_WORDS, TieBits
 from sherd.release.method import Finding
 from sherd.tables.coding import encode, storage, wrap
 
@@ -83,23 +83,23 @@ def mask_column(
     )
     kind = job.column.type
     out = engine.array(len(places), storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if ranking.clusters:
-        cells, found = noisy_cells(job, reduce(ranking, job.masking.depth))
+        cells, findings = noisy_cells(job, reduce(ranking, job.masking.depth))
         put_back(ranking, cells, out)
     missing = None
     if ranking.missing.size:
         missing = np.zeros(len(places), np.bool_)
         missing[ranking.missing] = True
-    return wrap(job.axis, out, missing, kind), found
+    return wrap(job.axis, out, missing, kind), findings
 
 
 def noisy_cells(job: ColumnJob, clusters: Clusters) -> tuple[NDArray[Any], list[Finding]]:
     """Every cluster's cell with its noise, and what the owner should know of it."""
     scales = scales_of(job, clusters)
-    found = _accounts(job, clusters, scales)
+    findings = _accounts(job, clusters, scales)
     noisy = job.masking.sums(clusters) + scales.draw(job.randomness)
-    return storage(job.axis, noisy, clusters.sizes, job.column.type), found
+    return storage(job.axis, noisy, clusters.sizes, job.column.type), findings
 
 
 def each_value(job: ColumnJob, places: NDArray[np.int64]) -> pa.Array:
@@ -132,7 +132,7 @@ def _each_value(
 
 def _accounts(job: ColumnJob, clusters: Clusters, scales: Scales) -> list[Finding]:
     """What this attribute really costs, for the owner alone."""
-    found = []
+    findings = []
     values = scales.values()
     if job.masking.shifts is not None:
         spent = loss(job.masking.shifts(clusters, job.axis.steps), values)
@@ -143,7 +143,7 @@ def _accounts(job: ColumnJob, clusters: Clusters, scales: Scales) -> list[Findin
         if not values.any():
             # Frozen scales would call it free: nothing moves where nothing has noise.
             spent, meaning = float("inf"), "published as it is: no ε"
-        found.append(
+        findings.append(
             Finding(
                 name="loss factor",
                 attribute=job.axis.name,
@@ -152,7 +152,7 @@ def _accounts(job: ColumnJob, clusters: Clusters, scales: Scales) -> list[Findin
             )
         )
     still = clusters.sizes[values == 0].sum() / clusters.sizes.sum()
-    found.append(
+    findings.append(
         Finding(
             name="share without noise",
             attribute=job.axis.name,
@@ -160,4 +160,4 @@ def _accounts(job: ColumnJob, clusters: Clusters, scales: Scales) -> list[Findin
             meaning="share of this attribute's cells that were published without any noise",
         )
     )
-    return found
+    return findings

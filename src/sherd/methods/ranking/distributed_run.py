@@ -4,8 +4,8 @@
 step                  does                                                commits
 ====================  ==================================================  =====================
 ``rows``              reads the source once, draws parts and orders       snapshot, order of rows
-``words``             packs position and place, cuts them into spans      –
-``clusters``          sorts spans, reduces clusters, keeps the cut ones   sums
+``ranks``             packs position and place, sorts them span by span   ranks
+``clusters``          reduces clusters, keeps those that a span cuts      –
 ``noise``             on the driver: scales, noise, cells                 the one noise
 ``release``           every cell to its place                             the release
 ====================  ==================================================  =====================
@@ -32,33 +32,47 @@ from sherd.methods.ranking.distributed_blocks import (
     PackWords,
     PutBack,
     ReduceSpans,
-    Snapshot,
+    RowBlock,
+    SortSpans,
     Span,
     unpacked,
 )
 from sherd.methods.ranking.distributed_form import Finish, Form, MaskEach, no_cells, unpack
+from sherd.methods.ranking.distributed_snapshot import Snapshot
 from sherd.methods.ranking.individual_ranking import Clusters, check_filled, check_grid
-from sherd.randomness.tie_breaking import tie_width
-from sherd.release.method import Committed, Finding
-from sherd.tables.coding import positions
+from sherd.randomness.order import tie_width
+from sherd.release.method import Committed
+from sherd.tables.coding import numpy_array
 from sherd.tables.treatment import Treated
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from sherd.engines.spark_stages import SparkStages
     from sherd.methods.ranking.distributed_blocks import Spans
     from sherd.release.method import Run
+    from sherd.tables.axis import Axis
     from sherd.tables.schema import Schema
+
+_COLLECTED = 256 << 20
+"""Bytes of clusters that come to the driver at once: Spark's own limit is 1 GB."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """The committed snapshot: how many rows each part has, and what preparing did."""
+    """The committed snapshot: where its blocks lie, how many rows a part has, what was treated.
+
+    Blocks are known by part, task and their number in the task; ``present`` says how many values
+    each of the ranked attributes has.
+    """
 
     frame: Any
+    blocks: dict[tuple[int, int, int], RowBlock]
     counts: dict[int, int]
+    present: tuple[int, ...]
     treated: tuple[Treated, ...]
 
     @property
@@ -67,13 +81,17 @@ class Rows:
         return sum(self.counts.values())
 
     @property
-    def offsets(self) -> dict[int, int]:
+    def starts(self) -> NDArray[np.int64]:
         """The place of each part's first row."""
-        found, before = {}, 0
-        for part in sorted(self.counts):
-            found[part] = before
-            before += self.counts[part]
-        return found
+        counts = [self.counts[part] for part in sorted(self.counts)]
+        return np.cumsum([0, *counts])[:-1]
+
+    def by_part(self) -> Any:
+        """What lies beside the blocks, part by part."""
+        beside = self.frame.select("kind", "part", "task", "span", "rows", "beside")
+        return beside.repartition(len(self.counts), "part").sortWithinPartitions(
+            "part", "task", "span"
+        )
 
 
 def check_plan(plan: Any, seeded: bool) -> None:
@@ -92,34 +110,37 @@ def check_plan(plan: Any, seeded: bool) -> None:
             )
 
 
-def take_rows(frame: Any, schema: Schema, run: Run, stages: SparkStages) -> Rows:
+def take_rows(
+    frame: Any, schema: Schema, run: Run, stages: SparkStages, axes: tuple[Axis, ...]
+) -> Rows:
     """Step ``rows``, checked: one attempt of every task, nothing lost."""
-    snapshot = Snapshot(schema=schema, parts=stages.parts, shuffle=run.shuffle)
+    snapshot = Snapshot(schema=schema, axes=axes, parts=stages.parts, shuffle=run.shuffle)
     committed = stages.step("rows", frame, snapshot, rows=True)
-    stages.check_attempts(committed)
-    told = committed.filter("kind = 'count'").select("block").collect()
-    facts = [json.loads(bytes(one.block)) for one in told]
+    told = stages.facts(committed)
+    facts = [json.loads(one.note) for one in told if one.kind == "count"]
     read = sum(one["read"] for one in facts)
     cells: dict[tuple[str, str, str], int] = {}
     for one in facts:
         for attribute, how, why, count in one["treated"]:
             cells[attribute, how, why] = cells.get((attribute, how, why), 0) + count
-    counts = {
-        int(part): int(rows)
-        for part, rows in committed.filter("kind = 'rows'").groupBy("part").sum("rows").collect()
-        if rows
-    }
+    counts: dict[int, int] = {}
+    blocks: dict[tuple[int, int, int], RowBlock] = {}
+    found = sorted(
+        (o.part, o.task, o.span, int(o.rows)) for o in told if o.kind == "rows" and o.rows
+    )
+    start = 0
+    for number, (part, task, span, rows) in enumerate(found):
+        blocks[part, task, span] = RowBlock(number=number, start=start)
+        counts[part] = counts.get(part, 0) + rows
+        start += rows
     if not counts:
         raise TableError("the table has no rows", must="at least one row")
     treated = tuple(
         Treated(attribute=a, how=h, why=w, cells=n, of=read) for (a, h, w), n in cells.items()
     )
-    by_part = (
-        committed.filter("kind = 'rows' AND rows > 0")
-        .repartition(max(1, len(counts)), "part")
-        .sortWithinPartitions("part", "task", "span")
-    )
-    return Rows(frame=by_part, counts=counts, treated=treated)
+    filled = committed.filter("kind = 'rows' AND rows > 0")
+    present = tuple(map(sum, zip(*(one["present"] for one in facts), strict=True)))
+    return Rows(frame=filled, blocks=blocks, counts=counts, present=present, treated=treated)
 
 
 def rank_and_mask(jobs: list[ColumnJob], rows: Rows, form: Form, stages: SparkStages) -> Committed:
@@ -131,34 +152,20 @@ def rank_and_mask(jobs: list[ColumnJob], rows: Rows, form: Form, stages: SparkSt
     axes = tuple(job.axis for job in jobs)
     seeds = tuple(job.tie_seed() if job.fair else None for job in jobs)
     ties = tuple(tie_width(job.axis.steps, bits) if job.fair else 0 for job in jobs)
-    cuts = _splitters(jobs, rows, bits, ties, spans=len(rows.counts))
-    packing = PackWords(
-        axes=axes,
-        missing_values=jobs[0].missing_values,
-        bits=bits,
-        offsets=rows.offsets,
-        splitters=cuts,
-        tie_seeds=seeds,
-    )
-    words = stages.step("words", rows.frame, packing)
-    spans = _spans(jobs, words, total)
-    by_span = (
-        words.filter("kind = 'words'")
-        .repartition(len(rows.counts), "column", "span")
-        .sortWithinPartitions("column", "span", "part")
-    )
-    reducing = ReduceSpans(bits=bits, spans=spans, depth=depth, ties=ties)
-    clusters = stages.step("clusters", by_span, reducing)
+    cuts = _splitters(axes, rows, bits, ties, spans=len(rows.counts))
+    packing = PackWords(axes=axes, bits=bits, blocks=rows.blocks, splitters=cuts, tie_seeds=seeds)
+    ranks = _ranks(packing, rows, SortSpans(bits=bits, ties=ties), stages)
+    spans = spans_of(jobs, ranks, rows)
     made, findings = [], []
-    for number, job in enumerate(jobs):
-        cells, found = _masked(job, number, spans, clusters)
+    for job, clusters in zip(jobs, _clusters(jobs, spans, ranks, depth, stages), strict=True):
+        cells, found = noisy_cells(job, clusters) if len(clusters.sums) else (no_cells(job), [])
         made.append(cells)
         findings += found
     cell_frame, artefact = _committed_cells(made, spans, stages)
 
     def release() -> Any:
         kinds = tuple(cells.dtype.str for cells in made)
-        return _put_back(clusters, words, cell_frame, kinds, spans, rows, axes, form, bits, stages)
+        return _put_back(ranks, cell_frame, kinds, spans, rows, axes, form, bits, stages)
 
     present = {
         job.axis.name: sum(span.count for (at, _), span in spans.items() if at == number)
@@ -179,7 +186,7 @@ def mask_each(jobs: list[ColumnJob], rows: Rows, form: Form, stages: SparkStages
     # The driver's own source of noise stays here: a task takes its own from the system.
     nobody: Any = None
     work = MaskEach(jobs=tuple(replace(job, randomness=nobody) for job in jobs), form=form)
-    noisy = stages.step("noise", rows.frame, work)
+    noisy = stages.step("noise", rows.by_part(), work)
     sums = noisy.groupBy("part").sum("rows").collect()
     if {int(part): int(count) for part, count in sums} != rows.counts:
         raise InternalError("rows were lost on the way to their noise")
@@ -192,36 +199,48 @@ def mask_each(jobs: list[ColumnJob], rows: Rows, form: Form, stages: SparkStages
 
 
 def _splitters(
-    jobs: list[ColumnJob], rows: Rows, bits: int, ties: tuple[int, ...], spans: int
+    axes: tuple[Axis, ...], rows: Rows, bits: int, ties: tuple[int, ...], spans: int
 ) -> tuple[NDArray[np.uint64], ...]:
-    """Words that cut every attribute into spans of about equal length, from one part's rows.
+    """Words that cut every attribute into spans of about equal length, from one block's rows.
 
     Any words give exact ranks; these give even spans, among equal values, too.
     """
-    table = unpacked(rows.frame.select("block").limit(1).collect()[0].block)
+    codes = unpacked(rows.frame.select("block").limit(1).collect()[0].block)
     found = []
-    for job, width in zip(jobs, ties, strict=True):
-        sample, gaps = positions(table.column(job.axis.name), job.axis, job.missing_values)
-        sample = np.sort(sample[~gaps])
+    for axis, width in zip(axes, ties, strict=True):
+        sample = np.sort(numpy_array(codes.column(axis.name).drop_null().combine_chunks()))
         # Places run up to the number of rows, random bits before them through all they can be.
         ends = 1 << (bits + width) if width else rows.total
         below = (np.arange(len(sample)) / max(1, len(sample)) * ends).astype(np.uint64)
-        words = (sample.view(np.uint64) << np.uint64(bits + width)) | below
+        words = (sample.astype(np.uint64) << np.uint64(bits + width)) | below
         words.sort()
         at = np.arange(1, spans) * len(words) // spans
         found.append(words[at] if len(words) else np.empty(0, np.uint64))
     return tuple(found)
 
 
-def _spans(jobs: list[ColumnJob], words: Any, total: int) -> Spans:
+def _ranks(packing: PackWords, rows: Rows, sorting: SortSpans, stages: SparkStages) -> Any:
+    """Step ``ranks``: words to their spans, every span sorted."""
+    words = rows.frame.select("part", "task", "span", "block").mapInArrow(packing, BLOCKS)
+    by_span = (
+        words.select("column", "span", "block")
+        .repartition(len(rows.counts), "column", "span")
+        .sortWithinPartitions("column", "span")
+    )
+    return stages.step("ranks", by_span, sorting)
+
+
+def spans_of(jobs: list[ColumnJob], ranks: Any, rows: Rows) -> Spans:
     """How many words every span has, and how many lie before it."""
-    told = words.filter("kind = 'words'").groupBy("column", "span").sum("rows").collect()
-    counts = {(int(column), int(span)): int(rows) for column, span, rows in told}
+    told = ranks.select("column", "span", "rows").collect()
+    counts = {(int(one.column), int(one.span)): int(one.rows) for one in told}
     found: Spans = {}
     for number, job in enumerate(jobs):
         own = sorted(key for key in counts if key[0] == number)
         present = sum(counts[key] for key in own)
-        check_filled(job.axis, job.k, present, total)
+        if present != rows.present[number] or len(counts) != len(told):
+            raise InternalError("ranks were lost or made twice; nothing was released")
+        check_filled(job.axis, job.k, present, rows.total)
         before = 0
         for key in own:
             found[key] = Span(start=before, count=counts[key], total=present, k=job.k)
@@ -229,25 +248,39 @@ def _spans(jobs: list[ColumnJob], words: Any, total: int) -> Spans:
     return found
 
 
-def _masked(
-    job: ColumnJob, number: int, spans: Spans, committed: Any
-) -> tuple[NDArray[Any], list[Finding]]:
-    """The cells of an attribute's clusters: the noise is drawn here, once."""
-    own = [span for (at, _), span in spans.items() if at == number]
-    if not own:
-        return no_cells(job), []
-    mine = committed.filter(f"column = {number}")
-    sums = mine.filter("kind = 'sums'").select("rows", "block").collect()
-    edges = mine.filter("kind = 'edge'").select("rows", "block").collect()
-    total = own[0].total
-    clusters = gathered(
-        total,
-        job.k,
-        job.masking.depth,
-        [(int(one.rows), unpacked(one.block)) for one in sums],
-        [(int(one.rows), np.frombuffer(one.block, np.int64)) for one in edges],
-    )
-    return noisy_cells(job, clusters)
+def _clusters(
+    jobs: list[ColumnJob], spans: Spans, ranks: Any, depth: int, stages: SparkStages
+) -> Iterator[Clusters]:
+    """Step ``clusters``: every attribute's, several attributes at once where they are small."""
+    total = dict.fromkeys(range(len(jobs)), 0)
+    for (number, _at), span in spans.items():
+        total[number] = span.total
+    held: list[list[int]] = []
+    room = 0
+    for number, job in enumerate(jobs):
+        size = total[number] // job.k * 8 * (1 + 2 * depth)
+        if size > room:
+            held.append([])
+            room = _COLLECTED
+        held[-1].append(number)
+        room -= size
+    beside = ranks.select("column", "span", "rows", "beside")
+    frames = [beside.filter(f"column IN ({', '.join(map(str, numbers))})") for numbers in held]
+    reducing = ReduceSpans(spans=spans, depth=depth)
+    for numbers, told in zip(held, stages.collect("clusters", frames, reducing), strict=True):
+        for number in numbers:
+            own = [one for one in told if one.column == number]
+            yield gathered(
+                total[number],
+                jobs[number].k,
+                depth,
+                [(int(one.rows), unpacked(one.block)) for one in own if one.kind == "sums"],
+                [
+                    (int(one.rows), np.frombuffer(one.block, np.int64))
+                    for one in own
+                    if one.kind == "edge"
+                ],
+            )
 
 
 def gathered(
@@ -260,7 +293,7 @@ def gathered(
     """Clusters out of those that were reduced whole (by number) and raw edges (by rank)."""
     count = total // k
     sizes = np.full(count, k, np.int64)
-    sizes[-1] += total - count * k
+    sizes[-1:] += total - count * k
     made = Clusters(
         sizes=sizes,
         sums=np.zeros(count, np.int64),
@@ -302,37 +335,35 @@ def _committed_cells(
         first, last = span.touched()
         block = made[number][first:last].tobytes()
         whole.update(f"{number} {at} {len(block)}\n".encode() + block)
-        records.append(("noise", -1, "", -1, number, at, first, bytearray(block)))
+        records.append(("noise", -1, "", -1, number, at, first, None, bytearray(block), None))
     frame = stages.session.createDataFrame(records, BLOCKS)
     return stages.commit("noise", frame), whole.hexdigest()
 
 
 def _put_back(
-    clusters: Any,
-    words: Any,
+    ranks: Any,
     cells: Any,
     kinds: tuple[str, ...],
     spans: Spans,
     rows: Rows,
-    axes: tuple[Any, ...],
+    axes: tuple[Axis, ...],
     form: Form,
     bits: int,
     stages: SparkStages,
 ) -> Any:
     """Step ``release``: cells to their places, columns to rows."""
     parts = tuple(sorted(rows.counts))
-    starts = np.array([rows.offsets[part] for part in parts], np.int64)
-    put = PutBack(bits=bits, spans=spans, starts=starts, parts=parts, kinds=kinds)
+    put = PutBack(bits=bits, spans=spans, starts=rows.starts, parts=parts, kinds=kinds)
     noise = cells.select("column", "span", cells["block"].alias("cells"))
-    joined = (
-        clusters.filter("kind = 'sorted'")
-        .select("column", "span", "block")
-        .join(noise, ["column", "span"])
-    )
-    rest = words.filter("kind IN ('rest', 'gaps')")
-    sent = rest.unionByName(joined.mapInArrow(put, BLOCKS))
-    by_part = sent.repartition(len(parts) if form.shuffled else 1, "part").sortWithinPartitions(
-        "part", "kind", "column", "span"
+    joined = ranks.select("column", "span", "block").join(noise, ["column", "span"])
+    fields = ("kind", "part", "task", "column", "span", "block", "beside")
+    sent = joined.mapInArrow(put, BLOCKS).select(*fields)
+    nothing = "CAST(NULL AS BINARY) AS block"
+    rest = rows.frame.selectExpr(*(nothing if name == "block" else name for name in fields))
+    by_part = (
+        rest.unionByName(sent)
+        .repartition(len(parts) if form.shuffled else 1, "part")
+        .sortWithinPartitions("part", "kind", "task", "span")
     )
     finish = Finish(axes={axis.name: axis for axis in axes}, types=form.kinds)
     assemble = Assemble(axes=axes, kinds=kinds, finish=finish, names=form.names, form=form.schema)

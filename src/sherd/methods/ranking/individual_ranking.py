@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sherd.errors import InternalError, TableError
-from sherd.randomness.tie_breaking import WIDTH, tie_width
+from sherd.randomness.order import WIDTH, tie_width
 from sherd.tables.coding import encode
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sherd.randomness.tie_breaking import TieBits
+    from sherd.randomness.order import TieBits
     from sherd.tables.axis import Axis
 
 WORDS_AT_ONCE = 1 << 15

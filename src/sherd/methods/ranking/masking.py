@@ -18,10 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.engines import ENGINES
-from sherd.errors import PlanError, SchemaError, SherdError, together
-from sherd.methods.ranking.allocation import cluster_sizes, epsilons
+from sherd.errors import PlanError, SchemaError, of_each
+from sherd.methods.ranking.allocation import Scales, cluster_sizes, epsilons
 from sherd.methods.ranking.column_masking import ColumnJob, mask_column
-from sherd.methods.ranking.noise_scales import Scales
 from sherd.methods.ranking.ranking_promise import Promise, promise
 from sherd.randomness.order import inverse
 from sherd.release.method import (
@@ -34,11 +33,11 @@ from sherd.release.method import (
     Run,
     epsilon_parameter,
 )
-from sherd.release.traits import Traits
+from sherd.release.traits import Suggestion, Traits
 from sherd.tables.axis import Axis
 from sherd.tables.coding import arrow_array
-from sherd.tables.observed import axis_of
-from sherd.tables.schema import Missing, Outside, Schema, Type
+from sherd.tables.number_scale import axis_of
+from sherd.tables.schema import Attribute, Missing, Outside, Schema, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -111,6 +110,7 @@ class Masking:
     shifts: Callable[[Clusters, int], Shifts] | None = None
     centre: str
     reach: str
+    suggestion: Suggestion | None = None
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -156,9 +156,10 @@ class Masking:
             verifier="sherd.verifying.masked_tables:verify",
             verified_in_pieces=True,
             facts="sherd.verifying.stated_facts:masked",
-            drawing="sherd.auditing.case.centroid_drawing:centroids",
+            drawing="sherd.auditing.case.method_drawing:centroids",
             alternative={} if self.default_promise else {"guarantee": "paper"},
             engines=(*ENGINES, "spark"),
+            suggestion=self.suggestion,
         )
 
     def describe(self) -> list[Described]:
@@ -192,25 +193,26 @@ class Masking:
         shares = epsilons(plan, schema)
         if self.least_k:
             cluster_sizes(plan, schema, self.least_k)
-        wrong: list[SherdError] = []
-        for name, share in shares.items():
-            try:
-                self._check_attribute(plan, schema, name, share)
-            except SchemaError as error:
-                wrong.append(error)
-        if wrong:
-            raise together(wrong, "attributes do not fit the method")
+        of_each(lambda name: self._check_attribute(plan, schema[name], shares[name]), shares)
         if plan["guarantee"] == "strict":
             _check_strict(plan, schema)
 
-    def _check_attribute(self, plan: Plan, schema: Schema, name: str, share: Fraction) -> None:
-        attribute = schema[name]
+    def _check_attribute(self, plan: Plan, attribute: Attribute, share: Fraction) -> None:
         if plan["category_order"] == "frequency" and attribute.type is Type.CATEGORY:
             return
         undeclared = attribute.type.measured and attribute.domain is None
-        if not (undeclared and plan["domain_from_data"] is not None):
-            # Noise that could not be drawn is refused here, before any data is read.
-            Scales.laplace(np.array([Axis.of(attribute).steps]), share)
+        if undeclared and plan["domain_from_data"] is not None:
+            return
+        try:
+            steps = Axis.of(attribute).steps
+        except SchemaError as error:
+            if undeclared or (attribute.type.labelled and attribute.labels is None):
+                option = "--domain-from-data 2.0" if undeclared else "--category-order frequency"
+                do = f"{error.do}, or take it from the data by {option}: the guarantee will name it"
+                raise SchemaError(error.what, must=error.must, got=error.got, do=do) from None
+            raise
+        # Noise that could not be drawn is refused here, before any data is read.
+        Scales.laplace(np.array([steps]), share)
 
     def guarantee(self, plan: Plan, schema: Schema) -> Guarantee:
         """What a release will promise; computed without seeing the table."""
@@ -238,8 +240,8 @@ class Masking:
         def work(job: ColumnJob) -> tuple[pa.ChunkedArray, list[Finding]]:
             if self.least_k and not hasattr(own, "words"):
                 own.words = run.engine.array(rows, np.uint64)
-            column, found = mask_column(job, places, run.engine, getattr(own, "words", None))
-            return run.engine.keep(column), found
+            column, findings = mask_column(job, places, run.engine, getattr(own, "words", None))
+            return run.engine.keep(column), findings
 
         workers = min(run.threads, run.engine.columns_at_once or run.threads)
         with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
@@ -275,12 +277,13 @@ class Masking:
         nothing = {n: pa.array([], kind_of(schema[n])) for n in schema.released}
         jobs = self._jobs(pa.table(nothing), schema, plan, run)
         form = Form.of(schema.released, jobs, schema, run)
-        rows = cluster.take_rows(frame, schema, run, stages)
+        axes = tuple(job.axis for job in jobs) if self.least_k else ()
+        rows = cluster.take_rows(frame, schema, run, stages, axes)
         if not self.least_k:
             return cluster.mask_each(jobs, rows, form, stages)
         made = cluster.rank_and_mask(jobs, rows, form, stages)
-        found = (*_in_all(list(made.findings), jobs, made.present), *made.findings)
-        return replace(made, findings=found)
+        findings = (*_in_all(list(made.findings), jobs, made.present), *made.findings)
+        return replace(made, findings=findings)
 
     def _jobs(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> list[ColumnJob]:
         shares = epsilons(plan, schema)
@@ -354,10 +357,10 @@ def _in_all(
     share = {job.axis.name: float(job.epsilon) for job in jobs}
     losses = [f for f in findings if f.name == "loss factor"]
     zeros = [f for f in findings if f.name == "share without noise"]
-    found = []
+    totals = []
     if losses:
         spent = sum(float(f.value) * share[str(f.attribute)] for f in losses)
-        found.append(
+        totals.append(
             Finding(
                 name=REAL_SPEND,
                 value=spent,
@@ -368,7 +371,7 @@ def _in_all(
     if zeros:
         weights = [present[str(f.attribute)] for f in zeros]
         bare = float(np.average([float(f.value) for f in zeros], weights=weights))
-        found.append(
+        totals.append(
             Finding(
                 name="share without noise",
                 value=bare,
@@ -376,7 +379,7 @@ def _in_all(
                 risk=bare,
             )
         )
-    return found
+    return totals
 
 
 def plain_sums(clusters: Clusters) -> NDArray[np.int64]:

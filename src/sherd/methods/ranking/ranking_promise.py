@@ -73,28 +73,32 @@ def promise(base: Promise, plan: Plan, schema: Schema) -> Guarantee:
 
 
 def _about_domains(plan: Plan, schema: Schema) -> list[Assumption]:
-    found = []
+    assumptions = []
     for name in schema.protected:
         attribute = schema[name]
         if attribute.type.measured:
             declared = attribute.domain is not None
-            found.append(Assumption.PUBLIC_BOUNDS if declared else Assumption.BOUNDS_FROM_DATA)
+            assumptions.append(
+                Assumption.PUBLIC_BOUNDS if declared else Assumption.BOUNDS_FROM_DATA
+            )
         elif attribute.type.labelled:
             by_data = attribute.values_from_data or (
                 plan["category_order"] == "frequency" and attribute.type is Type.CATEGORY
             )
-            found.append(Assumption.ORDER_FROM_DATA if by_data else Assumption.PUBLIC_CATEGORIES)
-    return found
+            assumptions.append(
+                Assumption.ORDER_FROM_DATA if by_data else Assumption.PUBLIC_CATEGORIES
+            )
+    return assumptions
 
 
 def _about_rows(schema: Schema) -> list[Assumption]:
-    found = [Assumption.REFUSALS_SEEN]
+    assumptions = [Assumption.REFUSALS_SEEN]
     policies = {schema.missing_policy(name) for name in schema.protected}
     if Missing.KEEP in policies:
-        found.append(Assumption.MISSINGNESS_PUBLIC)
+        assumptions.append(Assumption.MISSINGNESS_PUBLIC)
     dropped = any(schema.outside_policy(name) is Outside.DROP for name in schema.protected)
     if Missing.DROP in policies or dropped:
-        found.append(Assumption.RECORDS_DROPPED)
+        assumptions.append(Assumption.RECORDS_DROPPED)
     if schema.untouched:
-        found.append(Assumption.INSENSITIVE_RELEASED)
-    return found
+        assumptions.append(Assumption.INSENSITIVE_RELEASED)
+    return assumptions

@@ -117,9 +117,28 @@ def all_meet(counts: Longs, total: int, heads: Longs, overall: Floats, limits: F
 
 
 @compiled
+def by_place(places: Longs) -> Longs:
+    """The rows in the order of their places, counted rather than sorted where few are empty."""
+    n = len(places)
+    room = places.max() + 1 if n else 0
+    if room > 4 * n + 1024:
+        return np.argsort(places, kind="mergesort")
+    start = np.zeros(room + 1, dtype=np.int64)
+    for place in places:
+        start[place + 1] += 1
+    for place in range(room):
+        start[place + 1] += start[place]
+    order = np.empty(n, dtype=np.int64)
+    for row in range(n):
+        order[start[places[row]]] = row
+        start[places[row]] += 1
+    return order
+
+
+@compiled
 def unmet(places: Longs, values: Ints, heads: Longs, overall: Floats, limits: Floats) -> int:
     """How many of the places, each a group of rows, do not meet the limits."""
-    order = np.argsort(places, kind="mergesort")
+    order = by_place(places)
     counts = np.zeros(heads[-1], dtype=np.int64)
     failing = 0
     begin = 0
@@ -170,7 +189,7 @@ def merged(
     group that meets them by itself stays as it is, unless the one before it needs it.
     """
     n = len(groups)
-    order = np.argsort(groups, kind="mergesort")
+    order = by_place(groups)
     counts = np.zeros(heads[-1], dtype=np.int64)
     starts = [0]
     starts.pop()

@@ -42,13 +42,23 @@ def limit(sensitive: Sensitive, q: NDArray[np.int32], n_q: int) -> Limit:
     for place, (name, size) in enumerate(zip(sensitive.names, sensitive.sizes, strict=True)):
         columns, n_values = sensitive.sets.get(place, (sensitive.codes[:, [place]], size))
         pair = (q.astype(np.int64)[:, None] * n_values + columns)[columns >= 0]
-        found, count = np.unique(pair, return_counts=True)
+        found, count = _counted(pair, n_q * n_values)
         base = of_q[found // n_values]
         bound = int((base // count).min())
         if best is None or bound < best.l:
             best = Limit(l=bound, attribute=name)
     assert best is not None
     return best
+
+
+def _counted(codes: NDArray[np.int64], room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The codes below ``room`` that occur, and how often each does."""
+    if room > 4 * len(codes) + 1024:
+        found, count = np.unique(codes, return_counts=True)
+        return found, count
+    count = np.bincount(codes, minlength=room)
+    found = np.flatnonzero(count)
+    return found, count[found]
 
 
 def surviving(

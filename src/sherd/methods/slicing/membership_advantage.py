@@ -81,7 +81,7 @@ def measure(
     drawn = randomness.permutation(len(sensitive.codes))[: 2 * half]
     inside, outside = drawn[:half], drawn[half:]
     mine, members = sensitive.kept(inside), subset(coded, inside)
-    parts = coarse(members, layout, half, settings.min_frequency, randomness, need_columns=True)
+    parts = coarse(members, layout, half, settings.min_frequency, randomness, need_columns=False)
     # Half of the records may allow a smaller l than all of them.
     l = min(settings.l, limit(mine, *parts.q).l)
     if not meets_conditions(mine, parts.q[0], settings.conditions):

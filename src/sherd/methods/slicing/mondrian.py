@@ -34,7 +34,7 @@ from sherd.methods.slicing.slicing_promise import (
     suppression,
 )
 from sherd.release.method import Described, Finding, Outcome, Parameter
-from sherd.release.traits import Traits
+from sherd.release.traits import Suggestion, Traits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,10 +51,16 @@ TRAITS = Traits(
     family="slicing",
     rows_are_classes=True,
     verifier="sherd.verifying.sliced_tables:verify_classes",
+    verified_in_pieces=True,
     facts="sherd.verifying.stated_facts:classes",
     drawing="sherd.auditing.case.record_drawing:classes",
     following=("after",),
     needs=("slicing",),
+    suggestion=Suggestion(
+        place=3,
+        gives="coarser records, each like k others; not differential privacy",
+        settings={"k": 10},
+    ),
 )
 
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 TRAITS = Traits(
     family="slicing",
     verifier="sherd.verifying.sliced_tables:verify_slices",
+    verified_in_pieces=True,
     facts="sherd.verifying.stated_facts:sliced",
     drawing="sherd.auditing.case.record_drawing:slices",
     following=("after",),

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sherd.methods.compiled import compiled
+from sherd.methods.compiled import compiled, inlined_kernel
 from sherd.methods.slicing.condition_kernels import halves_meet
 
 Ints = NDArray[np.int32]
@@ -33,7 +33,7 @@ _FEW = 24
 """Rows that are sorted by insertion."""
 
 
-@compiled
+@inlined_kernel
 def extents(rows: Ints, lo: int, hi: int, n_dims: int, low: Ints, high: Ints) -> None:
     """The smallest and largest code of every dimension in rows lo … hi − 1."""
     for d in range(n_dims):
@@ -69,7 +69,20 @@ def by_span(low: Ints, high: Ints, scales: Floats, n_dims: int, out: Ints) -> in
     return found
 
 
-@compiled
+@inlined_kernel
+def widest(low: Ints, high: Ints, scales: Floats, n_dims: int) -> int:
+    """The first dimension by span, −1 where none varies."""
+    found = -1
+    most = 0.0
+    for d in range(n_dims):
+        span = (high[d] - low[d]) * scales[d]
+        if span > most or (found < 0 and high[d] > low[d]):
+            found = d
+            most = span
+    return found
+
+
+@inlined_kernel
 def median(
     rows: Ints, lo: int, hi: int, d: int, low: int, high: int, counts: Ints
 ) -> tuple[int, int]:
@@ -107,7 +120,7 @@ def median(
     return cut, half - below
 
 
-@compiled
+@inlined_kernel
 def move(
     rows: Ints,
     ids: Longs,
@@ -147,7 +160,7 @@ def move(
     return left
 
 
-@compiled
+@inlined_kernel
 def count_all(rows: Ints, lo: int, hi: int, n_dims: int, of_q: Ints, of_pair: Ints) -> None:
     """Count q and the pairs (q, s) of a bucket into tables that were zero."""
     for i in range(lo, hi):
@@ -170,7 +183,7 @@ def workspace(rows: Ints, n_dims: int, sizes: Ints) -> tuple[Ints, Ints, Ints, I
     return low, high, dims, spare, spare_ids, widest
 
 
-@compiled
+@inlined_kernel
 def clear(rows: Ints, lo: int, hi: int, n_dims: int, of_q: Ints, of_pair: Ints) -> None:
     """Set the counts of a bucket's codes back to zero."""
     if of_q.size + of_pair.size <= hi - lo:
@@ -183,7 +196,7 @@ def clear(rows: Ints, lo: int, hi: int, n_dims: int, of_q: Ints, of_pair: Ints) 
             of_pair[rows[i, c]] = 0
 
 
-@compiled
+@inlined_kernel
 def halves_diverse(
     rows: Ints, lo: int, hi: int, n_dims: int, d: int, cut: int, ties: int, l: int,
     of_q: Ints, of_pair: Ints, left_q: Ints, left_pair: Ints,
@@ -291,7 +304,6 @@ def finest(rows: Ints, ids: Longs, n_dims: int, sizes: Ints, scales: Floats, sta
     n = rows.shape[0]
     low = np.empty(n_dims, dtype=np.int32)
     high = np.empty(n_dims, dtype=np.int32)
-    dims = np.empty(n_dims, dtype=np.int32)
     counts = np.zeros(max(sizes.max(), 1), dtype=np.int32)
     largest = 1
     for b in range(len(starts)):
@@ -306,9 +318,8 @@ def finest(rows: Ints, ids: Longs, n_dims: int, sizes: Ints, scales: Floats, sta
             hi = ends[-1]
             if hi - lo >= 2:
                 extents(rows, lo, hi, n_dims, low, high)
-                found = by_span(low, high, scales, n_dims, dims)
-                if found > 0:
-                    d = dims[0]
+                d = widest(low, high, scales, n_dims)
+                if d >= 0:
                     cut, ties = median(rows, lo, hi, d, low[d], high[d], counts)
                     ends.append(move(rows, ids, lo, hi, d, cut, ties, spare, spare_ids))
                     continue

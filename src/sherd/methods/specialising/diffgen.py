@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from sherd.engines.database_counts import CountedAttribute
-from sherd.errors import PlanError, SchemaError
+from sherd.errors import PlanError, SchemaError, of_each
 from sherd.guarantees import (
     Adversary,
     Assumption,
@@ -30,11 +30,10 @@ from sherd.guarantees import (
     Unit,
 )
 from sherd.methods.ranking.ranking_promise import Promise
-from sherd.methods.specialising.epsilon_shares import Budget
 from sherd.methods.specialising.hierarchy import BINS, MISSING, Hierarchy
 from sherd.methods.specialising.partition import Partition
 from sherd.methods.specialising.plain_oracle import ExactNoise, PlainOracle, oracle_over
-from sherd.methods.specialising.scores import NEED_CLASS, UTILITIES, sensitivity
+from sherd.methods.specialising.scores import NEED_CLASS, UTILITIES, Budget, sensitivity
 from sherd.methods.specialising.specialise import specialise
 from sherd.release.method import Described, Outcome, Parameter, Run, epsilon_parameter
 from sherd.release.traits import Traits
@@ -145,15 +144,13 @@ def settings(plan: Plan, schema: Schema) -> SpecialisationSettings:
             do="name a class_attribute, or leave out the utility",
         )
     labelled = _class_hierarchy(schema, target) if target is not None else None
+
+    def hierarchy(name: str) -> Hierarchy:
+        keeps = schema.missing_policy(name) is Missing.KEEP
+        return Hierarchy.of(schema[name], bins=plan["bins"], keeps_missing=keeps)
+
     return SpecialisationSettings(
-        hierarchies=tuple(
-            Hierarchy.of(
-                schema[name],
-                bins=plan["bins"],
-                keeps_missing=schema.missing_policy(name) is Missing.KEEP,
-            )
-            for name in features
-        ),
+        hierarchies=tuple(of_each(hierarchy, features)),
         class_hierarchy=labelled,
         class_labels=("",) if labelled is None else _class_labels(labelled),
         utility=utility,
@@ -186,20 +183,22 @@ def _class_labels(one: Hierarchy) -> tuple[str, ...]:
 
 def assumptions(schema: Schema, names: tuple[str, ...]) -> tuple[Assumption, ...]:
     """What a guarantee over these attributes takes for granted."""
-    found = [Assumption.PUBLIC_SIZE, Assumption.PARAMETERS_PUBLIC, Assumption.REFUSALS_SEEN]
+    assumed = [Assumption.PUBLIC_SIZE, Assumption.PARAMETERS_PUBLIC, Assumption.REFUSALS_SEEN]
     for name in names:
         attribute = schema[name]
         if attribute.type.measured:
-            found.append(Assumption.PUBLIC_BOUNDS)
+            assumed.append(Assumption.PUBLIC_BOUNDS)
         elif attribute.type.labelled:
             from_data = attribute.values_from_data
-            found.append(Assumption.ORDER_FROM_DATA if from_data else Assumption.PUBLIC_CATEGORIES)
+            assumed.append(
+                Assumption.ORDER_FROM_DATA if from_data else Assumption.PUBLIC_CATEGORIES
+            )
         dropped = schema.outside_policy(name) is Outside.DROP
         if dropped or schema.missing_policy(name) is Missing.DROP:
-            found.append(Assumption.RECORDS_DROPPED)
+            assumed.append(Assumption.RECORDS_DROPPED)
     if schema.unit is None:
-        found.append(Assumption.ONE_ROW_PER_PERSON)
-    return tuple(dict.fromkeys(found))
+        assumed.append(Assumption.ONE_ROW_PER_PERSON)
+    return tuple(dict.fromkeys(assumed))
 
 
 class DiffGen:
@@ -218,7 +217,7 @@ class DiffGen:
         verifier="sherd.verifying.generalised_records:verify",
         verified_in_pieces=True,
         facts="sherd.verifying.stated_facts:generalised",
-        drawing="sherd.auditing.case.specialised_drawing:records",
+        drawing="sherd.auditing.case.method_drawing:records",
         noise="sherd.auditing.noise.count_noise:check",
         engines=("memory", "database"),
     )
@@ -261,7 +260,7 @@ class DiffGen:
         """Generalise the table; ``data`` holds the counts, ``records`` a row for each record."""
         return _outcome(partition_of(table, schema, plan, run), schema, plan, table.num_rows)
 
-    # where the table is: sherd.release.counted_release
+    # where the table is: sherd.release.table_source
 
     def counted(self, plan: Plan, schema: Schema) -> list[CountedAttribute]:
         """Every attribute on its hierarchy, and the class as the last."""

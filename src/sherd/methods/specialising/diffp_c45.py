@@ -138,20 +138,20 @@ class DiffPC45Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Each record's share of the classes in its leaf."""
         check_is_fitted(self)
         codes = self._codes(X)
-        found = np.zeros((len(codes[0]), len(self.classes_)))
+        shares = np.zeros((len(codes[0]), len(self.classes_)))
 
         def walk(branch: Branch, rows: NDArray[np.int64]) -> None:
             if branch.split is None:
                 total = branch.counts.sum()
-                found[rows] = branch.counts / total if total > 0 else 1 / found.shape[1]
+                shares[rows] = branch.counts / total if total > 0 else 1 / shares.shape[1]
                 return
             edges = np.array(branch.split.edges)
             side = np.searchsorted(edges, codes[branch.split.attribute][rows], side="right") - 1
             for part, child in enumerate(branch.children):
                 walk(child, rows[side == part])
 
-        walk(self.tree_, np.arange(found.shape[0]))
-        return found
+        walk(self.tree_, np.arange(shares.shape[0]))
+        return shares
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803 - the same
         """Each record's most likely class."""
@@ -226,13 +226,13 @@ class _Grower:
 
     def _children(self, box: Box) -> list[tuple[int, ...]]:
         """Edges of every way a node can be split; a split of two for measured attributes."""
-        found: list[tuple[int, ...]] = []
+        children: list[tuple[int, ...]] = []
         for one, (start, stop) in zip(self.hierarchies, box, strict=True):
             if not one.numeric:
-                found += [one.children[start, stop]] if (start, stop) in one.children else []
+                children += [one.children[start, stop]] if (start, stop) in one.children else []
             elif stop - start > 1:
-                found.append((start, start + 1, stop))
-        return found
+                children.append((start, start + 1, stop))
+        return children
 
     def _leaf(self, classes: NDArray[np.int64]) -> Branch:
         exact = np.bincount(classes, minlength=self.n_classes)

@@ -104,15 +104,15 @@ class Hierarchy:
             below = tree.children(node)
             if not below:
                 codes[node] = len(codes)
-                found = (codes[node], len(codes))
+                span = (codes[node], len(codes))
             else:
                 parts = [visit(child) for child in below]
-                found = (parts[0][0], parts[-1][1])
+                span = (parts[0][0], parts[-1][1])
                 if len(parts) > 1:
-                    children[found] = (*tuple(start for start, _ in parts), found[1])
+                    children[span] = (*tuple(start for start, _ in parts), span[1])
             # A node with one child is that child: the more specific name is as true.
-            names.setdefault(found, node)
-            return found
+            names.setdefault(span, node)
+            return span
 
         root = visit(tree.root)
         if keeps_missing:
@@ -138,13 +138,13 @@ class Hierarchy:
         place, gaps = positions(column, self.axis, missing_values)
         if self.numeric:
             cells = len(self.edges) - 1
-            found = place * cells
-            found //= self.axis.steps + 1
+            codes = place * cells
+            codes //= self.axis.steps + 1
         else:
-            found = np.array(self.code_of_position, np.int64)[place]
+            codes = np.array(self.code_of_position, np.int64)[place]
         if self.keeps_missing:
-            found[gaps] = self.size - 1
-        return found
+            codes[gaps] = self.size - 1
+        return codes
 
     def label(self, start: int, stop: int) -> str:
         """The name of the node [start, stop)."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.methods.graphical.measuring import CountSource
-    from sherd.methods.specialising.epsilon_shares import Budget
+    from sherd.methods.specialising.scores import Budget
     from sherd.methods.specialising.specialise import Candidate, Cuts
     from sherd.randomness import Randomness
 
@@ -207,8 +207,8 @@ def leaf_counts(
         if parts > 1:
             leaf *= parts
             leaf += part_of_code(cut)[column]
-    found = np.bincount(leaf * n_classes + classes, minlength=leaves * n_classes)
-    return found.reshape(leaves, n_classes)
+    counts = np.bincount(leaf * n_classes + classes, minlength=leaves * n_classes)
+    return counts.reshape(leaves, n_classes)
 
 
 def part_of_code(cut: tuple[int, ...]) -> NDArray[np.int64]:

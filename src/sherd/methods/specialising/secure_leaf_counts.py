@@ -86,8 +86,8 @@ class LeafCounter:
         """Which records, by all that a party holds of some attributes, lie in which combination."""
         shape = tuple(len(self.cuts[a]) - 1 for a in attributes)
         wanted = np.unravel_index(np.arange(math.prod(shape)), shape) if shape else ()
-        found = np.zeros((math.prod(shape), size), np.uint8)
-        found[:, : len(rows)] = 1
+        fits = np.zeros((math.prod(shape), size), np.uint8)
+        fits[:, : len(rows)] = 1
         for a, parts in zip(attributes, wanted, strict=True):
             cut = self.cuts[a]
             if len(cut) == 2:
@@ -95,8 +95,8 @@ class LeafCounter:
             # A cell that another party holds (code −1, so the last entry) contradicts nothing.
             agrees = np.ones((len(parts), cut[-1] + 1), np.uint8)
             agrees[:, :-1] = part_of_code(cut) == parts[:, None]
-            found[:, : len(rows)] &= agrees[:, self.cells[party].codes[a][rows]]
-        return found
+            fits[:, : len(rows)] &= agrees[:, self.cells[party].codes[a][rows]]
+        return fits
 
     def _sums(self, attributes: range, rows: Numbers, size: int) -> Any:
         """Combinations of intervals, each the sum of what the parties hold of it."""
@@ -126,13 +126,13 @@ class LeafCounter:
         def own(party: int) -> Numbers:
             codes = self.cells[party].codes[a][rows]
             held = codes >= 0
-            found = np.zeros((parts, size), np.int64)
-            found[part_of_code(self.cuts[a])[codes[held]], np.flatnonzero(held)] = 1
+            inside = np.zeros((parts, size), np.int64)
+            inside[part_of_code(self.cuts[a])[codes[held]], np.flatnonzero(held)] = 1
             # What nobody holds is missing, and missing cells have the last code.
-            found[-1] -= np.pad(held.astype(np.int64), (0, size - len(rows)))
+            inside[-1] -= np.pad(held.astype(np.int64), (0, size - len(rows)))
             if party == 0:
-                found[-1, : len(rows)] += 1
-            return found
+                inside[-1, : len(rows)] += 1
+            return inside
 
         total = engine.share(0, lambda: own(0), (parts, size))
         for party in range(1, engine.parties):

@@ -135,7 +135,7 @@ def _candidates(
 ) -> list[Candidate]:
     """What can be specialised next; the order is public, by attribute and code."""
     leaves = math.prod(len(cut) - 1 for cut in cuts)
-    found = []
+    candidates = []
     for a, (one, cut) in enumerate(zip(hierarchies, cuts, strict=True)):
         parts = len(cut) - 1
         for start, stop in itertools.pairwise(cut):
@@ -147,5 +147,5 @@ def _candidates(
             if not edges:
                 continue
             if leaves // parts * (parts + len(edges) - 2) <= max_leaves:
-                found.append(Candidate(attribute=a, edges=edges))
-    return found
+                candidates.append(Candidate(attribute=a, edges=edges))
+    return candidates

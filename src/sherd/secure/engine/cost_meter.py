@@ -51,8 +51,8 @@ def traffic_of(text: str) -> Traffic:
     ...            "recv actions 2").received
     7
     """
-    found = [tuple(int(number) for number in one) for one in _LINE.findall(text)]
-    sums = [sum(column) for column in zip(*found, strict=True)] or [0, 0, 0, 0]
+    lines = [tuple(int(number) for number in one) for one in _LINE.findall(text)]
+    sums = [sum(column) for column in zip(*lines, strict=True)] or [0, 0, 0, 0]
     return Traffic(sent=sums[0], received=sums[1], messages_sent=sums[2], messages_received=sums[3])
 
 
@@ -106,10 +106,10 @@ class Meter:
 
     def by_step(self) -> dict[str, Traffic]:
         """The traffic of each step."""
-        found: dict[str, Traffic] = {}
+        steps: dict[str, Traffic] = {}
         for step, one in self.traffic:
-            found[step] = found.get(step, Traffic()) + one
-        return found
+            steps[step] = steps.get(step, Traffic()) + one
+        return steps
 
     def as_data(self) -> dict[str, dict[str, float]]:
         """Seconds, bytes and messages by step, as plain data."""

@@ -48,12 +48,12 @@ def _parts(values: Any, width: int, parts: int) -> list[Any]:
     padded = np.zeros((len(octets), length + 8), np.uint8)
     padded[:, :length] = octets
     keep = np.uint64(2**width - 1)
-    found = []
+    limbs = []
     for part in range(parts):
         start, shift = divmod(part * width, 8)
         words = np.ascontiguousarray(padded[:, start : start + 8]).view("<u8")[:, 0]
-        found.append(((words >> np.uint64(shift)) & keep).astype(np.float64).reshape(values.shape))
-    return found
+        limbs.append(((words >> np.uint64(shift)) & keep).astype(np.float64).reshape(values.shape))
+    return limbs
 
 
 def random_below(bound: int, n: int) -> Any:
@@ -65,17 +65,17 @@ def random_below(bound: int, n: int) -> Any:
     """
     bits = (bound - 1).bit_length()
     length, keep = -(-bits // 8), 2**bits - 1
-    found: list[int] = []
-    while len(found) < n:
+    kept: list[int] = []
+    while len(kept) < n:
         # At least half of all draws are below the bound.
-        wanted = n - len(found)
+        wanted = n - len(kept)
         raw = os.urandom(length * wanted)
         drawn = (
             int.from_bytes(raw[at : at + length], "little") & keep
             for at in range(0, len(raw), length)
         )
-        found.extend(one for one in drawn if one < bound)
-    return np.array([*found, None], object)[:-1]
+        kept.extend(one for one in drawn if one < bound)
+    return np.array([*kept, None], object)[:-1]
 
 
 def random_split(field: Any, secrets: Any, t: int, m: int) -> Any:

@@ -11,6 +11,8 @@ and the simulation by which utility is compared.
 Owners that do not compute share their numbers out to the parties that do (``guests``).
 
 Notation: P the number of parties that compute, the owners 0 … P − 1.
+
+Additive shares modulo 2^64: all but one are uniform words, the last is what is missing.
 """
 
 from __future__ import annotations
@@ -22,16 +24,14 @@ import numpy as np
 
 from sherd.errors import PolicyError
 from sherd.randomness import Randomness
-from sherd.secure.engine.sharing import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from sherd.secure.engine.sharing import Words
-
     Numbers = NDArray[np.int64]
+
 
 WORD_BITS = 62
 """Random words have this many bits: the sum of two of them is still not negative."""
@@ -242,3 +242,25 @@ class Shares:
         """What the shares hide."""
         total = sum(self.parts[1:], self.parts[0])
         return np.asarray(total, np.uint64).view(np.int64)
+
+
+class Words(Protocol):
+    """Where a party's uniform words come from."""
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        """The next n words."""
+
+
+def split(
+    values: NDArray[np.int64], parts: int, randomness: Words
+) -> tuple[NDArray[np.uint64], ...]:
+    """Shares whose sum modulo 2^64 is the value; all but the last are uniform words.
+
+    >>> from sherd.randomness import Randomness
+    >>> first, second = split(np.array([-5, 7]), 2, Randomness.seeded(1))
+    >>> (first + second).view(np.int64)
+    array([-5,  7])
+    """
+    masks = [randomness.words(values.size).reshape(values.shape) for _ in range(parts - 1)]
+    last = np.ascontiguousarray(values, np.int64).view(np.uint64)
+    return (*masks, last - sum(masks, np.zeros(values.shape, np.uint64)))

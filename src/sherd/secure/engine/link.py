@@ -3,11 +3,18 @@
 Every party has a key and a self-signed certificate, and is given the others' certificates
 beforehand. A connection is accepted from a holder of one of those keys and from nobody else, on
 both sides. There is no link without TLS.
+
+``framed`` writes opened shares as byte strings behind their lengths; nothing is ever pickled.
+
+>>> unframed(framed([b"meta", b"chunk"]))
+[b'meta', b'chunk']
 """
 
 from __future__ import annotations
 
 import contextlib
+import ssl
+import struct
 import tempfile
 import threading
 from dataclasses import dataclass
@@ -91,3 +98,64 @@ def within(timeout: float, make: Callable[[], Any]) -> Any:
     thread.start()
     thread.join(timeout)
     return made[0] if made else None
+
+
+def tls_context(
+    protocol: int, certificate: Path, key: Path, trusted: Sequence[Peer]
+) -> ssl.SSLContext:
+    """TLS 1.3 with one's own certificate; only holders of the trusted ones' keys get through."""
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # the certificate itself is compared
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(certificate, key)
+    for peer in trusted:
+        context.load_verify_locations(peer.certificate)
+    return context
+
+
+def certificate_bytes(certificate: Path) -> bytes:
+    """A certificate as it is shown in a connection, to be compared byte for byte."""
+    return ssl.PEM_cert_to_DER_cert(certificate.read_text(encoding="ascii"))
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Host and port.
+
+    >>> address_of("127.0.0.1:9530"), address_of("[::1]:9530")
+    (('127.0.0.1', 9530), ('::1', 9530))
+    """
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UsageError("an address does not fit", must="host:port", got=text)
+    return host.strip("[]"), int(port)
+
+
+def framed(parts: Sequence[bytes]) -> bytes:
+    """Byte strings behind their lengths."""
+    return b"".join(struct.pack(">Q", len(part)) + part for part in parts)
+
+
+def unframed(frame: bytes) -> list[bytes]:
+    """The byte strings of a frame, or an error where it is malformed."""
+    parts, place = [], 0
+    while place + 8 <= len(frame):
+        (length,) = struct.unpack_from(">Q", frame, place)
+        place += 8
+        if length > len(frame) - place:
+            break
+        parts.append(frame[place : place + length])
+        place += length
+    else:
+        if place == len(frame) and len(parts) >= 2:
+            return parts
+    raise unreadable("framed shares")
+
+
+def unreadable(must: str) -> ConnectionFailedError:
+    """What is said of bytes that are not the shares that are due."""
+    return ConnectionFailedError(
+        "another party sent a message that cannot be read",
+        must=must,
+        do="check that all parties run the same version",
+    )

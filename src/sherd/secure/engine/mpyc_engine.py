@@ -27,7 +27,7 @@ import numpy as np
 from sherd.errors import ConnectionFailedError, MissingPartError, PolicyError
 from sherd.secure.engine.field_arithmetic import matrix_product, random_split
 from sherd.secure.engine.interface import WORD_BITS, Opened
-from sherd.secure.engine.pinned_tls import address_of, certificate_bytes, tls_context
+from sherd.secure.engine.link import address_of, certificate_bytes, tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sherd.secure.engine.interface import Words
     from sherd.secure.engine.link import Peer
-    from sherd.secure.engine.sharing import Words
 
     Numbers = NDArray[np.int64]
 
@@ -210,8 +210,8 @@ class MpycEngine:
 
     def block(self, a: Any, rows: slice, columns: slice) -> Any:
         """Local."""
-        found = a[rows, columns]
-        return self.reshape(found, (found.shape[0] * found.shape[1],))
+        part = a[rows, columns]
+        return self.reshape(part, (part.shape[0] * part.shape[1],))
 
     def join(self, parts: Sequence[Any]) -> Any:
         """Local."""

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from sherd.errors import VerificationError
+from sherd.secure.engine.interface import split
 from sherd.secure.engine.shapes import Shape, Shapes
-from sherd.secure.engine.sharing import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sherd.errors import ConnectionFailedError, MissingPartError, PolicyError
-from sherd.secure.engine.framing import framed, unframed, unreadable
 from sherd.secure.engine.interface import WORD_BITS, Opened
+from sherd.secure.engine.link import framed, unframed, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.secure.engine.cost_meter import Meter
+    from sherd.secure.engine.interface import Words
     from sherd.secure.engine.share_holders import Wire
-    from sherd.secure.engine.sharing import Words
 
     Numbers = NDArray[np.int64]
 

@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import ConnectionFailedError, SherdError, UsageError
-from sherd.secure.engine.pinned_tls import address_of, certificate_bytes, tls_context
+from sherd.secure.engine.link import address_of, certificate_bytes, tls_context
 from sherd.secure.party import message_frames
 from sherd.secure.party.connection import BROKEN, Connection, read_frame
 
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 GREETING = {"sherd party": 1}
+
+MOST_STRANGERS = 64
+"""The most connections of callers that have not shown who they are; more put the oldest out."""
+
+HANDSHAKE_SECONDS = 15.0
+"""How long a caller may take to show its certificate."""
 
 
 class Channel:
@@ -66,6 +72,7 @@ class Channel:
         self._connections: dict[int, Connection] = {}
         self._longest = longest_wait
         self._refused: SherdError | None = None
+        self._strangers: list[asyncio.WriteTransport] = []
         self._arrival = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
@@ -104,7 +111,7 @@ class Channel:
     async def _connect(self) -> None:
         host, port = address_of(self._peers[self._rank].address)
         try:
-            self._server = await asyncio.start_server(self._accept, host, port, ssl=self._serving)
+            self._server = await asyncio.start_server(self._accept, host, port)
         except OSError as error:
             raise ConnectionFailedError(
                 "this party cannot listen at its address",
@@ -135,7 +142,22 @@ class Channel:
             await asyncio.sleep(0.2)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Let a caller show who it is; those who only hold connections keep nobody out."""
+        plain = writer.transport
+        self._strangers.append(plain)
+        if len(self._strangers) > MOST_STRANGERS:
+            self._strangers.pop(0).abort()
         with contextlib.suppress(*BROKEN):
+            try:
+                await writer.start_tls(self._serving, ssl_handshake_timeout=HANDSHAKE_SECONDS)
+            except AttributeError:
+                # Put out meanwhile: asyncio has no transport then, and stumbles over it again when
+                # the writer goes.
+                writer._transport = plain  # type: ignore[attr-defined]  # noqa: SLF001
+                return
+            finally:
+                if plain in self._strangers:
+                    self._strangers.remove(plain)
             await self._greet(reader, writer, range(self._rank + 1, len(self._peers)))
 
     async def _greet(

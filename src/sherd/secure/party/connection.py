@@ -124,12 +124,13 @@ class Connection:
             await self.send(message_frames.NUMBERS, data[start : start + most])
 
     async def receive_bytes(self, size: int) -> bytes:
-        """Wait for so many bytes."""
-        found = bytearray()
+        """Wait for so many bytes, in frames as long as they can be: no peer spins them out."""
+        most, found = message_frames.MOST[message_frames.NUMBERS], bytearray()
         while len(found) < size:
-            found += await self.receive(message_frames.NUMBERS)
-        if len(found) > size:
-            raise message_frames.malformed("as many numbers as the protocol asks for")
+            content = await self.receive(message_frames.NUMBERS)
+            if len(content) != min(most, size - len(found)):
+                raise message_frames.malformed("as many numbers as the protocol asks for")
+            found += content
         return bytes(found)
 
     async def close(self, error: SherdError | None) -> None:

@@ -18,6 +18,9 @@ MESSAGE, NUMBERS, ALIVE, STOP = b"m", b"n", b"a", b"s"
 MOST = {MESSAGE: 1 << 26, NUMBERS: 1 << 23, ALIVE: 0, STOP: 1000}
 """The largest length of each kind, in bytes."""
 
+MOST_VALUES = 1 << 22
+"""The most values of a message: in memory a few bytes of JSON take dozens of times their room."""
+
 _HEADER = struct.Struct(">4scQ")
 HEADER = _HEADER.size
 """Bytes before a frame's content."""
@@ -58,6 +61,8 @@ def pack(message: Any) -> bytes:
 
 def unpack(content: bytes) -> Any:
     """A message from bytes."""
+    if sum(content.count(mark) for mark in (b",", b"[", b"{")) > MOST_VALUES:
+        raise malformed(f"at most {MOST_VALUES} values in a message")
     try:
         return json.loads(content)
     except (ValueError, RecursionError):

@@ -117,9 +117,8 @@ class SpecialisingProgram:
 
     def compute(self, settings: PartySettings, given: SharedWork) -> Any:
         """The partition of all parties' cells."""
-        from sherd.methods.specialising.arbdistdp import agreement
+        from sherd.methods.specialising.arbdistdp import agreement, release
         from sherd.methods.specialising.diffgen import settings as chosen
-        from sherd.methods.specialising.joint_specialisation import release
 
         plan, schema = settings.plan, settings.schema
         agreed = agreement(plan, chosen(plan, schema), len(given.classes))

@@ -265,7 +265,7 @@ class _Party:
 
     def _compute_address(self) -> str | None:
         """Where this party computes: as its file says, else at a free port."""
-        from sherd.secure.engine.pinned_tls import address_of
+        from sherd.secure.engine.link import address_of
 
         if not self._settings.computes:
             return None
@@ -362,7 +362,7 @@ class _Party:
 def _address(told: Any) -> str:
     """The address that a computing party told us."""
     from sherd.errors import UsageError
-    from sherd.secure.engine.pinned_tls import address_of
+    from sherd.secure.engine.link import address_of
 
     try:
         host, port = address_of(str(told))

@@ -11,7 +11,7 @@ from sherd.auditing.attacks.cluster_structure import recover
 from sherd.auditing.attacks.insider import attack_of, insider
 from sherd.auditing.attacks.linkage_attack import by_distance, with_known
 from sherd.auditing.attacks.single_cells import unchanged
-from sherd.auditing.attacks.uniqueness import keys, uniqueness
+from sherd.auditing.attacks.singling import keys, uniqueness
 
 if TYPE_CHECKING:
     from collections.abc import Callable

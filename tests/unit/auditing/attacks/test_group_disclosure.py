@@ -14,7 +14,7 @@ import sherd
 from sherd.auditing.attacks.group_disclosure import GroupedSecret
 from sherd.auditing.attacks.matching import groups_of, matches
 from sherd.auditing.case.case import Case, Limits
-from sherd.auditing.case.fragment_drawing import FragmentedRelease
+from sherd.auditing.case.method_drawing import FragmentedRelease
 from sherd.auditing.case.record_drawing import BucketisedRelease, SlicedRelease
 from sherd.tables.number_scale import Scale
 from sherd.tables.schema import Role

@@ -13,8 +13,7 @@ import sherd
 from sherd.auditing.attacks import ATTACKS
 from sherd.auditing.case.case import Case, Limits
 from sherd.auditing.case.row_sample import note, sampled, with_error
-from sherd.auditing.utility.marginals import marginals
-from sherd.auditing.utility.moments import associations
+from sherd.auditing.utility.moments import associations, marginals
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,12 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from sherd.auditing.epsilon.bound import lower_bound
-from sherd.auditing.epsilon.experiment import Experiment, frozen_bound, real_bound, worst_case
+from sherd.auditing.epsilon.experiment import (
+    Experiment,
+    frozen_bound,
+    lower_bound,
+    real_bound,
+    worst_case,
+)
 from sherd.auditing.epsilon.mechanism import Mechanism, _loss, exact_loss, scales, sizes, sums
-from sherd.auditing.epsilon.runs import centroids_of
-from sherd.auditing.promise_check import masking_of
-from sherd.auditing.verdict.confidence_intervals import (
+from sherd.auditing.promise_check import centroids_of, masking_of
+from sherd.auditing.verdict.measure import (
     clopper_pearson,
     mean_interval,
     median_interval,

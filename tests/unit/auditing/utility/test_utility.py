@@ -9,11 +9,15 @@ import pytest
 from sherd.auditing.case.classes import Classes, edges_of, histogram, total_variation
 from sherd.auditing.case.record_drawing import CountQuery, Range
 from sherd.auditing.utility.cell_loss import cell_losses, suppressed
-from sherd.auditing.utility.marginals import marginals
-from sherd.auditing.utility.moments import association_matrix, associations, cramers_v, moments
-from sherd.auditing.utility.propensity import propensity
+from sherd.auditing.utility.moments import (
+    association_matrix,
+    associations,
+    cramers_v,
+    marginals,
+    moments,
+)
 from sherd.auditing.utility.queries import queries
-from sherd.auditing.utility.trained_models import macro_f, models
+from sherd.auditing.utility.trained_models import macro_f, models, propensity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

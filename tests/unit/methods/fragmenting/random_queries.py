@@ -240,6 +240,7 @@ def free_query(rng: random.Random) -> str:
     if form < 0.86:
         inner = rng.choice(
             ["SELECT AVG(PAY) FROM release", "SELECT MAX(Age) - 10 FROM release",
+             "SELECT PAY FROM release LIMIT 1", "SELECT Age FROM release ORDER BY Age DESC LIMIT 1",
              "SELECT AVG(PAY) FROM release WHERE Region = 'north'"]
         )  # fmt: skip
         return f"SELECT Region, COUNT(*) AS n, SUM(Score) AS s FROM release WHERE PAY > ({inner}) GROUP BY Region"
@@ -278,37 +279,56 @@ def free_query(rng: random.Random) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A query as values: keys, a condition, and aggregates with their own conditions."""
+    """A query as values: keys, a condition, and aggregates with their own conditions.
+
+    ``having`` is a limit that the first aggregate must exceed; ``part`` are the first row and how
+    many of the rows in order of their keys.
+    """
 
     keys: tuple[str, ...]
     where: tuple[tuple[str, str, Any], ...]
     aggregates: tuple[tuple[str, str, tuple[str, str, Any] | None], ...]
+    grouping: str = ""
     sets: tuple[tuple[str, ...], ...] = field(default=())
+    having: float | None = None
+    part: tuple[int, int] | None = None
 
     def sql(self, rng: random.Random) -> str:
         """The query in words, in one of several forms."""
         items = [_spelled(rng, key) + f" AS k{at}" for at, key in enumerate(self.keys)]
-        for at, (kind, x, only) in enumerate(self.aggregates):
+        calls = []
+        for kind, x, only in self.aggregates:
             text = _CALLS[kind].format(x)
-            text += f" FILTER (WHERE {_condition(only)})" if only else ""
-            items.append(f"{text} AS a{at}")
+            calls.append(text + (f" FILTER (WHERE {_condition(only)})" if only else ""))
+        items += [f"{text} AS a{at}" for at, text in enumerate(calls)]
         where = f" WHERE {' AND '.join(map(_condition, self.where))}" if self.where else ""
-        source, after = "release", where
-        if rng.random() < 0.3:
+        before, source, after, form = "", "release", where, rng.random()
+        if form < 0.2:
             source, after = f"(SELECT {', '.join(KINDS)} FROM release{where}) AS chosen", ""
+        elif form < 0.4:
+            before = f"WITH chosen AS (SELECT {', '.join(KINDS)} FROM release{where}) "
+            source, after = "chosen", ""
+        listed = ", ".join(self.keys)
+        if self.grouping == "GROUPING SETS":
+            listed = ", ".join(f"({', '.join(names)})" for names in self.sets)
         group = ""
-        if self.sets:
-            group = " GROUP BY ROLLUP (" + ", ".join(self.keys) + ")"
-        elif self.keys:
-            group = " GROUP BY " + ", ".join(self.keys)
-        return f"SELECT {', '.join(items)} FROM {source}{after}{group}"
+        if self.keys:
+            group = f" GROUP BY {self.grouping} ({listed})" if self.sets else f" GROUP BY {listed}"
+        if self.having is not None:
+            group += f" HAVING {calls[0]} > {self.having}"
+        if self.part is not None:
+            order = ", ".join(f"k{at} NULLS FIRST" for at in range(len(self.keys)))
+            group += f" ORDER BY {order} LIMIT {self.part[1]} OFFSET {self.part[0]}"
+        return f"{before}SELECT {', '.join(items)} FROM {source}{after}{group}"
 
 
 _CALLS = {
     "count": "COUNT(*)", "there": "COUNT({})", "sum": "SUM({})", "avg": "AVG({})", "min": "MIN({})",
-    "max": "MAX({})", "var": "VAR_POP({})", "std": "STDDEV({})", "disc": "QUANTILE_DISC({}, 0.5)",
-    "median": "MEDIAN({})", "cov": "COVAR_POP({}, Age)",
+    "max": "MAX({})", "var": "VAR_POP({})", "samp": "VAR_SAMP({})", "std": "STDDEV({})",
+    "disc": "QUANTILE_DISC({}, 0.5)", "median": "MEDIAN({})", "cont": "QUANTILE_CONT({}, 0.25)",
+    "cov": "COVAR_POP({}, Age)", "corr": "CORR({}, Age)", "if": "COUNT_IF({} > 5)",
 }  # fmt: skip
+_WITH_AGE = ("cov", "corr")
 
 
 def _condition(one: tuple[str, str, Any]) -> str:
@@ -325,9 +345,19 @@ def asked(rng: random.Random) -> Asked:
         return name, rng.choice(["<", "=", ">=", "<>"] if name in _NUMBERS else ["=", "<>"]), value
 
     keys = tuple(rng.sample(["Region", "job", "ok", "Age"], rng.randint(0, 2)))
+    grouping = ""
     sets: tuple[tuple[str, ...], ...] = ()
-    if keys and rng.random() < 0.25:
-        sets = tuple(keys[:size] for size in range(len(keys), -1, -1))
+    part: tuple[int, int] | None = None
+    if keys and rng.random() < 0.3:
+        grouping = rng.choice(["ROLLUP", "CUBE", "GROUPING SETS"])
+        sizes = range(len(keys), -1, -1)
+        sets = {
+            "ROLLUP": tuple(keys[:size] for size in sizes),
+            "CUBE": tuple(some for size in sizes for some in itertools.combinations(keys, size)),
+            "GROUPING SETS": (keys[:1], (), keys),
+        }[grouping]
+    elif keys and rng.random() < 0.25:
+        part = rng.randint(0, 2), rng.randint(0, 4)
     return Asked(
         keys=keys,
         where=tuple(one() for _ in range(rng.randint(0, 2))),
@@ -335,7 +365,10 @@ def asked(rng: random.Random) -> Asked:
             (rng.choice(list(_CALLS)), rng.choice(_NUMBERS), one() if rng.random() < 0.2 else None)
             for _ in range(rng.randint(1, 3))
         ),
+        grouping=grouping,
         sets=sets,
+        having=rng.choice([0.7123, 1.5321, 9.8765]) if keys and rng.random() < 0.2 else None,
+        part=part,
     )
 
 
@@ -373,7 +406,7 @@ def reference(tables: dict[str, pa.Table], query: Asked) -> list[tuple[Any, ...]
     named = {*query.keys, *(w[0] for w in query.where)}
     for kind, x, only in query.aggregates:
         named |= {x} if kind != "count" else set()
-        named |= {"Age"} if kind == "cov" else set()
+        named |= {"Age"} if kind in _WITH_AGE else set()
         named |= {only[0]} if only else set()
     fragments = {f for f, names in enumerate(FRAGMENTS, 1) if named & set(names)} or {1}
     cells = [
@@ -390,13 +423,18 @@ def reference(tables: dict[str, pa.Table], query: Asked) -> list[tuple[Any, ...]
             groups[()] = []
         for values, inside in groups.items():
             shown = dict(zip(keys, values, strict=True))
-            answer.append(
-                (
-                    *(shown.get(key) for key in query.keys),
-                    *(_expected(inside, *one) for one in query.aggregates),
-                )
+            line = (
+                *(shown.get(key) for key in query.keys),
+                *(_expected(inside, *one) for one in query.aggregates),
             )
-    return answer
+            first = line[len(query.keys)]
+            if query.having is None or (first is not None and not first <= query.having):  # as NaN
+                answer.append(line)
+    if query.part is None:
+        return answer
+    start, many = query.part
+    answer.sort(key=lambda line: [(one is not None, one) for one in line[: len(query.keys)]])
+    return answer[start : start + many]
 
 
 def _expected(
@@ -405,7 +443,7 @@ def _expected(
     inside = [(row, w) for row, w in cells if only is None or _holds(row, only)]
     if kind == "count":
         return float(sum(w for _, w in inside))
-    if kind == "cov":
+    if kind in _WITH_AGE:
         inside = [(row, w) for row, w in inside if row["Age"] is not None]
     pairs = [(Fraction(row[x]), w) for row, w in inside if row[x] is not None]
     total = sum((w for _, w in pairs), Fraction(0))
@@ -413,24 +451,49 @@ def _expected(
         return float(total)
     if not pairs:
         return None
+    if kind == "if":  # DuckDB's is a sum: over no value at all, there is none
+        return float(sum(w for v, w in pairs if v > 5))
     if kind in ("min", "max"):
         return float((min if kind == "min" else max)(v for v, _ in pairs))
+    if kind in _WITH_AGE:
+        both = [(Fraction(r[x]), Fraction(r["Age"]), w) for r, w in inside if r[x] is not None]
+        return _together(both, kind)
+    if kind in _PLACES:
+        return _quantile(sorted(pairs), total, kind)
+    return _moment(pairs, total, kind)
+
+
+def _moment(pairs: list[tuple[Fraction, Fraction]], total: Fraction, kind: str) -> float | None:
+    """A sum, mean or variance of weighted values."""
     summed = sum(v * w for v, w in pairs)
     if kind == "sum":
         return float(summed)
     mean = summed / total
     if kind == "avg":
         return float(mean)
-    if kind == "cov":
-        both = [(Fraction(r[x]), Fraction(r["Age"]), w) for r, w in inside if r[x] is not None]
-        far = sum(b * w for _, b, w in both) / total
-        return float(sum((a - mean) * (b - far) * w for a, b, w in both) / total)
-    if kind in ("disc", "median"):
-        return _quantile(sorted(pairs), total, kind)
-    spread = sum((v - mean) ** 2 * w for v, w in pairs) / total
+    squares = sum((v - mean) ** 2 * w for v, w in pairs)
     if kind == "var":
-        return float(spread)
-    return math.sqrt(spread * total / (total - 1)) if total > 1 else None
+        return float(squares / total)
+    if total <= 1:
+        return None
+    sample = float(squares / (total - 1))
+    return math.sqrt(sample) if kind == "std" else sample
+
+
+def _together(both: list[tuple[Fraction, Fraction, Fraction]], kind: str) -> float:
+    """The covariance or correlation of weighted pairs."""
+    total = sum(w for *_, w in both)
+    mean, far = sum(a * w for a, _, w in both) / total, sum(b * w for _, b, w in both) / total
+    joint = sum((a - mean) * (b - far) * w for a, b, w in both) / total
+    if kind == "cov":
+        return float(joint)
+    spreads = sum((a - mean) ** 2 * w for a, _, w in both) * sum(
+        (b - far) ** 2 * w for _, b, w in both
+    )
+    return float(joint * total) / math.sqrt(spreads) if spreads else math.nan
+
+
+_PLACES = {"disc": Fraction(1, 2), "median": Fraction(1, 2), "cont": Fraction(1, 4)}
 
 
 def _quantile(pairs: list[tuple[Fraction, Fraction]], total: Fraction, kind: str) -> float:
@@ -444,7 +507,7 @@ def _quantile(pairs: list[tuple[Fraction, Fraction]], total: Fraction, kind: str
 
     if kind == "disc":
         return float(at(total / 2, strict=False))
-    place = max(Fraction(0), (total - 1) / 2)
+    place = max(Fraction(0), (total - 1) * _PLACES[kind])
     below, part = math.floor(place), place - math.floor(place)
     low, high = at(Fraction(below), strict=True), at(Fraction(below + 1), strict=True)
     return float(low + (high - low) * part)

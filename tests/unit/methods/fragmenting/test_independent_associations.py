@@ -143,7 +143,7 @@ def test_a_record_is_kept_of_one_association_only() -> None:
 
 def test_ciphertext_puts_the_sets_together_for_the_owner() -> None:
     """The link is in the key's hands alone."""
-    from sherd.release.cell_key import CellKey
+    from sherd.release.private_files import CellKey
 
     key = CellKey.generate()
     rules = {"constraints": [*RULES["constraints"], ["f"]]}

@@ -277,7 +277,10 @@ OWN = {
         ("SELECT Race, AVG(Salary) FROM release GROUP BY ()", "not answered"),
         ("SELECT Race, AVG(SUM(Salary)) FROM release GROUP BY Race", "not answered"),
         ("SELECT Race, Salary + AVG(Salary) FROM release GROUP BY Race", "neither grouped by"),
-        ("SELECT AVG(x) FROM (SELECT Race, Salary AS x FROM release LIMIT 3)", "neither ordered"),
+        (
+            "SELECT AVG(x) FROM (SELECT Race, Salary AS x FROM release ORDER BY x LIMIT 3)",
+            "neither ordered",
+        ),
         (
             "SELECT COUNT(*) FROM pay LEFT JOIN (SELECT Race, Salary FROM release) s "
             "ON pay.Race = s.Race",
@@ -332,6 +335,11 @@ def test_missing_values_are_not_averaged() -> None:
         ),
         ("SELECT Race, AVG(Salary) FROM release GROUP BY Race USING SAMPLE 10%", "SAMPLE"),
         ("SELECT COUNT(*) FROM release USING SAMPLE 3", "SAMPLE"),
+        (
+            "SELECT AVG(Salary) FROM release WHERE Race = (SELECT Race FROM release LIMIT 1)",
+            "without an order",
+        ),
+        ("WITH few AS (SELECT Salary FROM release OFFSET 3) SELECT SUM(Salary) FROM few", "OFFSET"),
         ("SELECT Race, MAX(Salary, 3) FROM release GROUP BY Race", r"MAX\(Salary, 3\)"),
         ("SELECT Race, AVG(Salary) FROM release TABLESAMPLE 10% GROUP BY Race", "SAMPLE"),
         ("SELECT Race, COUNT(*) FROM release GROUP BY Race HAVING RANDOM() > AVG(Salary)", "RAND"),

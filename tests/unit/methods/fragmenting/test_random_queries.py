@@ -17,8 +17,6 @@ from sherd.methods.fragmenting.query import answer
 from . import random_queries as made
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
 
 
@@ -100,8 +98,9 @@ def compare_with_weights(queries: int, seed: int) -> Counter[str]:
         rows = [tuple(row[name] for name in names) for row in found.table.to_pylist()]
         expected = made.reference(tables, query)
         assert made.same_rows(rows, expected), f"{sql}\n{rows}\n{expected}"
+        assert query.part is None or [r[:n_keys] for r in rows] == [r[:n_keys] for r in expected]
         seen["exact" if found.exact else "estimated"] += 1
-        if found.exact or query.sets:
+        if found.exact or query.sets or query.part or query.having is not None:
             continue
         real = made.over_original(original, sql)
         assert real is not None
@@ -110,9 +109,11 @@ def compare_with_weights(queries: int, seed: int) -> Counter[str]:
             mine = by_key[tuple(true[k] for k in names[:n_keys])]
             for name in names[n_keys:]:
                 low, high = mine[f"{name}_least"], mine[f"{name}_most"]
-                if true[name] is not None and low is not None:
+                if true[name] is None or math.isnan(true[name]):
+                    continue
+                if low is not None:
                     assert low - 1e-7 <= true[name], (sql, name, true, mine)
-                if true[name] is not None and high is not None:
+                if high is not None:
                     assert true[name] <= high + 1e-7, (sql, name, true, mine)
                     seen["bounds"] += 1
     return seen
@@ -138,14 +139,14 @@ PIECES = 20
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("piece", range(PIECES))
-def test_ten_thousand_queries(piece: int, record_property: Callable[[str, object], None]) -> None:
-    """None is silently wrong."""
+def test_ten_thousand_queries(piece: int) -> None:
+    """None is silently wrong; with ``-s`` a line for each piece says what was asked."""
     free, weighted = 7000 // PIECES, 3200 // PIECES
-    seen = compare_with_duckdb(free, seed=10_000 + piece * free)
-    record_property("beside DuckDB", dict(seen))
-    assert sum(seen.values()) == free
-    seen = compare_with_weights(weighted, seed=50_000 + piece * weighted)
-    record_property("beside weights", dict(seen))
-    assert seen["exact"] + seen["estimated"] == weighted
+    seeds = 10_000 + piece * free, 50_000 + piece * weighted
+    whole = compare_with_duckdb(free, seed=seeds[0])
+    assert sum(whole.values()) == free
+    grouped = compare_with_weights(weighted, seed=seeds[1])
+    assert grouped["exact"] + grouped["estimated"] == weighted
+    print(f"\npiece {piece + 1} of {PIECES}, seeds {seeds}: {dict(whole)}, {dict(grouped)}")  # noqa: T201 - how far a long run is

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import hmac
 import json
 import random
 from collections import Counter
@@ -27,7 +28,7 @@ from sherd.errors import (
 from sherd.methods.fragmenting import sealed_cells
 from sherd.methods.fragmenting.query import answer
 from sherd.randomness import Randomness
-from sherd.release.cell_key import CellKey
+from sherd.release.private_files import CellKey
 from sherd.tables.schema import Schema
 from sherd.verifying import verify
 
@@ -337,9 +338,11 @@ def test_the_promise_names_the_key() -> None:
 def test_a_key_is_its_owners_alone(tmp_path: Path) -> None:
     """Made once with mode 600, never written over, refused where others may read it."""
     path = tmp_path / "cells.key"
-    key = CellKey.load_or_make(path)
+    key = CellKey.load_or_generate(path)
+    assert not path.exists()
+    key.save(path)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert CellKey.load_or_make(path) == key
+    assert CellKey.load_or_generate(path) == key
     assert key.secret.hex() not in repr(key)
     path.chmod(0o644)
     with pytest.raises(StorageError, match="others may read"):
@@ -349,5 +352,57 @@ def test_a_key_is_its_owners_alone(tmp_path: Path) -> None:
     path.chmod(0o600)
     path.write_text("something else")
     with pytest.raises(FormatError, match="not one"):
-        CellKey.load_or_make(path)
+        CellKey.load_or_generate(path)
+    with pytest.raises(StorageError, match="cannot be written"):
+        key.save(path)
     assert path.read_text() == "something else"
+
+
+def test_no_two_rows_have_one_hash() -> None:
+    """A cell may hold what parts cells: rows that differ are told apart all the same."""
+    from sherd.methods.fragmenting.sealed_cells import _hashes
+
+    rows: list[tuple[str | None, str | None]] = [
+        ("a\0+b", "c"),
+        ("a", "b\0+c"),
+        ("a\0", "+b"),
+        ("a", None),
+        ("a\0-", ""),
+        ("a~", ""),
+    ]
+    rows += [("a\0~+b", "c"), ("a\0~", "+b"), (None, "a"), ("-", "a"), ("", "\0"), ("\0", "")]
+    table = pa.table({"x": [x for x, _ in rows], "y": [y for _, y in rows]})
+    assert len(set(_hashes(b"k", table, [["x"], ["y"]]))) == len(rows)
+    # Without such cells the hashes are those of earlier releases.
+    plain = pa.table({"x": ["a", None], "y": ["b", "c"]})
+    before = [hmac.digest(b"k", text, "sha256")[:16] for text in (b"+a\0+b", b"-\0+c")]
+    assert [one[:16] for one in _hashes(b"k", plain, [["x"], ["y"]])] == before
+
+
+def test_a_refused_run_leaves_no_key(tmp_path: Path) -> None:
+    """A key is written with the release that it opens; one inside the release is refused."""
+    from sherd.cli import run
+
+    table, plan = tmp_path / "t.csv", tmp_path / "plan.yaml"
+    rows = [f"{i % 7},{i % 5},{i % 3}" for i in range(60)]
+    table.write_text("a,b,c\n" + "\n".join(rows) + "\n")
+    schema = tmp_path / "schema.yaml"
+    kinds = "".join(f"  {n}: {{type: integer, domain: [0, 9]}}\n" for n in "abc")
+    schema.write_text(f"attributes:\n{kinds}")
+    plan.write_text(
+        "method: fragment\nlooseness: 2\nwithheld: ciphertext\n"
+        "constraints: {constraints: [[a, b], [c]]}\n"
+    )
+    key, out = tmp_path / "keys" / "cells.key", tmp_path / "out"
+    args = ["protect", str(table), "--schema", str(schema), "--plan", str(plan), "--ledger", "none"]
+    args += ["-o", str(out), "--cell-key"]
+    assert run([*args, str(out / "cells.key")]) == 2
+    schema.write_text(f"attributes:\n{kinds}  d: {{type: integer, domain: [0, 9]}}\n")
+    assert run([*args, str(key)]) == 2
+    assert not key.exists()
+    schema.write_text(f"attributes:\n{kinds}")
+    assert run([*args, str(key)]) == 0
+    assert key.stat().st_mode & 0o777 == 0o600
+    made = CellKey.load(key)
+    assert run([*args, str(key), "--force"]) == 0
+    assert CellKey.load(key) == made

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sherd.methods.graphical.junction_tree import JunctionTree, eliminate, expand, project
-from sherd.verifying.model_inference import marginal
+from sherd.verifying.drawn_records import marginal
 
 SIZES = (2, 3, 2, 4, 2)
 

@@ -1,4 +1,7 @@
-"""Epsilon and k shared out over the attributes."""
+"""Epsilon and k shared out over the attributes.
+
+Scales as exact fractions: never less noise than declared.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sherd.errors import PlanError
-from sherd.methods.ranking.allocation import FINEST, cluster_sizes, epsilons
+from sherd.methods.ranking.allocation import FINEST, LARGEST, Scales, cluster_sizes, epsilons
+from sherd.methods.ranking.sensitivity import loss
+from sherd.randomness import Randomness
 from sherd.release.plan import Plan
 from sherd.tables.schema import Schema
 
@@ -89,3 +94,96 @@ def test_no_attributes_k_is_below_the_methods_least(k: float) -> None:
     plan = Plan(method="idp-cbls", epsilon=1, k=5, guarantee="paper", k_of={"a": k})
     with pytest.raises(PlanError, match="the k of the attribute 'a' is not valid"):
         cluster_sizes(plan, _schema("a"), 3)
+
+
+def _exact(scales: Scales) -> list[Fraction]:
+    return [Fraction(int(n), scales.denominator) for n in scales.numerators]
+
+
+@given(
+    st.lists(st.integers(0, 2**33), min_size=1, max_size=5),
+    st.fractions(Fraction(1, 10**6), 10**9, max_denominator=10**6),
+)
+def test_a_scale_is_never_below_the_declared_one(reach: list[int], epsilon: Fraction) -> None:
+    """Exact where it fits 54 bits, else rounded upwards by less than a billionth."""
+    found = _exact(Scales.laplace(np.array(reach), epsilon))
+    for scale, sensitivity in zip(found, reach, strict=True):
+        declared = sensitivity / epsilon
+        assert scale >= declared
+        assert scale <= declared * (1 + Fraction(1, 10**9)) + Fraction(1, 1)
+        if sensitivity == 0:
+            assert scale == 0
+
+
+def test_a_small_scale_is_exact() -> None:
+    """Numerator and denominator are those of the fraction."""
+    scales = Scales.laplace(np.array([0, 3, 90]), Fraction(3, 10))
+    assert _exact(scales) == [0, 10, 300]
+    assert scales.values().tolist() == [0, 10, 300]
+
+
+def test_a_huge_epsilon_still_gives_some_noise() -> None:
+    """Rounded upwards to the finest scale there is, where its fraction has no room."""
+    scales = Scales.laplace(np.array([1, 0]), Fraction(10**300))
+    assert _exact(scales)[0] > 0
+    assert _exact(scales)[1] == 0
+    assert scales.draw(Randomness.seeded(1)).tolist() == [0, 0]
+
+
+def test_a_scale_beyond_the_sampler_is_refused() -> None:
+    """Never narrowed to fit."""
+    with pytest.raises(PlanError, match="too wide to draw exactly"):
+        Scales.laplace(np.array([2**36]), Fraction(1, 10**6))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**36), st.integers(1, 10**6)), min_size=1, max_size=4),
+    st.fractions(Fraction(1, 10**4), 100, max_denominator=10**6),
+    st.fractions(0, 2**27, max_denominator=10**6),
+)
+def test_the_floor_holds_for_the_released_value(
+    clusters: list[tuple[int, int]], epsilon: Fraction, floor: Fraction
+) -> None:
+    """The scale over the cluster's size is at least the floor, and never less than before."""
+    reach, sizes = (np.array(part) for part in zip(*clusters, strict=True))
+    before = Scales.laplace(reach, epsilon)
+    after = before.at_least(floor, sizes)
+    for old, new, size in zip(_exact(before), _exact(after), sizes, strict=True):
+        assert new >= old
+        assert new / int(size) >= floor
+
+
+def test_a_floor_beyond_the_sampler_is_refused() -> None:
+    """A share of a thousand times the range."""
+    scales = Scales.laplace(np.array([2**36]), Fraction(1))
+    with pytest.raises(PlanError, match="lower min_scale"):
+        scales.at_least(Fraction(2**40), np.array([2**20]))
+    assert int(scales.numerators.max()) <= LARGEST
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**6)), min_size=1, max_size=8),
+    st.fractions(Fraction(1, 1000), 10, max_denominator=1000),
+)
+def test_enlarged_scales_cover_the_loss(clusters: list[tuple[int, int]], epsilon: Fraction) -> None:
+    """In exact arithmetic, in both directions; scales that suffice stay as they are."""
+    moves, reach = (np.array(part) for part in zip(*clusters, strict=True))
+    shifts = (moves, moves[::-1].copy())
+    before = Scales.laplace(reach, epsilon)
+    after = before.covering(shifts, epsilon)
+    for shift in shifts:
+        spent = sum(
+            (Fraction(int(s)) / b for s, b in zip(shift, _exact(after), strict=True)), Fraction(0)
+        )
+        assert spent <= epsilon
+    if loss(shifts, before.values()) <= float(epsilon):
+        assert after is before
+
+
+def test_noise_is_drawn_for_every_cluster() -> None:
+    """One draw each, none where the scale is 0."""
+    drawn = Scales(numerators=np.array([0, 10**6, 0]), denominator=1).draw(Randomness.seeded(3))
+    assert drawn[0] == drawn[2] == 0
+    assert drawn[1] != 0
+    empty = Scales.laplace(np.empty(0, np.int64), Fraction(1))
+    assert empty.draw(Randomness.seeded(1)).size == 0

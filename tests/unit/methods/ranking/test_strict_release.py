@@ -1,4 +1,7 @@
-"""Strict releases: ordered centroids, no rows."""
+"""Strict releases: ordered centroids, no rows.
+
+The nearest ascending sequence.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sherd
 from sherd.methods.ranking.column_masking import scales_of
 from sherd.methods.ranking.individual_ranking import rank, reduce
-from sherd.methods.ranking.isotonic import ascending
+from sherd.methods.ranking.strict_release import ascending
 from sherd.randomness import Randomness
 from sherd.release.protect import Settings
 
@@ -89,7 +94,7 @@ def test_centroids_ascend_and_stay_in_the_domain() -> None:
 
 def _errors(name: str, epsilon: float, k: int) -> tuple[list[float], list[float]]:
     """Squared error of the centroids without and with the isotonic fit, by attribute."""
-    from sherd.methods.ranking.dp_um import METHOD
+    from sherd.methods.ranking.ranking_methods import DP_UM
     from sherd.release.method import Run
     from sherd.tables.prepare import prepare
 
@@ -99,7 +104,7 @@ def _errors(name: str, epsilon: float, k: int) -> tuple[list[float], list[float]
     plan = sherd.Plan(method="dp-um", epsilon=epsilon, k=k)
     before: list[float] = []
     after: list[float] = []
-    for job in METHOD._jobs(table, schema, plan, Run(randomness=Randomness.seeded(1))):
+    for job in DP_UM._jobs(table, schema, plan, Run(randomness=Randomness.seeded(1))):
         places = np.arange(len(job.column), dtype=np.uint32)
         clusters = reduce(rank(job.column, job.axis, job.k, places, job.missing_values))
         noisy = (clusters.sums + scales_of(job, clusters).draw(job.randomness)) / clusters.sizes
@@ -120,3 +125,35 @@ def test_making_centroids_ascend_removes_much_of_the_noise(name: str, k: int) ->
         before, after = (np.array(errors) for errors in _errors(name, epsilon, k))
         assert np.median(before / after) > 2
         assert (after < 1.1 * before).all()
+
+
+def test_what_ascends_stays() -> None:
+    """Equal neighbours too, and the empty sequence."""
+    assert ascending(np.array([1.0, 1.0, 2.0]), np.ones(3)).tolist() == [1, 1, 2]
+    assert ascending(np.array([]), np.array([])).tolist() == []
+
+
+def test_weights_count() -> None:
+    """A cluster of three pulls three times as much."""
+    assert ascending(np.array([4.0, 0.0]), np.array([3, 1])).tolist() == [3, 3]
+    assert ascending(np.array([4.0, 0.0]), np.array([1, 3])).tolist() == [1, 1]
+
+
+def test_lengths_differ_is_a_mistake() -> None:
+    """Every value has a weight."""
+    with pytest.raises(ValueError, match="shorter"):
+        ascending(np.array([1.0]), np.array([]))
+
+
+@settings(deadline=None)  # the first example imports scikit-learn
+@given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.integers(1, 1000)), min_size=1, max_size=60))
+def test_it_is_scikit_learns(pairs: list[tuple[float, int]]) -> None:
+    """The same fit as the reference implementation, and its mean is kept."""
+    isotonic = pytest.importorskip("sklearn.isotonic")
+    values, weights = (np.array(part, float) for part in zip(*pairs, strict=True))
+    found = ascending(values, weights)
+    reference = isotonic.isotonic_regression(values, sample_weight=weights)
+    assert np.allclose(found, reference, rtol=1e-9, atol=1e-5)
+    assert (np.diff(found) >= 0).all()
+    assert np.isclose(np.average(found, weights=weights), np.average(values, weights=weights),
+                      rtol=1e-9, atol=1e-5)  # fmt: skip

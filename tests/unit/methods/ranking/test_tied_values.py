@@ -12,11 +12,12 @@ import sherd
 from sherd.engines import Engine, InMemory
 from sherd.engines.external_sort import ExternalSort
 from sherd.engines.mapped_columns import MappedColumns
-from sherd.methods.ranking.distributed_blocks import ORDER, PackWords, packed, record
+from sherd.methods.ranking.distributed_blocks import PackWords, RowBlock, packed, record
 from sherd.randomness import Randomness
-from sherd.randomness.tie_breaking import SEED_WORDS, WIDTH, TieBits, tie_width
+from sherd.randomness.order import SEED_WORDS, WIDTH, TieBits, tie_width
 from sherd.release.method import Run
 from sherd.tables.axis import Axis
+from sherd.tables.coding import positions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,16 +79,16 @@ def test_a_joint_round_keeps_the_order_and_ranks_at_random() -> None:
 
 
 def _words(seeds: tuple[Any, ...], part: int) -> list[np.ndarray[Any, Any]]:
-    rows = EQUAL.append_column(ORDER, pa.array(np.arange(ROWS).astype(np.uint64)))
+    axes = tuple(Axis.of(SCHEMA[name]) for name in ("x", "y"))
+    codes = pa.table({axis.name: positions(EQUAL[axis.name], axis)[0] for axis in axes})
     packing = PackWords(
-        axes=tuple(Axis.of(SCHEMA[name]) for name in ("x", "y")),
-        missing_values=(),
+        axes=axes,
         bits=12,
-        offsets={0: 0, 1: ROWS},
+        blocks={(at, 0, 0): RowBlock(number=at, start=at * ROWS) for at in (0, 1)},
         splitters=(np.empty(0, np.uint64),) * 2,
         tie_seeds=seeds,
     )
-    out = list(packing(iter([record("rows", ROWS, packed(rows), part=part)])))
+    out = list(packing(iter([record("rows", ROWS, packed(codes), part=part, task=0, span=0)])))
     told = [one for batch in out for one in batch.to_pylist() if one["kind"] == "words"]
     return [np.frombuffer(one["block"], np.uint64) for one in told]
 

@@ -265,3 +265,13 @@ def test_closeness_of_an_attribute_of_two_values(make: Any, schema_of: Any) -> N
         names = ["bucket"] if method["method"] != "mondrian" else ["age"]
         stem = "sensitive" if method["method"] == "anatomy" else "data"
         assert len(set(made.outcome.tables[stem][names[0]].to_pylist())) > 5
+
+
+@pytest.mark.parametrize("room", [1, 7, 2000, 10**12])
+def test_rows_come_in_the_order_of_their_places(room: int) -> None:
+    """Counted or sorted, rows of one place keep their order."""
+    from sherd.methods.slicing.condition_kernels import by_place
+
+    places = np.random.default_rng(2).integers(0, room, 300)
+    assert by_place(places).tolist() == np.argsort(places, kind="stable").tolist()
+    assert by_place(places[:0]).tolist() == []

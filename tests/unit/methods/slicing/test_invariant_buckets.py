@@ -17,14 +17,18 @@ import pytest
 
 import sherd
 from sherd import datasets
+from sherd.budget.ledger import Ledger
 from sherd.errors import FormatError, InfeasibleError, PlanError, UsageError
 from sherd.methods.slicing.signature_record import SignatureRecord, follow
 from sherd.randomness import Randomness
+from sherd.release.bundle import MANIFEST, digest
 from sherd.release.method import Lineage, Run
+from sherd.release.protect import protect_to
 from sherd.tables.row_keys import Keys
 from sherd.verifying import verify
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SCHEMA = sherd.Schema.from_data(
@@ -64,10 +68,15 @@ def history(
     method: Any,
     *,
     change: bool = False,
+    first: float = 0.5,
 ) -> list[Tables]:
-    """Releases of a table of which a share is deleted, added and, if asked, changed each time."""
-    now, later = dict(list(people.items())[: len(people) // 2]), list(people.items())
-    later = later[len(people) // 2 :]
+    """Releases of a table of which a share is deleted, added and, if asked, changed each time.
+
+    The first is of so large a part of the people; the others come later.
+    """
+    everybody = list(people.items())
+    cut = int(first * len(everybody))
+    now, later = dict(everybody[:cut]), everybody[cut:]
     record: SignatureRecord | None = None
     found = []
     for number in range(releases):
@@ -78,8 +87,10 @@ def history(
             for _ in range(min(many, len(later))):
                 who, ill = later.pop()
                 now[who] = ill
-            for who in rng.permutation(list(now))[: many if change else 0].tolist():
-                now[who] = rng.choice(list(now.values())).item()
+            changed = rng.permutation(list(now))[: many if change else 0].tolist()
+            values = list(now.values())
+            for who, at in zip(changed, rng.integers(len(values), size=len(changed)), strict=True):
+                now[who] = values[at]
         table = pa.table({"person": list(now), "ill": list(now.values())})
         tables, record = method(table, record, number)
         found.append(tables)
@@ -227,17 +238,22 @@ def test_without_the_record_all_worlds_tell_more() -> None:
 
 
 def _ten(people: dict[int, str], l: int, method: str = "anatomy") -> list[float]:
-    """The shares that one value can have for everybody, after ten releases."""
+    """The shares that one value can have for everybody, after ten releases.
+
+    A bucket lists each of its values equally often, so that none is likelier than another; what
+    is in all of a person's lists is left.
+    """
     rng = np.random.default_rng(1)
-    releases = history(rng, people, 10, 0.05, kept(l, 1, method), change=True)
+    first = 1 / (1 + 9 * 0.05)  # everybody has come by the end
+    releases = history(rng, people, 10, 0.05, kept(l, 1, method), change=True, first=first)
     left: dict[int, set[str]] = {}
     for release in releases:
-        for row in release["sensitive"].to_pylist():
-            assert row["count"] == 1 or method == "mondrian"
         for who, listed in candidates(release, "ill", "person").items():
+            assert len(set(listed.values())) == 1
+            assert method == "mondrian" or set(listed.values()) == {1}
             left[who] = left.get(who, set(listed)) & set(listed)
     # nearly everybody is in the last release
-    assert releases[-1]["quasi-identifiers"].num_rows > 0.9 * len(people) / 2
+    assert releases[-1]["quasi-identifiers"].num_rows > 0.9 * first * len(people)
     return [1 / len(values) if values else 1.0 for values in left.values()]
 
 
@@ -311,8 +327,6 @@ def test_releases_in_a_row_are_written_followed_and_verified(tmp_path: Path, met
     first = sherd.protect(table, SCHEMA, plan(3, method), settings=sherd.Settings(key="who"))
     first.save(tmp_path / "first")
     assert all(c.passed is not False for c in verify(tmp_path / "first").checks)
-    from sherd.release.bundle import MANIFEST, digest
-
     assert isinstance(first.record, SignatureRecord)
     record = first.record.belonging_to(digest(tmp_path / "first" / MANIFEST))
     record.save(tmp_path / "first.json")
@@ -345,6 +359,88 @@ def test_releases_in_a_row_are_written_followed_and_verified(tmp_path: Path, met
     (tmp_path / "bad.json").write_text("{}")
     with pytest.raises(FormatError, match="not the record"):
         SignatureRecord.load(tmp_path / "bad.json")
+
+
+def test_of_two_runs_at_once_one_sees_the_other(tmp_path: Path) -> None:
+    """A run that begins while another reads its table is refused, and holds nothing afterwards."""
+    table = pa.table({"who": range(60), "age": range(60), "ill": [f"i{i % 6}" for i in range(60)]})
+    ledger = Ledger(tmp_path / "ledger")
+
+    def run(name: str, read: Callable[[], pa.Table]) -> None:
+        protect_to(
+            tmp_path / name, read, SCHEMA, plan(3, "anatomy"),
+            ledger=ledger, population="people", settings=sherd.Settings(),
+        )  # fmt: skip
+
+    def reading() -> pa.Table:
+        with pytest.raises(UsageError, match="under way"):
+            run("second", lambda: table)
+        return table
+
+    run("first", reading)
+    assert not (tmp_path / "second").exists()
+    assert [one.kind for one in ledger.entries("people")] == ["charge"]
+    assert ledger.reservations() == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_two_releases_do_not_follow_the_same(tmp_path: Path, method: str) -> None:
+    """People new to both would have two signatures: the second is refused, in files or memory."""
+    rng = np.random.default_rng(4)
+    values = [f"i{i % 6}" for i in rng.permutation(90)]
+    whole = pa.table({"who": range(90), "age": rng.integers(20, 60, 90), "ill": values})
+    ledger = Ledger(tmp_path / "ledger")
+    past: SignatureRecord | None = None
+
+    def made(name: str, table: pa.Table, **more: Any) -> SignatureRecord:
+        chosen = plan(3, method) if past is None else follow(tmp_path / "first", past, SCHEMA)
+        settings = sherd.Settings(key="who", past=past, **more)
+        release = protect_to(
+            tmp_path / name, lambda: table, SCHEMA, chosen,
+            ledger=ledger, population="people", settings=settings,
+        )  # fmt: skip
+        assert isinstance(release.record, SignatureRecord)
+        return release.record
+
+    past = made("first", whole.slice(0, 60))
+    one = made("second", whole)
+    with pytest.raises(UsageError, match="not the last"):
+        made("third", whole)
+    assert not (tmp_path / "third").exists()
+    with pytest.raises(UsageError, match="not the last"):
+        sherd.protect(
+            whole, SCHEMA, follow(tmp_path / "first", past, SCHEMA), ledger=ledger,
+            population="people", settings=sherd.Settings(key="who", past=past),
+        )  # fmt: skip
+    two = made("fourth", whole, again=True)
+
+    def signature(record: SignatureRecord, who: int) -> set[str]:
+        return set(record.signatures[record.members[str(who)][0]])
+
+    assert all(signature(one, who) == signature(two, who) for who in range(60))
+    # what was refused: people who came since are in two lists that differ
+    assert any(len(signature(one, who) & signature(two, who)) < 3 for who in range(60, 90))
+
+
+def test_a_plan_that_was_charged_in_memory_is_not_followed_twice(tmp_path: Path) -> None:
+    """The ledger knows no file of such a release; it knows the plan."""
+    table = pa.table(
+        {
+            "who": range(60),
+            "age": [20 + i % 40 for i in range(60)],
+            "ill": [f"i{i % 6}" for i in range(60)],
+        }
+    )
+    book: dict[str, Any] = {"ledger": Ledger(tmp_path / "ledger"), "population": "people"}
+    first = sherd.protect(table, SCHEMA, plan(3), settings=sherd.Settings(key="who"), **book)
+    first.save(tmp_path / "first")
+    assert isinstance(first.record, SignatureRecord)
+    record = first.record.belonging_to(digest(tmp_path / "first" / MANIFEST))
+    chosen = follow(tmp_path / "first", record, SCHEMA)
+    settings = sherd.Settings(key="who", past=record)
+    sherd.protect(table, SCHEMA, chosen, settings=settings, **book)
+    with pytest.raises(UsageError, match="not the last"):
+        sherd.protect(table, SCHEMA, chosen, settings=settings, **book)
 
 
 def test_what_a_record_is_not_kept_of() -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import sherd
-from sherd.methods.specialising.epsilon_shares import Budget
 from sherd.methods.specialising.hierarchy import Hierarchy
 from sherd.methods.specialising.plain_oracle import PlainOracle
+from sherd.methods.specialising.scores import Budget
 from sherd.methods.specialising.specialise import Candidate, specialise
 
 if TYPE_CHECKING:

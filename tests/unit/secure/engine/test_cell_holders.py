@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sherd.errors import TableError, VerificationError
-from sherd.methods.specialising.joint_specialisation import cells_of, release
+from sherd.methods.specialising.arbdistdp import cells_of, release
 from sherd.randomness import Randomness
 from sherd.secure.engine import cell_holders
 from sherd.secure.engine.cell_holders import (
@@ -168,9 +168,9 @@ def test_a_release_of_settled_cells_is_that_of_the_table_they_make(overlaps: Ove
     from fractions import Fraction
 
     import sherd
-    from sherd.methods.specialising.epsilon_shares import Budget
     from sherd.methods.specialising.hierarchy import Hierarchy
     from sherd.methods.specialising.plain_oracle import leaf_counts
+    from sherd.methods.specialising.scores import Budget
 
     schema = sherd.Schema.from_data(
         {

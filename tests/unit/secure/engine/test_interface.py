@@ -14,9 +14,9 @@ from word_noise import WordNoise
 
 import sherd
 from sherd.errors import PlanError, PolicyError
-from sherd.methods.specialising.epsilon_shares import Budget
+from sherd.methods.specialising.arbdistdp import Agreement, cells_of, release
 from sherd.methods.specialising.hierarchy import Hierarchy
-from sherd.methods.specialising.joint_specialisation import Agreement, cells_of, release
+from sherd.methods.specialising.scores import Budget
 from sherd.methods.specialising.shared_oracle import JointOracle
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import WORD_BITS, PlainEngine

@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sherd.errors import ConnectionFailedError, PeerError, SherdError, TableError, UsageError
-from sherd.secure.engine.link import make_key
-from sherd.secure.engine.pinned_tls import address_of
+from sherd.secure.engine.link import address_of, make_key
 from sherd.secure.party import message_frames
-from sherd.secure.party.channel import GREETING
+from sherd.secure.party.channel import GREETING, MOST_STRANGERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -281,12 +280,14 @@ HELLO = message_frames.frame(message_frames.MESSAGE, b"{}")
         (HELLO + message_frames.frame(message_frames.NUMBERS, bytes(40)), "as many numbers"),
         (HELLO + b"shrdn" + (2**23 + 1).to_bytes(8, "big"), "at most 8388608 bytes"),
         (HELLO + b"shrda" + (1).to_bytes(8, "big") + b"x", "at most 0 bytes"),
+        (HELLO + message_frames.frame(message_frames.NUMBERS, b""), "as many numbers"),
+        (HELLO + message_frames.frame(message_frames.NUMBERS, bytes(8)), "as many numbers"),
         (HELLO + NUMBERS[:-5], "closed the connection"),
         (HELLO, "closed the connection"),
         (HELLO + message_frames.frame(message_frames.STOP, b"no-such-code"), "no known reason"),
     ],
     ids=["http", "kind", "oversize", "garbage", "numbers-first", "message-twice", "too-many",
-         "oversize-numbers", "long-alive", "truncated", "left", "stop"],
+         "oversize-numbers", "long-alive", "nothing", "drop-by-drop", "truncated", "left", "stop"],
 )  # fmt: skip
 def test_malformed_frames_end_in_a_clear_message(meeting: Any, said: bytes, problem: str) -> None:
     """Whatever a party with the right key sends, the other says what is wrong and ends."""
@@ -315,6 +316,51 @@ def test_a_party_that_does_not_greet_is_refused(meeting: Any, said: bytes) -> No
         time.sleep(0.3)
 
     assert "cannot be read" in str(faced(meeting, behave))
+
+
+def test_strangers_keep_nobody_out(meeting: Any) -> None:
+    """Callers that connect and say nothing, or anything but TLS, are put out by those who come."""
+    meeting.invite("ab")
+    address = address_of(meeting.peers[0].address)
+    held: list[socket.socket] = []
+
+    with meeting.channel(0, 20.0) as first:
+        joined = threading.Thread(target=first.connect)
+        joined.start()
+        while not held:
+            try:
+                held.append(socket.create_connection(address, 5))
+            except OSError:
+                time.sleep(0.02)
+        for number in range(3 * MOST_STRANGERS):
+            held.append(socket.create_connection(address, 5))
+            if number % 2:
+                held[-1].sendall(b"GET / HTTP/1.1\r\n\r\n")
+        with meeting.channel(1, 20.0) as second:
+            second.connect()
+            joined.join(20)
+            assert not joined.is_alive()
+            ended = 0
+            for one in held:
+                one.settimeout(0.01)
+                try:
+                    one.recv(4096)
+                except TimeoutError:
+                    continue
+                except OSError:
+                    pass
+                ended += 1
+            assert ended >= len(held) - MOST_STRANGERS
+    for one in held:
+        one.close()
+
+
+def test_small_bytes_of_many_values_are_not_unfolded() -> None:
+    """A message of a few megabytes that would take gigabytes in memory is refused unread."""
+    nothing = b"[" + b"[]," * message_frames.MOST_VALUES + b"[]]"
+    assert len(nothing) < message_frames.MOST[message_frames.MESSAGE]
+    with pytest.raises(PeerError, match="values in a message"):
+        message_frames.unpack(nothing)
 
 
 def test_a_stalled_party_is_given_up(meeting: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from agreed import agreement, uniform
 
 from sherd.errors import FormatError, StorageError, VerificationError
-from sherd.methods.specialising.joint_specialisation import cells_of, release
+from sherd.methods.specialising.arbdistdp import cells_of, release
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import PlainEngine
 from sherd.secure.engine.shapes import NotKnownError, Shapes

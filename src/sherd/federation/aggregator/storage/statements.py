@@ -50,6 +50,12 @@ NEWEST = (
     .where(MESSAGES.c.recipient == bindparam("reader"), ROUNDS.c.deadline >= bindparam("since"))
     .group_by(MESSAGES.c.round)
 )
+NEWEST_OF_ALL = (
+    select(MESSAGES.c.recipient, MESSAGES.c.round, func.max(MESSAGES.c.sequence))
+    .join(ROUNDS, ROUNDS.c.id == MESSAGES.c.round)
+    .where(ROUNDS.c.deadline >= bindparam("since"))
+    .group_by(MESSAGES.c.recipient, MESSAGES.c.round)
+)
 FRESH = (
     select(MESSAGES.c.raw)
     .where(

@@ -25,6 +25,7 @@ from sherd.federation.aggregator.storage.statements import (
     FRESH,
     LOCKED,
     NEWEST,
+    NEWEST_OF_ALL,
     UNFINISHED,
     Member,
     RoundSummary,
@@ -65,6 +66,8 @@ class Store:
 
     def __init__(self, address: str) -> None:
         self.engine = database.open_engine(address)
+        self.actor = OPERATOR
+        """Who works at the aggregator's folder through this, for the audit log."""
         # The last round worked on, so that a round of many owners is not read back for every
         # message; used only where the text in the database is still the same.
         self._last: dict[str, tuple[str, RoundData]] = {}
@@ -125,7 +128,9 @@ class Store:
             )
             if not taken:
                 db.execute(insert(MEMBERS).values(row))
-                append(db, now=now, actor=OPERATOR, event="member added", subject=name, detail=role)
+                append(
+                    db, now=now, actor=self.actor, event="member added", subject=name, detail=role
+                )
         if taken:
             raise UsageError("the name is taken", got=repr(name), do="choose another")
 
@@ -137,7 +142,7 @@ class Store:
             db.execute(delete(SEEN).where(SEEN.c.owner == name))
             removed = bool(db.execute(delete(MEMBERS).where(MEMBERS.c.name == name)).rowcount)
             if removed:
-                append(db, now=now, actor=OPERATOR, event="member removed", subject=name)
+                append(db, now=now, actor=self.actor, event="member removed", subject=name)
         return removed
 
     def log(self, *, now: int, actor: str, event: str, subject: str, detail: str = "") -> None:
@@ -209,11 +214,15 @@ class Store:
             row = db.execute(select(ANNOUNCED.c.raw).where(ANNOUNCED.c.owner == owner)).first()
         return None if row is None else bytes(row[0])
 
-    def see(self, owner: str, now: int) -> None:
-        """Note that an owner has called."""
+    def see(self, called: Mapping[str, int]) -> None:
+        """Note when owners have called; somebody who has no access any more leaves no trace."""
+        mine = MEMBERS.c.name.in_(list(called))
         with database.writing(self.engine) as db:
-            db.execute(delete(SEEN).where(SEEN.c.owner == owner))
-            db.execute(insert(SEEN).values(owner=owner, time=now))
+            db.execute(delete(SEEN).where(SEEN.c.owner.in_(list(called))))
+            names = db.execute(select(MEMBERS.c.name).where(mine)).scalars()
+            rows = [{"owner": name, "time": called[name]} for name in names]
+            if rows:
+                db.execute(insert(SEEN), rows)
 
     def seen(self) -> dict[str, int]:
         """When each owner called last."""
@@ -234,7 +243,7 @@ class Store:
     # rounds
 
     def add_round(
-        self, data: RoundData, *, now: int, sent: Iterable[Sent], actor: str = OPERATOR
+        self, data: RoundData, *, now: int, sent: Iterable[Sent], actor: str | None = None
     ) -> None:
         """Keep a new round with its invitations."""
         taken = False
@@ -250,7 +259,10 @@ class Store:
                 db.execute(insert(ROUNDS).values(row))
                 write_sent(db, data.terms.round, data.terms.aggregator, sent, now)
                 which, owners = data.terms.round, ", ".join(data.terms.owners)
-                append(db, now=now, actor=actor, event="round opened", subject=which, detail=owners)
+                append(
+                    db, now=now, actor=actor or self.actor, event="round opened", subject=which,
+                    detail=owners,
+                )  # fmt: skip
             except IntegrityError:
                 taken = True
                 db.rollback()
@@ -315,6 +327,12 @@ class Store:
                     which = {"reader": reader, "round": name, "known": known}
                     found += [bytes(row[0]) for row in db.execute(FRESH, which)]
         return found
+
+    def newest(self, *, since: int) -> dict[tuple[str, str], int]:
+        """The number of the last message to each reader in each round, by reader and round."""
+        with database.reading(self.engine) as db:
+            found = db.execute(NEWEST_OF_ALL, {"since": since})
+            return {(reader, name): last for reader, name, last in found}
 
     def granted_chunk(self, round: str, reader: str, sha256: str) -> bytes | None:  # noqa: A002
         """A chunk that somebody may read; None where there is none or they may not."""
