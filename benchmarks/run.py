@@ -38,7 +38,7 @@ SCRIPTS = {
     "dp-graph/graph_utility.py --million": "Records drawn from noisy marginals, with their limits",
     "dp-graph/graph_rows.py": "Records drawn from sums of ten owners' noisy histograms",
     "dp-graph/graph_peers.py --only Adult --kept": "Drawn records of Adult, beside dpmm and OpenDP",
-    "dp-graph/graph_peers.py --only ACS --kept": "Drawn records of ACS 2018, beside dpmm and OpenDP",
+    "dp-graph/graph_peers.py --only ACS --kept": "Drawn records of ACS 2018, beside those",
     "dp-graph/graph_peers.py --only KDD --kept": "Drawn records of Census-Income KDD, beside those",
     "dp-graph/graph_peers.py --only ATUS --kept": "Drawn records of ATUS, beside those",
     "audit.py": "Audit and verification of a large table",
