@@ -146,8 +146,8 @@ def _told(code: int, errors: str) -> str:
         return "not finished"
     if code == -signal.SIGKILL:
         return f"more than {MOST_BYTES / 2**30:.0f} GB"
-    last = (errors.strip().splitlines() or ["no reason given"])[-1]
-    return f"fails: {last[-120:]}"
+    said = [one.strip() for one in errors.splitlines() if any(c.isalpha() for c in one)]
+    return f"fails: {(said or ['no reason given'])[-1][-120:]}"
 
 
 def _on_one_core(command: list[str], folder: Path, most: int) -> tuple[int, float, float]:

@@ -151,27 +151,53 @@ KILLS = [
 """Step, party, and whether the table is cut by columns or by cells."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("step", "victim", "by_columns"), KILLS)
-def test_party_killed_at_a_step(tmp_path: Path, step: str, victim: str, by_columns: bool) -> None:
-    """All start again: one release, one charge at each, and nothing else is opened."""
-    names = ("a", "b", "c")
-    parties = parties_of(
-        tmp_path, names, by_columns=by_columns, engine="mpyc", linkage="known", timeout=10
-    )
+SPU_KILLS = [
+    *((step, "b", ("a", "b"), True) for step in STEPS),
+    *((step, "c", ("a", "b", "c"), True) for step in STEPS),
+    *((step, "a", ("a", "b"), False) for step in ("to pay", "1-ways counted", "marginals counted")),
+    *((step, "a", ("a", "b", "c"), False) for step in ("paid", "1-ways counted", "staged")),
+]
+"""The same for SPU, with those who take part: two compute with CHEETAH, three with ABY3."""
+
+
+def killed_at(parties: Parties, step: str, victim: str, python: str) -> None:
+    """Kill a party at a step: all start again, one release, one charge, nothing else opened."""
+    names = tuple(parties.folders)
     killer = str(dying_party.__file__)
     place, when, calls = STEPS[step]
     running = {
-        name: parties.start(name, PLAIN, killer, place, when, str(calls))
+        name: parties.start(name, python, killer, place, when, str(calls))
         if name == victim
-        else parties.start(name, PLAIN)
+        else parties.start(name, python)
         for name in names
     }
     assert ended(running, 240)[victim] == -signal.SIGKILL, parties.logs()
     before = {name: parties.journal(name) for name in names}
     assert all(len(charged) <= 1 for charged in parties.charges())
     if not all((place / "release").exists() for place in parties.folders.values()):
-        assert parties.run(dict.fromkeys(names, PLAIN)) == dict.fromkeys(names, 0), parties.logs()
+        assert parties.run(dict.fromkeys(names, python)) == dict.fromkeys(names, 0), parties.logs()
     check(parties)
     for name, lines in before.items():
         assert parties.journal(name)[: len(lines)] == lines, "another result was opened"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("step", "victim", "by_columns"), KILLS)
+def test_party_killed_at_a_step(tmp_path: Path, step: str, victim: str, by_columns: bool) -> None:
+    """Three parties and MPyC."""
+    names = ("a", "b", "c")
+    parties = parties_of(
+        tmp_path, names, by_columns=by_columns, engine="mpyc", linkage="known", timeout=10
+    )
+    killed_at(parties, step, victim, PLAIN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("step", "victim", "names", "by_columns"), SPU_KILLS)
+def test_party_of_spu_killed_at_a_step(
+    tmp_path: Path, step: str, victim: str, names: tuple[str, ...], by_columns: bool
+) -> None:
+    """Two parties and CHEETAH, three and ABY3, linked by OPRF."""
+    python = joint_python()
+    parties = parties_of(tmp_path, names, by_columns=by_columns, engine="spu", timeout=20)
+    killed_at(parties, step, victim, python)

@@ -23,6 +23,7 @@ from sherd.tables.coding import positions
 from sherd.tables.schema import Missing, Schema
 from sherd.verifying.check import Check
 from sherd.verifying.drawn_records import SLACK, Drawing, beyond_spread, marginal
+from sherd.verifying.fit_settings import check_settings, variance_of
 from sherd.verifying.noise_residuals import chance_of_sum, insider_checks
 from sherd.verifying.paid_choices import check_choice
 from sherd.verifying.stored_table import StoredTable, pieces
@@ -89,11 +90,7 @@ class Stated:
 
     def variance(self, one: Mapping[str, Any]) -> float:
         """The variance of a measurement's noise."""
-        scale = float(Fraction(one["scale"]))
-        if self.document["noise"] == "laplace":
-            ratio = math.exp(-1 / scale)
-            return 2 * ratio / (1 - ratio) ** 2
-        return scale**2
+        return variance_of(self.document["noise"], float(Fraction(one["scale"])))
 
     def targets(self) -> list[Target]:
         """What the model is fitted to: scope, statement, shares and their variance, in bins."""
@@ -112,6 +109,11 @@ class Stated:
             shares = np.array(one["counts"], np.float64).reshape(shape) / self.rows
             targets.append((scope, one, shares, np.full(shape, self._share(one))))
         return targets
+
+    def fitted_variances(self) -> list[float]:
+        """The noise of the marginals that the model is fitted to, or of 1-ways without any."""
+        used = [one for one in self.document["marginals"] if one["model"] is not None]
+        return [self.variance(one) for one in used or self.document["fine"]]
 
     def _share(self, one: Mapping[str, Any]) -> float:
         return self.variance(one) / self.rows**2
@@ -138,6 +140,7 @@ def verify(
         ),
         *insider_checks(stated.document, manifest),
         _sums(stated),
+        check_settings(stated.document, stated.fitted_variances()),
         *_model(stated),
         check_records(stated, tables["data"]),
         _facts(stated, manifest["facts"]),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import sherd
+from sherd.methods.graphical.learning import least_ridge, strength_of
+from sherd.methods.graphical.measuring import Noise
+from sherd.verifying.fit_settings import check_settings, variance_of
 from sherd.verifying.graphical_models import verify
 
 if TYPE_CHECKING:
@@ -100,6 +103,10 @@ CHANGES: list[tuple[str, Callable[[dict[str, Any]], None], str]] = [
     ("other shares", _set("marginals", 0, "model", lambda m: m[::-1]), "model"),
     ("a count after the fit", _set("marginals", 0, "counts",
      lambda c: [c[0] + 300, c[1] - 300, *c[2:]]), "fit"),
+    ("a stronger pull", _set("fit", "strength", lambda s: s * 1.001), "settings of the fit"),
+    ("another least share", _set("fit", "least_share", 2e-6), "settings of the fit"),
+    ("another least ridge", _set("fit", "least_ridge", lambda r: r * 1.001), "settings of the fit"),
+    ("a setting more", _set("fit", "seed", 1), "settings of the fit"),
 ]  # fmt: skip
 
 
@@ -156,6 +163,34 @@ def test_marginals_that_the_plan_names_need_no_choice(more: dict[str, Any]) -> N
     other = {**made.manifest["plan"], "choice": "workload", "workload": [["x", "y"]]}
     checks = verify(made.tables, {**made.manifest, "plan": other}, made.documents)
     assert "choice of marginals" in {one.name for one in checks if one.passed is False}
+
+
+def test_the_pull_towards_independence_follows_from_the_noise(release: sherd.Release) -> None:
+    """By the records beside the noise of all that is fitted to; or as earlier releases had it."""
+    document = release.documents["model"]
+    scales = [float(Fraction(one["scale"])) for one in document["marginals"] if one["model"]]
+    laplace = [(2 * (r := np.exp(-1 / s))) ** 0.5 / (1 - r) for s in scales]
+    deviations = scales if document["noise"] == "gaussian" else laplace
+    precision = np.sum(np.maximum(deviations, 1) ** -2.0)
+    expected = 3 * (N * precision**0.5) ** (2 / 3)
+    assert document["fit"]["strength"] == pytest.approx(expected, rel=1e-9)
+    for earlier in (0.004, 0.016):
+        checked = check_settings(
+            {**document, "fit": {**document["fit"], "strength": earlier * N}}, [1.0]
+        )
+        assert checked.passed
+    assert not check_settings({**document, "fit": {}}, [1.0]).passed
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_method_and_verifier_agree_on_noise_and_pull(kind: Literal["laplace", "gaussian"]) -> None:
+    """Two programs, one rule: for noise of less than a record up to a million of them."""
+    for steps in (1, 3, 9, 16, 20, 32, 40, 64, 999, 16 * 10**6):
+        noise = Noise(kind=kind, scale=Fraction(steps, 16))
+        assert variance_of(kind, steps / 16) == pytest.approx(noise.variance, rel=1e-6)
+        fit = {"strength": strength_of([noise], N), "least_share": 1e-6, "gradient": 0.0}
+        document = {"rows": N, "fit": {**fit, "least_ridge": least_ridge(N)}}
+        assert check_settings(document, [variance_of(kind, steps / 16)]).passed
 
 
 def test_another_table_is_found(release: sherd.Release) -> None:

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 FURTHER = 20.0
 """Records a deviation and root of a marginal's cells, from which more than a tree is measured."""
 
-STRENGTH = 0.016
-"""How strongly a model is drawn towards independence, for each record."""
+STRENGTH = 3.0
+"""How strongly a model is drawn towards independence where noise is as large as all records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -370,9 +370,20 @@ def fit_model(
         targets,
         start=start,
         zeros=zeros,
-        strength=STRENGTH * rows,
+        strength=strength_of([one.request.noise for one in measured or fine], rows),
         least_ridge=least_ridge(rows),
     )
+
+
+def strength_of(noises: Sequence[Noise], rows: int) -> float:
+    """How strongly a model is drawn towards independence: by the records beside the noise.
+
+    κ = 3·(n/s)^⅔, where 1/s² is the sum of 1/sᵢ² over all that is fitted to, and no sᵢ is less
+    than one record. Beside the likelihood, of which κ s²/n² is the weight, that is less the more
+    records there are for a deviation. Only the noise's scale is looked at, no count.
+    """
+    precision = math.fsum(1 / max(1.0, one.variance) for one in noises)
+    return float(STRENGTH * (rows * math.sqrt(precision)) ** (2 / 3))
 
 
 def least_ridge(rows: int) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sherd.methods.graphical.fitting import LEAST_SHARE
-from sherd.methods.graphical.learning import STRENGTH, least_ridge
+from sherd.methods.graphical.learning import least_ridge, strength_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +29,7 @@ def document(learned: Learned) -> dict[str, Any]:
     names = [grid.name for grid in design.grids]
     fitted, factors = learned.model.fitted, learned.model.factors
     singles = len(names)
+    fitted_to = [learned.measured[i] for i in learned.used] or learned.fine
     place = {i: singles + at for at, i in enumerate(learned.used)}
     return {
         "format": FORMAT,
@@ -53,7 +54,7 @@ def document(learned: Learned) -> dict[str, Any]:
             for grid, one, start in zip(design.grids, learned.binnings, learned.start, strict=True)
         ],
         "fit": {
-            "strength": STRENGTH * learned.rows,
+            "strength": strength_of([one.request.noise for one in fitted_to], learned.rows),
             "least_share": LEAST_SHARE,
             "least_ridge": least_ridge(learned.rows),
             "gradient": float(f"{learned.model.gradient:.9g}"),
