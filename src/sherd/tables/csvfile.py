@@ -235,7 +235,13 @@ def _explained(
             yield stream, convert, raw
     except FormatError:
         raise
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, TableError):
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowNotImplementedError,
+        pa.ArrowKeyError,
+        TableError,
+        UnicodeDecodeError,  # of a column's name: Arrow looks at cells only
+    ):
         if schema is not None and not as_text and not by_cell:
             raise _CellError from None
         raise explain(path, seen, schema) from None
