@@ -54,7 +54,7 @@ def remote_client(url: str, token_file: Path | None, authority: Path | None) -> 
     from sherd.federation.wire.client import Client, tls_context
 
     if token_file is None:
-        raise UsageError("an aggregator elsewhere asks who you are", do="give --token-file")
+        raise UsageError("an aggregator elsewhere needs a login", do="give --token-file")
     try:
         token = token_file.read_text(encoding="ascii").strip()
     except (OSError, ValueError):

@@ -64,7 +64,7 @@ def query(
             raise UsageError("--table cannot be read", must="NAME=FILE", got=repr(text))
         own[name] = sherd.read(path)
     if output is not None and output.exists() and not force:
-        raise OutputExistsError("the output is there already", got=str(output), do="use --force")
+        raise OutputExistsError("the output already exists", got=str(output), do="use --force")
     answer = sherd.query(release, sql, own=own, key=key)
     if output is not None:
         from sherd.tables.write import write

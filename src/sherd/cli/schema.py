@@ -52,7 +52,7 @@ def schema(
     import sherd
 
     if output is not None and output.exists() and not force:
-        raise OutputExistsError("the file is there already", got=str(output), do="use --force")
+        raise OutputExistsError("the file already exists", got=str(output), do="use --force")
     if ask and output is None:
         raise click.UsageError("Missing option '-o' / '--output', which --ask needs.")
     draft = sherd.schema(
