@@ -6,7 +6,8 @@ regular expressions first, and Ctrl-C meanwhile is a traceback. What Python does
 file's first line is its own.
 """
 
-import _signal  # `signal` would import `enum`, and with it much of what this file precedes
+# `signal` would import `enum`, and with it much of what this file precedes.
+import _signal  # type: ignore[import-not-found]
 import os
 
 

@@ -490,7 +490,7 @@ def test_main_ends_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     signals = (signal.SIGINT, signal.SIGTERM)
     before = {one: signal.getsignal(one) for one in signals}
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    during = []
+    during: list[object] = []
     true = cli.run
 
     def run(args: list[str]) -> int:
