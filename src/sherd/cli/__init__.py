@@ -18,26 +18,38 @@ from sherd import __version__, interrupts
 from sherd.errors import InternalError, SherdError, StorageError, UsageError, did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "schema": ("sherd.cli.schema:schema", "Infer a schema to edit: types, roles, values."),
-    "methods": ("sherd.cli.methods:methods", "List every method: what it guarantees and what not."),
+    "schema": ("sherd.cli.schema:schema", "Draft a schema to edit: types, roles and values."),
+    "methods": (
+        "sherd.cli.methods:methods",
+        "List the methods and what each does and does not promise.",
+    ),
     "protect": ("sherd.cli.protect:protect", "Protect a table and write a release."),
     "slice": ("sherd.cli.protect:slice_table", "Slice a table into columns and buckets."),
     "fragment": ("sherd.cli.protect:fragment", "Split a table by confidentiality constraints."),
-    "query": ("sherd.cli.query:query", "Ask released fragments or measurements in SQL."),
-    "verify": ("sherd.cli.verify:verify", "Re-check a release from what was released alone."),
-    "key": ("sherd.cli.sign:key", "Make a key to sign releases with."),
+    "query": ("sherd.cli.query:query", "Query released fragments or measurements in SQL."),
+    "verify": ("sherd.cli.verify:verify", "Check a release using only what was released."),
+    "key": ("sherd.cli.sign:key", "Make a key for signing releases."),
     "sign": ("sherd.cli.sign:sign", "Sign a release with your key."),
     "audit": ("sherd.cli.audit:audit", "Measure what a release is worth and what it gives away."),
     "compare": ("sherd.cli.compare:compare", "Compare several releases of one table on one map."),
-    "tune": ("sherd.cli.tune:tune", "Map the information loss over epsilon and k, for the owner."),
-    "studio": ("sherd.cli.studio:studio", "Do the same in a browser, on this machine."),
-    "aggregator": ("sherd.cli.aggregator:aggregator", "Run joint releases of several owners."),
-    "owner": ("sherd.cli.owner:owner", "Take part in joint releases of several owners."),
-    "login": ("sherd.cli.login:login", "Log in at an aggregator as a person."),
-    "fetch": ("sherd.cli.fetch:fetch", "Fetch a joint release and verify it, as an analyst."),
+    "tune": ("sherd.cli.tune:tune", "Map information loss over epsilon and k, for the owner."),
+    "studio": (
+        "sherd.cli.studio:studio",
+        "Protect, audit and approve in a browser on this machine.",
+    ),
+    "aggregator": (
+        "sherd.cli.aggregator:aggregator",
+        "Coordinate joint releases by several owners.",
+    ),
+    "owner": ("sherd.cli.owner:owner", "Take part in joint releases as an owner."),
+    "login": ("sherd.cli.login:login", "Log in to an aggregator."),
+    "fetch": ("sherd.cli.fetch:fetch", "Fetch and verify a joint release, as an analyst."),
     "party": ("sherd.cli.party:party", "Take part in a joint release without an aggregator."),
-    "ledger": ("sherd.cli.ledger:ledger", "Show what has been spent, of which population."),
-    "reproduce": ("sherd.cli.reproduce:reproduce", "Repeat the papers' experiments beside ours."),
+    "ledger": ("sherd.cli.ledger:ledger", "Show how much budget each population has spent."),
+    "reproduce": (
+        "sherd.cli.reproduce:reproduce",
+        "Rerun the papers' experiments and judge their claims.",
+    ),
     "demo": ("sherd.cli.demo:demo", "Run a joint release by several owners on this machine."),
 }
 """Every command, where it lives, and its line of help."""
@@ -94,11 +106,11 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sherd")
 def cli() -> None:
-    """Make one protected table out of data that lies in fragments.
+    """Make one protected table from data held in fragments.
 
     Exit codes: 0 done, 1 our bug, 2 wrong usage or input, 3 refused by policy or budget,
-    4 verification failed, 5 disk, network or peer, 130 interrupted. A part that is not
-    installed counts as refused: the message says what to install.
+    4 verification failed, 5 disk, network or peer, 130 interrupted. A missing optional part also
+    exits with 3, and the message says what to install.
     """
 
 

@@ -56,7 +56,7 @@ class MethodCommand(click.Command):
             for one in self.get_params(ctx)
             if isinstance(one, click.Option)
         ]
-        kinds = (("Options", False), ("Parameters of the method", True))
+        kinds = (("Options", False), ("Method parameters", True))
         for title, of_method in kinds:
             rows = [
                 record

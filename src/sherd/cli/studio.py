@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", required=False)
-@click.option("--owner", type=PATH, help="Show an owner's folder: its requests and rounds.")
-@click.option("--aggregator", type=PATH, help="Show an aggregator's folder: its rounds.")
-@click.option("--query", help="Run this SQL where FILE is a database.")
+@click.option("--owner", type=PATH, help="Show the requests and rounds of this owner's folder.")
+@click.option("--aggregator", type=PATH, help="Show the rounds of this aggregator's folder.")
+@click.option("--query", help="Run this SQL if FILE is a database.")
 @click.option(
-    "--ledger", "ledger_file", metavar="FILE", help="Use this ledger ('none': keep none)."
+    "--ledger", "ledger_file", metavar="FILE", help="Use this ledger file; 'none' keeps no ledger."
 )
 @click.option(
     "--workspace",
     type=PATH,
     envvar="SHERD_STUDIO",
-    help="Keep open tables and jobs in this folder. Default: in the user's data folder.",
+    help="Keep open tables and jobs in this folder. Default: the user's data folder.",
 )
 @host_option
 @port_option
 @click.option("--browser/--no-browser", default=True, help="Open a browser.")
 def studio(**given: Any) -> int:
-    """Open the studio: from FILE to an audited release, by looking and clicking.
+    """Open the studio: take FILE to an audited release in the browser.
 
-    Prints an address for a browser on this machine. It holds a secret that works once; every
-    time it is used a fresh one is printed. Ctrl-C ends the studio; nothing is lost.
+    Prints an address to open in a browser on this machine. The address holds a secret that works
+    once; after each use a new one is printed. Ctrl-C stops the studio without losing work.
 
     \b
     sherd studio people.csv
