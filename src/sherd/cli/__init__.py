@@ -9,13 +9,12 @@ import contextlib
 import importlib
 import json
 import os
-import signal
 import sys
 from typing import Any
 
 import click
 
-from sherd import __version__
+from sherd import __version__, interrupts
 from sherd.errors import InternalError, SherdError, StorageError, UsageError, did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -118,10 +117,10 @@ def cli() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit with the right code."""
     given = sys.argv[1:] if args is None else args
-    # A polite end (a container that stops, a batch system's limit) cleans up like Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        interrupts.watch()
         code = run(given)
+        interrupts.finish()
     except KeyboardInterrupt:  # a second one, while the first was being told
         code = 130
     if code == 130:
@@ -151,10 +150,7 @@ def run(args: list[str]) -> int:
         return _report_usage(error, as_json)
     except (click.exceptions.Abort, KeyboardInterrupt) as stop:
         # click raises an error of its own from Ctrl-C.
-        notes = getattr(stop.__cause__ or stop, "__notes__", None)
-        said = notes or ["nothing was written"]
-        click.echo(f"interrupted: {'; '.join(said)}", err=True)
-        return 130
+        return _report_stop(stop.__cause__ or stop)
     except ReaderGoneError:
         # `sherd methods | head`: nobody is left to tell, and that is no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -162,7 +158,7 @@ def run(args: list[str]) -> int:
     except ImportError as error:
         from sherd.extras import missing_part
 
-        part = missing_part(error)
+        part = None if interrupts.asked() else missing_part(error)
         return _report_bug(error, as_json) if part is None else _report(part, as_json)
     except OSError as error:
         wrapped = StorageError(
@@ -175,7 +171,16 @@ def run(args: list[str]) -> int:
         return _report_bug(error, as_json)
 
 
+def _report_stop(error: BaseException) -> int:
+    said = getattr(error, "__notes__", None) or ["nothing was written"]
+    click.echo(f"interrupted: {'; '.join(said)}", err=True)
+    return 130
+
+
 def _report_bug(error: Exception, as_json: bool) -> int:
+    if interrupts.asked():
+        # An extension that is interrupted while it is imported fails with an error of its own.
+        return _report_stop(error)
     if os.environ.get("SHERD_DEBUG"):
         raise error
     bug = InternalError(

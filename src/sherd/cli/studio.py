@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sherd import interrupts
 from sherd.cli.options import PATH, host_option, port_option
 from sherd.errors import RefusedError, UsageError
 
@@ -78,7 +79,7 @@ def serve(home: StudioHome, *, host: str, port: int, browser: bool) -> None:
     try:
         server.run(browser=browser)
     except KeyboardInterrupt:
-        pass
+        interrupts.settle()
     finally:
         stopped = close()
     for title in stopped:

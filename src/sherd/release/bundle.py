@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
 from sherd.release.data_package import DOCUMENT, data_package
-from sherd.release.staging import StagingDesk, hidden_beside
+from sherd.release.staging import StagingDesk, hidden_beside, make_hidden
 from sherd.tables.files import sync_file, sync_folder
 
 if TYPE_CHECKING:
@@ -151,8 +151,9 @@ class Release:
         check_format(format, spreadsheet_safe=spreadsheet_safe)
         folder = Path(folder)
         check_target(folder, force=force)
-        hidden = hidden_beside(folder, staging)
+        hidden = hidden_beside(folder)
         try:
+            make_hidden(hidden, folder, staging)
             desk = StagingDesk(key)
             files: dict[str, dict[str, Any]] = {}
             for name, table in self.tables.items():

@@ -485,16 +485,27 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.LazyGroup().get_command(click.Context(cli.cli), "nothing") is None
 
 
-def test_main_ends_with_the_code() -> None:
-    """Of the arguments it is given; a polite end is then taken like Ctrl-C."""
-    before = signal.getsignal(signal.SIGTERM)
+def test_main_ends_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the arguments it is given; a polite end is taken like Ctrl-C while it runs."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {one: signal.getsignal(one) for one in signals}
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    during: list[object] = []
+    true = cli.run
+
+    def run(args: list[str]) -> int:
+        during.extend(signal.getsignal(one) for one in signals)
+        return true(args)
+
+    monkeypatch.setattr(cli, "run", run)
     try:
         with pytest.raises(SystemExit) as caught:
             cli.main(["methods", "nothing-like-it"])
-        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
     assert caught.value.code == 2
+    assert during[0] == during[1] != signal.default_int_handler
 
 
 def test_a_bar_is_shown_where_a_person_watches(monkeypatch: pytest.MonkeyPatch) -> None:
