@@ -85,7 +85,7 @@ def test_a_run_is_new_unless_somebody_is_in_one() -> None:
 def test_a_release_that_is_there_is_not_written_over(other: dict[str, Any]) -> None:
     """A party that has published does not begin again, nor go on with another run."""
     done = {"finished": "r", "published": True}
-    with pytest.raises(OutputExistsError, match=r"already has a release; got b; move its output away"):
+    with pytest.raises(OutputExistsError, match=r"has a release; got b; move its output away"):
         open_run(hellos(other, done), NAMES)
 
 
