@@ -30,7 +30,7 @@ def report_options(command: _F) -> _F:
             "outputs",
             multiple=True,
             type=click.Path(path_type=Path, dir_okay=False),
-            help="Write the report: .html, .json, .md or .pdf; may be repeated.",
+            help="Write the report to this file: .html, .json, .md or .pdf. Repeatable.",
         ),
         click.option(
             "--seed", type=int, default=0, show_default=True, help="Seed the audit's samples."
@@ -44,16 +44,16 @@ def report_options(command: _F) -> _F:
 @click.argument("original")
 @click.argument("release")
 @click.option(
-    "--row-map", metavar="FILE", help="Read which original stands behind which released row."
+    "--row-map", metavar="FILE", help="Read which original row each released row was made from."
 )
 @click.option(
-    "--holdout", metavar="TABLE", help="Compare with records that took no part in the release."
+    "--holdout", metavar="TABLE", help="Compare with records that were not part of the release."
 )
-@click.option("--target", metavar="COLUMN", help="Let models predict this column.")
+@click.option("--target", metavar="COLUMN", help="Train models that predict this column.")
 @click.option(
-    "--schema", "schema_file", metavar="FILE", help="Use this schema where the manifest has none."
+    "--schema", "schema_file", metavar="FILE", help="Use this schema if the manifest has none."
 )
-@click.option("--query", help="Run this SQL where ORIGINAL is a database.")
+@click.option("--query", help="Run this SQL if ORIGINAL is a database.")
 @click.option(
     "--owner",
     "owners",
@@ -61,15 +61,19 @@ def report_options(command: _F) -> _F:
     metavar="NAME=COLUMN,…",
     help="Audit the columns of this owner of a vertical joint release.",
 )
-@click.option("--alternatives/--no-alternatives", default=True, help="Draw the map of methods.")
+@click.option(
+    "--alternatives/--no-alternatives",
+    default=True,
+    help="Map other methods and settings beside this release.",
+)
 @report_options
 def audit(**given: Any) -> None:
     """Audit RELEASE against the ORIGINAL table it was made from.
 
     ORIGINAL is a file, a database address (with --query) or one of the tables that come with
     sherd (:adult, :wine, :nursery). RELEASE is a release's folder, or any table with the same
-    columns (with --schema). Everything the report says is internal: it was computed from the
-    original, and no guarantee covers it.
+    columns (with --schema). The report is internal: it is computed from the original, and no
+    guarantee covers it.
 
     \b
     sherd audit adult.csv out/ --row-map map.csv --target income -o report.html

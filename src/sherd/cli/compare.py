@@ -15,29 +15,32 @@ from sherd.errors import UsageError
 @click.command()
 @click.argument("releases", nargs=-1, required=True)
 @click.option(
-    "--original", required=True, metavar="TABLE", help="Name the table they were made from."
+    "--original",
+    required=True,
+    metavar="TABLE",
+    help="Read the table that the releases were made from.",
 )
 @click.option(
     "--row-map",
     "row_maps",
     multiple=True,
     metavar="RELEASE=FILE",
-    help="Read the row map of one of the releases; may be repeated.",
+    help="Read the row map of this release. Repeatable.",
 )
 @click.option(
-    "--holdout", metavar="TABLE", help="Compare with records that took no part in any release."
+    "--holdout", metavar="TABLE", help="Compare with records that were not part of any release."
 )
-@click.option("--target", metavar="COLUMN", help="Let models predict this column.")
+@click.option("--target", metavar="COLUMN", help="Train models that predict this column.")
 @click.option(
-    "--schema", "schema_file", metavar="FILE", help="Use this schema where a manifest has none."
+    "--schema", "schema_file", metavar="FILE", help="Use this schema if a manifest has none."
 )
-@click.option("--query", help="Run this SQL where the original is a database.")
+@click.option("--query", help="Run this SQL if the original is a database.")
 @report_options
 def compare(**given: Any) -> None:
     """Audit RELEASES of one table and put them on one map, with a recommendation.
 
-    Risk is judged by the attacks that could be run on all of them. Give the row map of each, or
-    of none: an attack that was run on some only is named with them, but not compared.
+    Risk is judged by the attacks that could be run on every release. Give a row map for each
+    release or for none: an attack that ran on only some of them is shown but not compared.
 
     \b
     sherd compare dp/ ls/ cbls/ --original wine.csv -o compare.html

@@ -28,7 +28,7 @@ host_option = click.option(
     show_default=True,
     help="Listen on this machine only: 127.0.0.1 or ::1.",
 )
-port_option = click.option("--port", default=0, help="Listen at this port. Default: any free port.")
+port_option = click.option("--port", default=0, help="Listen on this port. Default: any free port.")
 
 
 class CommandGroup(click.Group):

@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("paper", required=False)
 @click.option("--figure", metavar="N", help="Reproduce only this figure.")
-@click.option("--runs", type=click.IntRange(min=2), help="Make this number of runs.")
-@click.option("--quick", is_flag=True, help="Run a short version of everything.")
+@click.option("--runs", type=click.IntRange(min=2), help="Repeat each experiment this many times.")
+@click.option("--quick", is_flag=True, help="Run a short version of every experiment.")
 @click.option(
     "--reading",
     "readings",
     multiple=True,
     metavar="SWITCH=VALUE",
-    help="Read the paper in another way; its page names the switches. Repeatable.",
+    help="Choose another reading of the paper; its page names the switches. Repeatable.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
-    help="Use other random numbers, to see whether verdicts hold.",
+    help="Use another seed, to see whether the verdicts hold.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
     show_default="the cores there are",
-    help="Compute this many figures at a time.",
+    help="Compute this many figures in parallel.",
 )
 @click.option(
     "-o",
@@ -62,11 +62,11 @@ def reproduce(
     output: Path,
     as_json: bool,
 ) -> int:
-    """Run the experiments of PAPER (all of them by default) and judge the paper's claims.
+    """Run the experiments of PAPER (by default of all papers) and judge its claims.
 
-    Works from a checkout of the project. Exit code 4 where a verdict differs from the one
-    recorded beside the experiment. Runs with --runs, --reading or --seed are not held to the
-    record; what differs from it is printed.
+    Needs a checkout of the project. Exits with 4 if a verdict differs from the one recorded beside
+    the experiment. With --runs, --reading or --seed, differences are printed but not counted as
+    failures.
     """
     frame = _framework()
     known = frame.papers()

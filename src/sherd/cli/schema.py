@@ -20,21 +20,22 @@ ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
 
 @click.command()
 @click.argument("table")
-@click.option("--query", help="Run this SQL where TABLE is a database.")
+@click.option("--query", help="Run this SQL if TABLE is a database.")
 @click.option(
     "--hierarchy",
     multiple=True,
     metavar="ATTRIBUTE=FILE",
-    help="Group its labels as a file says: one line a label, up to the root (ARX's CSV).",
+    help="Group the attribute's labels by this file: one line per label, from label to root (ARX's "
+    "CSV).",
 )
 @click.option(
     "--values",
     multiple=True,
     metavar="ATTRIBUTE=FILE",
-    help="Take its labels from a file, one a line, in their order.",
+    help="Take the attribute's labels from this file, one per line, in order.",
 )
-@click.option("--ask", is_flag=True, help="Ask for every decision and write a finished schema.")
-@click.option("-o", "--output", type=PATH, help="Write to a file.")
+@click.option("--ask", is_flag=True, help="Ask about every decision and write a finished schema.")
+@click.option("-o", "--output", type=PATH, help="Write the schema to this file.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 def schema(
@@ -47,11 +48,11 @@ def schema(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Draft a schema of TABLE to edit: types, roles and values, never bounds."""
+    """Draft a schema for TABLE to edit: types, roles and values, but never bounds."""
     import sherd
 
     if output is not None and output.exists() and not force:
-        raise OutputExistsError("the file is there already", got=str(output), do="use --force")
+        raise OutputExistsError("the file already exists", got=str(output), do="use --force")
     if ask and output is None:
         raise click.UsageError("Missing option '-o' / '--output', which --ask needs.")
     draft = sherd.schema(

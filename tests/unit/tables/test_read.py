@@ -385,7 +385,7 @@ def test_typed_files_keep_their_types_and_cut_ones_are_refused(tmp_path: Path, s
     whole = path.read_bytes()
     for cut in (len(whole) - 5, len(whole) // 2, 3):
         path.write_bytes(whole[:cut])
-        refused(path, FormatError, "damaged or no")
+        refused(path, FormatError, "damaged or is not")
 
 
 def test_an_arrow_stream_is_read_too(tmp_path: Path) -> None:

@@ -182,7 +182,9 @@ def check_issued(pem: bytes, key_pem: bytes, authority: bytes) -> None:
     except UNREADABLE:
         sound = False
     if not sound:
-        raise PeerError("the certificate is not one for our key, by the aggregator's authority")
+        raise PeerError(
+            "the certificate is not for our key, or not signed by the aggregator's authority"
+        )
 
 
 def _is_by(made: x509.Certificate, issuer: x509.Certificate) -> bool:

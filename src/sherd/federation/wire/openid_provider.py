@@ -67,11 +67,11 @@ class Provider:
             place = self.issuer.rstrip("/") + "/.well-known/openid-configuration"
             about = self.ask("GET", place)
             if about.get("issuer") != self.issuer:
-                raise PeerError("the provider says that it is another one")
+                raise PeerError("the provider states another issuer")
             self._about = about
         found = self._about.get(name)
         if not isinstance(found, str):
-            raise PeerError(f"the provider does not tell its {name}")
+            raise PeerError(f"the provider does not state its {name}")
         return check_address(found, "the provider")
 
     def identify(self, token: str, *, nonce: str) -> Identity:
@@ -107,7 +107,9 @@ class Provider:
         except (ValueError, RecursionError):
             found = None
         if status != httpx.codes.OK or not isinstance(found, dict):
-            raise PeerError("the provider refuses, or answers nonsense", got=f"status {status}")
+            raise PeerError(
+                "the provider refused or sent an invalid answer", got=f"status {status}"
+            )
         return found
 
 

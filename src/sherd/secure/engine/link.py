@@ -55,7 +55,7 @@ def connect(peers: Sequence[Peer], rank: int, key: Path, *, timeout: float) -> A
     spu = load_spu()
     for path in (key, *(peer.certificate for peer in peers)):
         if not path.is_file():
-            raise UsageError("a key or certificate is not there", got=str(path))
+            raise UsageError("a key or certificate is missing", got=str(path))
     tunnel = Tunnel(peers, rank, key, timeout=timeout)
     description = spu.libspu.link.Desc()
     description.recv_timeout_ms = int(1000 * timeout)
@@ -115,7 +115,7 @@ def address_of(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise UsageError("an address does not fit", must="host:port", got=text)
+        raise UsageError("an address is not valid", must="host:port", got=text)
     return host.strip("[]"), int(port)
 
 

@@ -50,7 +50,7 @@ class Channel:
     ) -> None:
         for path in (key, *(peer.certificate for peer in peers)):
             if not path.is_file():
-                raise UsageError("a key or certificate is not there", got=str(path))
+                raise UsageError("a key or certificate is missing", got=str(path))
         self._peers, self._rank, self._key, self._timeout = peers, rank, key, timeout
         try:
             self._pinned = [certificate_bytes(peer.certificate) for peer in peers]
@@ -103,7 +103,7 @@ class Channel:
             self._server = await asyncio.start_server(self._accept, host, port)
         except OSError as error:
             raise ConnectionFailedError(
-                "this party cannot listen at its address",
+                "this party cannot listen on its address",
                 got=f"{host}:{port}: {error.strerror}",
                 do="see that the address is this machine's, and that nothing else uses the port",
             ) from None

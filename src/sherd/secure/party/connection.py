@@ -73,7 +73,7 @@ class Connection:
             raise self._error
         if time.monotonic() - since > self._longest:
             raise ConnectionFailedError(
-                f"the party '{self.name}' is alive but does not go on",
+                f"the party '{self.name}' is alive but makes no progress",
                 got=f"nothing that is due for {self._longest:g} s",
                 do="see what holds it up, or set a higher `longest_wait`, then start all again",
             )
