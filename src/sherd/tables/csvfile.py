@@ -185,6 +185,7 @@ def _batches(
             convert_options=convert,
         ) as reader,
     ):
+        _ = reader.schema.names  # raises here where one is no text, and not wherever it is used
         for batch in reader:
             last = batch
             _tell(progress, raw, total)

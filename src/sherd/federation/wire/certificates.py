@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 YEAR = datetime.timedelta(days=365)
-UNREADABLE = (ValueError, UnsupportedAlgorithm)
+UNREADABLE = (ValueError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension)
 """How the library says that bytes are no certificate, or of a kind that it does not know."""
 RENEW_DAYS = 30
 """How long before a certificate ends it is renewed, and people are warned."""

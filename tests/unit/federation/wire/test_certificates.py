@@ -18,6 +18,7 @@ from sherd.federation.wire.certificates import (
 KEY_KIND = bytes.fromhex("2a8648ce3d0201")
 CURVE = bytes.fromhex("2a8648ce3d030107")
 SIGNATURE = bytes.fromhex("2a8648ce3d040302")
+VERSION = bytes.fromhex("a003020102")
 
 
 def changed(pem: bytes, old: bytes) -> bytes:
@@ -38,5 +39,13 @@ def test_unknown_algorithms_are_refused(place: bytes) -> None:
     check_issued(given, own, authority[1])
     with pytest.raises(PeerError, match="request is not valid"):
         issue_client(authority, changed(asked, place), "north")
-    with pytest.raises(PeerError, match="not one for our key"):
+    with pytest.raises(PeerError, match="not for our key"):
         check_issued(changed(given, place), own, authority[1])
+
+
+def test_an_unknown_version_is_refused() -> None:
+    """A certificate that says it is of a later version than there is."""
+    authority, own = make_authority("registry"), new_key()
+    given = issue_client(authority, request("north", own), "north")
+    with pytest.raises(PeerError, match="not for our key"):
+        check_issued(changed(given, VERSION), own, authority[1])
