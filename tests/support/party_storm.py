@@ -153,9 +153,9 @@ class Storm:
             self.local.channel = channel
             return opened(channel, **named)
 
-        CoSigner.__call__ = signing  # type: ignore[method-assign]
+        CoSigner.__call__ = signing  # type: ignore[method-assign,assignment]
         Channel.__exit__ = leaving  # type: ignore[method-assign]
-        Channel.connect = connecting  # type: ignore[method-assign]
+        Channel.connect = connecting  # type: ignore[method-assign,assignment]
         for owner, name, place in (
             (Channel, "connect", "connecting"), (Channel, "exchange", "telling"),
             (Channel, "exchange_bytes", "sharing"), (RunBudget, "pay", "paying"),
@@ -168,16 +168,16 @@ class Storm:
         def with_engine(party: Any, _computing: Any, words: Any, released: Any) -> Any:
             return released(OpenEngine(party, words))
 
-        party_run._Party._with_mpyc = with_engine  # type: ignore[method-assign]
-        party_run._Party._with_spu = with_engine  # type: ignore[method-assign]
-        party_run._check_engine = lambda _settings: None
+        party_run._Party._with_mpyc = with_engine  # type: ignore[method-assign,assignment]
+        party_run._Party._with_spu = with_engine  # type: ignore[method-assign,assignment]
+        party_run._check_engine = lambda settings: None  # noqa: ARG005 - as it is called
         run_engine = party_run._Party._run_engine
 
         def running(party: Any, given: Any, journal: Any, ready: Any) -> Any:
             self.local.journal = journal
             return run_engine(party, given, journal, ready)
 
-        party_run._Party._run_engine = running  # type: ignore[method-assign]
+        party_run._Party._run_engine = running  # type: ignore[method-assign,assignment]
 
     def check_opened(self, what: str, values: tuple[int, ...]) -> None:
         """What is opened is paid for here, and is what it was whenever it was opened before."""
