@@ -196,7 +196,10 @@ def test_without_a_provider_nobody_logs_in(consortium: Consortium) -> None:
     assert entered(consortium, "a.b.c", "0").status_code == 404
 
 
-@pytest.mark.parametrize("address", ["http://provider.example", "ftp://x", "https://u@p", "x"])
+@pytest.mark.parametrize(
+    "address",
+    ["http://provider.example", "ftp://x", "https://u@p", "x", "https://p[t", "https://p:x"],
+)
 def test_a_provider_is_reached_safely(address: str) -> None:
     """Not over a line on which tokens could be read."""
     with pytest.raises(UsageError, match="address of the provider"):

@@ -39,10 +39,14 @@ PAUSE = 30.0
 
 def check_address(url: str, what: str) -> str:
     """Refuse an address over which a token could be read or changed."""
-    parts = urllib.parse.urlsplit(url)
-    near = parts.hostname in ("127.0.0.1", "::1", "localhost")
-    good = parts.scheme == "https" or (parts.scheme == "http" and near)
-    if not good or not parts.hostname or parts.fragment or parts.username:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host = parts.hostname if parts.port is None or parts.port else None
+    except ValueError:
+        host = None
+    near = host in ("127.0.0.1", "::1", "localhost")
+    good = host and (parts.scheme == "https" or (parts.scheme == "http" and near))
+    if not good or parts.fragment or parts.username:
         raise UsageError(f"the address of {what} is not valid", must="https://…", got=repr(url))
     return url
 

@@ -13,13 +13,11 @@ import contextlib
 import time
 
 from sherd.errors import ConnectionFailedError, SherdError, catalogue
+from sherd.secure.engine.doorway import BROKEN
 from sherd.secure.party import message_frames
 
 WAITING = 4
 """Frames of one peer that are kept until somebody asks for them."""
-
-BROKEN = (OSError, EOFError)
-"""What a lost connection looks like from inside."""
 
 
 class Connection:

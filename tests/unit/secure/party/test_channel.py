@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sherd.errors import ConnectionFailedError, PeerError, SherdError, TableError, UsageError
+from sherd.secure.engine.doorway import MOST_STRANGERS
 from sherd.secure.engine.link import address_of, make_key
 from sherd.secure.party import message_frames
-from sherd.secure.party.channel import GREETING, MOST_STRANGERS
+from sherd.secure.party.channel import GREETING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
