@@ -19,6 +19,7 @@ from sherd.studio.page_rendering import (
     check_code,
     download,
     form_of,
+    form_route,
     fragment,
     go,
     in_place,
@@ -98,18 +99,17 @@ class TablePages:
 
     def routes(self) -> list[Route]:
         """Where these pages are."""
-        post = ["POST"]
         return [
             Route("/", self._home),
-            Route("/open", self._open, methods=post),
-            Route("/upload", self._upload, methods=post),
+            form_route("/open", self._open),
+            form_route("/upload", self._upload),
             Route("/p/{project}/open", self._table),
-            Route("/p/{project}/fix", self._fix, methods=post),
+            form_route("/p/{project}/fix", self._fix),
             Route("/p/{project}/schema", self._schema),
-            Route("/p/{project}/schema", self._change, methods=post),
-            Route("/p/{project}/schema/confirm", self._confirm, methods=post),
-            Route("/p/{project}/schema/population", self._population, methods=post),
-            Route("/p/{project}/schema/file", self._file, methods=post),
+            form_route("/p/{project}/schema", self._change),
+            form_route("/p/{project}/schema/confirm", self._confirm),
+            form_route("/p/{project}/schema/population", self._population),
+            form_route("/p/{project}/schema/file", self._file),
             Route("/p/{project}/schema.yaml", self._yaml),
         ]
 
