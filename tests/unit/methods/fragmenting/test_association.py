@@ -170,3 +170,22 @@ def test_missing_values_are_values() -> None:
     made = associate(table, given, rules, (("a",), ("b",)), (2, 1), randomness=Randomness.seeded(1))
     placed = [g for g in made.place[0, :4] if g >= 0]
     assert len(set(placed)) == len(placed)
+
+
+def test_what_is_near_in_memory_is_decided_after_cells() -> None:
+    """Large cells follow the first fragment's order by stretches; no tuple leaves its cell."""
+    from sherd.methods.fragmenting.preferred_groups import _keep_near
+
+    rows, small = 30_000, 1000
+    draw = np.random.default_rng(4)
+    first, order = draw.permutation(rows), draw.permutation(rows)
+    before = order.copy()
+    _keep_near(order, np.asarray([0, small]), first)
+    assert (order[:small] == before[:small]).all()
+    assert sorted(order[small:]) == sorted(before[small:])
+    position = np.empty(rows, np.int64)
+    position[first] = np.arange(rows)
+    stretch = position[order[small:]] // 4096
+    assert (np.diff(stretch) >= 0).all()
+    within = [position[order[small:]][stretch == s] for s in range(7)]
+    assert all((np.diff(part) < 0).any() for part in within), "by chance within a stretch"
