@@ -79,7 +79,7 @@ def database_source(address: Address) -> Iterator[TableInPlace]:
     dialect = COUNTING.get(address.scheme)
     if dialect is None:
         raise UsageError(
-            "the database cannot be asked for counts",
+            "this database cannot count records for Sherd",
             must="DuckDB, PostgreSQL or Spark",
             got=address.shown,
             do="choose --engine memory",

@@ -86,7 +86,7 @@ def spark_session(master: str | None = None) -> Any:
         raise MissingPartError(
             "the engine spark is not installed",
             must="the package pyspark, and Java 17 or newer",
-            do="install it by `pip install 'sherd[spark]'`",
+            do="install it with `pip install 'sherd[spark]'`",
         ) from None
     builder: Any = SparkSession.builder
     # Executors on this machine run the Python that has Sherd.
@@ -321,7 +321,7 @@ def _local_folder(alone: bool) -> str:
             "the engine spark needs a folder that every executor can reach",
             must="an address such as s3a://bucket/staging, hdfs:///staging or a shared mount",
             got="none",
-            do=f"name it by the setting {_STAGING}, or with --staging",
+            do=f"name it in the setting {_STAGING}, or with --staging",
         )
     return tempfile.gettempdir()
 

@@ -168,10 +168,10 @@ def plain(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         kind = column.type
     if _strange(kind):
         raise TableError(
-            f"the column '{name}' holds values Sherd cannot treat",
+            f"the column '{name}' holds values that Sherd cannot handle",
             must="numbers, dates, true or false, or text",
             got=f"the type {kind}",
-            do="leave it out, or turn it into text before",
+            do="leave it out, or convert it to text first",
         )
     return column
 

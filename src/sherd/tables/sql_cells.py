@@ -122,8 +122,8 @@ def coded_cells(
         values = distinct(value)
         if len(values) > MOST_DISTINCT:
             raise UncountableError(
-                f"the attribute '{attribute.name}' has too many values to be counted where they "
-                "are",
+                f"the attribute '{attribute.name}' has too many values to be counted inside the "
+                f"database",
                 must=f"at most {MOST_DISTINCT} distinct labels, or a column of numbers or times",
                 got=f"a column of type {kind}",
                 do="correct the column's type in the query, or choose --engine memory",

@@ -226,7 +226,7 @@ class Dialect:
         if isinstance(value, date):
             return f"DATE '{value.isoformat()}'"
         raise TableError(
-            "a column holds values that cannot be counted where they are",
+            "a column holds values that cannot be counted inside the database",
             must="numbers, dates, true or false, or text",
             got=f"the type {type(value).__name__}",
             do="choose --engine memory",

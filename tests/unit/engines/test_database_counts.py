@@ -403,7 +403,7 @@ def test_python_takes_an_address(tmp_path: Path) -> None:
     assert any(one.name == "share clamped" for one in release.findings)
     with pytest.raises(PlanError, match="does not run on the engine 'database'"):
         sherd.protect(address, SCHEMA, sherd.Plan(method="dp", epsilon=1.0), ledger=None)
-    with pytest.raises(UsageError, match="cannot be asked for counts"):
+    with pytest.raises(UsageError, match="cannot count records"):
         sherd.protect("sqlite:///x.db?table=people", SCHEMA, plan, ledger=None)
 
 
