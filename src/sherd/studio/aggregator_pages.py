@@ -310,6 +310,6 @@ class MemberPages:
         name = form.get("name", "")
         owner = await run_in_threadpool(self._aggregator.store.member, name)
         if owner is None or owner.role != "owner":
-            raise UsageError("no owner of that name is enrolled")
+            raise UsageError("no owner with that name is enrolled")
         await run_in_threadpool(self._aggregator.revoke, name)
         return go(request, "/members")

@@ -105,7 +105,7 @@ class OwnerPages:
             raise HTTPException(400, "approve or refuse")
         who, why = form.get("who", "").strip(), form.get("why", "").strip()
         if not 1 <= len(who) <= 80 or not who.isprintable():
-            raise UsageError("the decision has no name", must="the name of whoever decides")
+            raise UsageError("nobody is named for the decision", must="the name of whoever decides")
         if len(why) > 1000:
             raise UsageError("the comment is too long", must="at most 1,000 characters")
         await run_in_threadpool(self._write, form, decision, who, why)
@@ -117,7 +117,7 @@ class OwnerPages:
         try:
             name = form.get("round", "")
             if all(data.round != name for data in approvals.waiting(journal)):
-                raise UsageError("the round does not wait for a decision any more")
+                raise UsageError("the round no longer awaits a decision")
             approvals.decide(journal, name, decision, plan_hash=form.get("plan", ""))
             said = " ".join("".join(c if c.isprintable() else " " for c in why).split())
             journal.note(name, "decided by", f"{who}: {said}" if said else who)

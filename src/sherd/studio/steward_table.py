@@ -284,7 +284,7 @@ class TablePages:
             project.decide(*schema.attributes)
         else:
             if path.exists():
-                raise UsageError("the file is there already", got=str(path), do="choose another")
+                raise UsageError("the file already exists", got=str(path), do="choose another")
             described(project)
             await run_in_threadpool(write_whole, path, project.schema_file.read_bytes())
         return go(request, f"/p/{project.id}/schema")

@@ -136,7 +136,7 @@ def reading_errors(shown: str, name: str) -> Iterator[None]:
                 "the file cannot be read", got=f"{shown}: {error.strerror}"
             ) from None
         raise FormatError(
-            f"the file is damaged or no {name} file",
+            f"the file is damaged or is not {name}",
             must=f"a whole {name} file",
             got=shown,
             do="copy or make it again",
