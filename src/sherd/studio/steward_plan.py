@@ -48,7 +48,7 @@ class PlanPages:
         self._steward = steward
 
     def routes(self) -> list[Route]:
-        """Where these pages are."""
+        """Where a promise is chosen and its cost explored."""
         return [
             Route("/p/{project}/promise", self._promise),
             form_route("/p/{project}/promise", self._save),

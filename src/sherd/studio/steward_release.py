@@ -34,7 +34,7 @@ class ReleasePages:
         self._steward = steward
 
     def routes(self) -> list[Route]:
-        """Where these pages are."""
+        """Where releases are made and shown."""
         return [
             Route("/p/{project}/release", self._ask),
             form_route("/p/{project}/release", self._release),

@@ -98,7 +98,7 @@ class TablePages:
         self._steward = steward
 
     def routes(self) -> list[Route]:
-        """Where these pages are."""
+        """Where tables are opened, repaired and described."""
         return [
             Route("/", self._home),
             form_route("/open", self._open),
