@@ -216,16 +216,27 @@ def _columns(path: Path, kinds: Mapping[str, str]) -> list[tuple[str, set[str]]]
     else:
         with arrow_batches(path) as (schema, _):
             pass
-    return [(one.name, {_ARROW_TYPES.get(str(one.type), "string")}) for one in schema]
+    return [(one.name, {_called(str(one.type))}) for one in schema]
+
+
+def _called(kind: str) -> str:
+    """What a data package calls an Arrow type; earlier releases have narrower integers, too."""
+    whole = re.sub(r"\W.*|\d+", "", kind)
+    return _ARROW_TYPES.get(whole, "string")
 
 
 _ARROW_TYPES = {
-    "int64": "integer",
+    "int": "integer",
+    "uint": "integer",
     "double": "number",
+    "float": "number",
+    "halffloat": "number",
+    "decimal": "number",
     "bool": "boolean",
-    "date32[day]": "date",
-    "timestamp[us]": "datetime",
+    "date": "date",
+    "timestamp": "datetime",
 }
+
 _FIELD_TYPES = {"integer", "number", "boolean", "date", "datetime", "string"}
 
 
