@@ -161,10 +161,12 @@ def run(args: list[str]) -> int:
         part = None if interrupts.asked() else missing_part(error)
         return _report_bug(error, as_json) if part is None else _report(part, as_json)
     except OSError as error:
-        wrapped = StorageError("the disk or the system refused", got=error.strerror or "no reason")
+        wrapped = StorageError(
+            "the operating system reported an error", got=error.strerror or "no reason"
+        )
         return _report(wrapped, as_json)
     except MemoryError:
-        return _report(StorageError("the memory is not enough for this table"), as_json)
+        return _report(StorageError("this table does not fit into memory"), as_json)
     except Exception as error:
         return _report_bug(error, as_json)
 

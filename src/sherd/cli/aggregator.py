@@ -182,7 +182,7 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
 
     if plain and host not in ("127.0.0.1", "::1", "localhost"):
         raise UsageError(
-            "without TLS the service may listen on this machine only",
+            "without TLS the service may only listen on this machine",
             must="127.0.0.1",
             got=host,
             do="let the reverse proxy on this machine do TLS, or leave out --plain",

@@ -112,8 +112,8 @@ def enrol_user(
         issuer = premises.settings.issuer
         if issuer is None:
             raise UsageError(
-                "people do not log in at this aggregator yet",
-                do="name a provider with `sherd aggregator provider`",
+                "this aggregator has no login provider yet",
+                do="set one with `sherd aggregator provider`",
             )
         store.add_member(name, role, person=person_text(issuer, person), now=now)
         if as_json:

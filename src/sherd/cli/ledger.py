@@ -201,7 +201,8 @@ def _existing(file: Path | None) -> Ledger:
         raise UsageError(
             "there is no ledger yet",
             got=str(path),
-            do="the first release makes it, or `sherd ledger set-limit`; --ledger names another",
+            do="make a first release or run `sherd ledger set-limit`, which create it; or name "
+            "another with --ledger",
         )
     return Ledger(path)
 

@@ -161,7 +161,7 @@ def with_set(chosen: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
     """The parameters of options and of ``--set`` together; none may be given by both."""
     if twice := sorted(set(chosen) & set(extra)):
         raise UsageError(
-            f"the parameter '{twice[0]}' is given twice, by an option of its own and by --set",
+            f"the parameter '{twice[0]}' is given twice, by its own option and by --set",
             must="given once",
             do="leave out one of the two",
         )

@@ -257,9 +257,11 @@ def _check_following(given: Mapping[str, Any]) -> None:
         for name in ("old_record", "parameter_withdraw"):
             if given.get(name) is not None:
                 option = name.removeprefix("parameter_").replace("_", "-")
-                raise click.UsageError(f"--{option} is for a release that follows one: --after.")
+                raise click.UsageError(
+                    f"--{option} is only for a release that follows another (--after)."
+                )
         if (given["key"] is None) != (given["record"] is None):
-            raise click.UsageError("--key and --record belong together.")
+            raise click.UsageError("--key and --record must be given together.")
         return
     for name in ("old_record", "record"):
         if given[name] is None:
@@ -267,7 +269,9 @@ def _check_following(given: Mapping[str, Any]) -> None:
             raise click.UsageError(f"Missing option '--{option}', which --after needs.")
     own_schema = given["schema_file"] is not None or given["table"].startswith(":")
     if not own_schema and (given["missing"] is not None or given["outside"] is not None):
-        raise click.UsageError("--missing and --outside need --schema: the old one says its own.")
+        raise click.UsageError(
+            "--missing and --outside need --schema, because the old schema sets its own."
+        )
 
 
 def _asked(given: dict[str, Any]) -> tuple[Schema, Plan, PrivateRecord | None]:
@@ -309,7 +313,7 @@ def _asked(given: dict[str, Any]) -> tuple[Schema, Plan, PrivateRecord | None]:
 def _check_method(named: str | None, planned: Mapping[str, Any]) -> None:
     if named not in (None, planned["method"]):
         raise UsageError(
-            "the plan's method is not the one of the command",
+            "the plan and the command name different methods",
             must=repr(named),
             got=repr(planned["method"]),
             do="leave out --method, or choose another plan",

@@ -55,7 +55,9 @@ def studio(**given: Any) -> int:
     require_parts()
     homes = [name for name in ("file", "owner", "aggregator") if given[name] is not None]
     if len(homes) > 1:
-        raise UsageError("the studio has one home", must="a FILE, --owner or --aggregator")
+        raise UsageError(
+            "the studio shows one thing at a time", must="a FILE, --owner or --aggregator"
+        )
     serve(_home(given), host=given["host"], port=given["port"], browser=given["browser"])
     return 0
 
@@ -127,7 +129,8 @@ def _operator(home: AggregatorHome, *, browser: bool) -> PersonSession | None:
     session = log_in_here(home.settings.url, home.authority, browser=browser)
     if session.role != "operator":
         raise RefusedError(
-            "the aggregator's studio is for operators", got=f"'{session.name}', {session.role}"
+            "only operators may open the aggregator's studio",
+            got=f"'{session.name}', {{session.role}}",
         )
     click.echo(f"logged in as '{session.name}'", err=True)
     return session

@@ -97,10 +97,10 @@ def _check_outputs(paths: tuple[Path, ...], *, force: bool) -> None:
     for path in paths:
         if path.suffix not in (".png", ".json", ".csv"):
             raise UsageError(
-                "the output's kind is unknown", must=".png, .json or .csv", got=path.name
+                "the output's format is unknown", must=".png, .json or .csv", got=path.name
             )
         if path.exists() and not force:
-            raise OutputExistsError("the file is there already", got=str(path), do="use --force")
+            raise OutputExistsError("the file already exists", got=str(path), do="use --force")
         if path.suffix == ".png" and importlib.util.find_spec("matplotlib") is None:
             raise MissingPartError("drawing needs matplotlib", do="pip install 'sherd[report]'")
 

@@ -290,13 +290,13 @@ def check_target(folder: Path, *, force: bool) -> None:
         return
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST).exists()):
         raise OutputExistsError(
-            "the output is there already and is not a release",
+            "the output already exists and is not a release",
             got=str(folder),
             do="choose another: only releases are ever overwritten",
         )
     if not force:
         raise OutputExistsError(
-            "the output folder is there already",
+            "the output folder already exists",
             got=str(folder),
             do="choose another, or overwrite it with --force (in Python: force=True)",
         )

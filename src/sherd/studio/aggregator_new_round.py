@@ -18,7 +18,7 @@ from sherd.federation.protocol.collusion import collusion_table
 from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Sharing, Terms
 from sherd.release.method import find, usable
 from sherd.studio import plan_form
-from sherd.studio.page_rendering import check_code, go, moment, page
+from sherd.studio.page_rendering import check_code, form_route, go, moment, page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +44,8 @@ class NewRoundPages:
         """Where these pages are."""
         return [
             Route("/new", self._new),
-            Route("/new", self._look, methods=["POST"]),
-            Route("/open", self._open, methods=["POST"]),
+            form_route("/new", self._look),
+            form_route("/open", self._open),
         ]
 
     def _owners(self) -> list[str]:

@@ -193,6 +193,11 @@ async def refusal(request: Request, error: Exception) -> Response:
     return PlainTextResponse(error.detail, error.status_code)
 
 
+def form_route(path: str, endpoint: Callable[[Request], Awaitable[Response]]) -> Route:
+    """Where a form is sent to."""
+    return Route(path, endpoint, methods=["POST"])
+
+
 class JobPages:
     """Watching and stopping jobs; ``panel`` draws what one of them shows now."""
 
@@ -205,7 +210,7 @@ class JobPages:
         return [
             Route("/j/{job}", self._show),
             Route("/j/{job}/events", self._events),
-            Route("/j/{job}/stop", self._stop, methods=["POST"]),
+            form_route("/j/{job}/stop", self._stop),
         ]
 
     async def _show(self, request: Request) -> Response:

@@ -152,7 +152,7 @@ def settings_of(form: Mapping[str, Any], attribute: Attribute) -> dict[str, Any]
     if "low" in form:
         if bool(low) != bool(high):
             raise SchemaError(
-                f"the domain of '{attribute.name}' has one end only", must="a lowest and a highest"
+                f"the domain of '{attribute.name}' has only one end", must="a lowest and a highest"
             )
         if low and not known:
             raise SchemaError(

@@ -16,7 +16,7 @@ from sherd.release.method import find
 from sherd.release.plan import Plan
 from sherd.studio import plan_form
 from sherd.studio.job_worker import problem_of
-from sherd.studio.page_rendering import form_of, fragment, go, inside, page
+from sherd.studio.page_rendering import form_of, form_route, fragment, go, inside, page
 from sherd.studio.steward_table import described
 
 if TYPE_CHECKING:
@@ -48,17 +48,16 @@ class PlanPages:
         self._steward = steward
 
     def routes(self) -> list[Route]:
-        """Where these pages are."""
-        post = ["POST"]
+        """Where a promise is chosen and its cost explored."""
         return [
             Route("/p/{project}/promise", self._promise),
-            Route("/p/{project}/promise", self._save, methods=post),
-            Route("/p/{project}/promise/words", self._words, methods=post),
+            form_route("/p/{project}/promise", self._save),
+            form_route("/p/{project}/promise/words", self._words),
             Route("/p/{project}/explore", self._explore),
-            Route("/p/{project}/explore/map", self._map, methods=post),
-            Route("/p/{project}/explore/candidate", self._candidate, methods=post),
-            Route("/p/{project}/explore/take", self._take, methods=post),
-            Route("/p/{project}/explore/compare", self._compare, methods=post),
+            form_route("/p/{project}/explore/map", self._map),
+            form_route("/p/{project}/explore/candidate", self._candidate),
+            form_route("/p/{project}/explore/take", self._take),
+            form_route("/p/{project}/explore/compare", self._compare),
             Route("/p/{project}/explore/{job}/{name}.html", self._report),
         ]
 

@@ -14,7 +14,7 @@ from sherd.errors import PlanError, UsageError
 from sherd.release.bundle import FORMATS, check_format, check_target
 from sherd.release.private_files import PrivateFiles
 from sherd.studio import plan_form
-from sherd.studio.page_rendering import download, form_of, go, inside, page
+from sherd.studio.page_rendering import download, form_of, form_route, go, inside, page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +34,10 @@ class ReleasePages:
         self._steward = steward
 
     def routes(self) -> list[Route]:
-        """Where these pages are."""
+        """Where releases are made and shown."""
         return [
             Route("/p/{project}/release", self._ask),
-            Route("/p/{project}/release", self._release, methods=["POST"]),
+            form_route("/p/{project}/release", self._release),
             Route("/p/{project}/release/{job}", self._made),
             Route("/p/{project}/release/{job}/audit.html", self._audit),
             Route("/p/{project}/release/{job}/{name}", self._file),

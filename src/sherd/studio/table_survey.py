@@ -78,7 +78,7 @@ def _expanded(path: Path) -> None:
 
 def _too_dense() -> FormatError:
     return FormatError(
-        "the file would grow out of all proportion when it is unpacked",
+        "the file would become far too large when unpacked",
         must=f"at most {MOST_RATIO} times its size",
         do="unpack it yourself if you trust it, and open the result",
     )

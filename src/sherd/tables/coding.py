@@ -136,7 +136,7 @@ def texts(values: pa.Array) -> list[str | None]:
             values = values.cast(pa.string())
         except pa.ArrowInvalid:
             raise TableError(
-                "a column of categories holds bytes that are not UTF-8 text",
+                "a category column holds bytes that are not UTF-8 text",
                 do="convert the column to text first",
             ) from None
     cells: list[str | None] = values.to_pylist()

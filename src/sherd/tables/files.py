@@ -96,7 +96,7 @@ def check_unfolded(text: str) -> None:
             sizes |= {anchor: nodes - before} if anchor else {}
         if nodes > MOST_NODES or len(opened) > DEEPEST:
             raise FormatError(
-                "the YAML unfolds out of all proportion",
+                "the YAML expands to far too many values",
                 must=f"at most {MOST_NODES:,} values, {DEEPEST} inside each other, none in itself",
             )
 

@@ -538,7 +538,7 @@ def test_a_signed_release_is_known_by_its_key(made: tuple[Path, Path], tmp_path:
     assert [check.name for check in sherd.verify(unsigned).failed] == ["signature"]
     with pytest.raises(FormatError, match="no public key"):
         sherd.verify(folder, key=folder / "manifest.json")
-    with pytest.raises(OutputExistsError, match="signed already"):
+    with pytest.raises(OutputExistsError, match="already signed"):
         sign(folder, other)
     with pytest.raises(UsageError, match="not a release"):
         sign(tmp_path, other)

@@ -192,7 +192,9 @@ def _check_asked(tree: Any, sql: str) -> None:
         raise UsageError("the query cannot be read", must="SQL", got=first) from None
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise UsageError(
-            "the query is not one SELECT", must="SELECT … FROM release …", do="send one at a time"
+            "the query is not a single SELECT",
+            must="SELECT … FROM release …",
+            do="send one at a time",
         )
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.engines.spark_stages import BLOCKS
+from sherd.engines.spark_stages import BLOCKS, in_its_own_partition
 from sherd.errors import InternalError, PlanError, TableError
 from sherd.methods.ranking.column_masking import ColumnJob, noisy_cells
 from sherd.methods.ranking.distributed_blocks import (
@@ -89,7 +89,8 @@ class Rows:
     def by_part(self) -> Any:
         """What lies beside the blocks, part by part."""
         beside = self.frame.select("kind", "part", "task", "span", "rows", "beside")
-        return beside.repartition(len(self.counts), "part").sortWithinPartitions(
+        alone = in_its_own_partition(beside["part"], len(self.counts))
+        return beside.repartition(len(self.counts), alone).sortWithinPartitions(
             "part", "task", "span"
         )
 
@@ -222,11 +223,9 @@ def _splitters(
 def _ranks(packing: PackWords, rows: Rows, sorting: SortSpans, stages: SparkStages) -> Any:
     """Step ``ranks``: words to their spans, every span sorted."""
     words = rows.frame.select("part", "task", "span", "block").mapInArrow(packing, BLOCKS)
-    by_span = (
-        words.select("column", "span", "block")
-        .repartition(len(rows.counts), "column", "span")
-        .sortWithinPartitions("column", "span")
-    )
+    words, spans = words.select("column", "span", "block"), len(rows.counts)
+    place = in_its_own_partition(words["column"] * spans + words["span"], spans)
+    by_span = words.repartition(spans, place).sortWithinPartitions("column", "span")
     return stages.step("ranks", by_span, sorting)
 
 
@@ -360,11 +359,10 @@ def _put_back(
     sent = joined.mapInArrow(put, BLOCKS).select(*fields)
     nothing = "CAST(NULL AS BINARY) AS block"
     rest = rows.frame.selectExpr(*(nothing if name == "block" else name for name in fields))
-    by_part = (
-        rest.unionByName(sent)
-        .repartition(len(parts) if form.shuffled else 1, "part")
-        .sortWithinPartitions("part", "kind", "task", "span")
-    )
+    together, count = rest.unionByName(sent), len(parts) if form.shuffled else 1
+    by_part = together.repartition(
+        count, in_its_own_partition(together["part"], count)
+    ).sortWithinPartitions("part", "kind", "task", "span")
     finish = Finish(axes={axis.name: axis for axis in axes}, types=form.kinds)
     assemble = Assemble(axes=axes, kinds=kinds, finish=finish, names=form.names, form=form.schema)
     return stages.step("release", by_part, assemble, form.spark())

@@ -73,7 +73,7 @@ class GuestEngine(Shapes):
         named, values = told[0]
         if any(one != told[0] for one in told) or named != what or len(values) != np.prod(a.shape):
             raise VerificationError(
-                "the computing parties do not say the same",
+                "the computing parties disagree",
                 must=f"{what}: {a.shape}, equal from all of them",
                 do="the run cannot go on; find out which of them differs",
             )

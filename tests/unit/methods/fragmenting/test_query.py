@@ -263,7 +263,7 @@ OWN = {
     ("sql", "wrong"),
     [
         ("SELECT AVG(Salary), COUNT(ZIP) FROM release JOIN pay USING (rate)", "not in both"),
-        ("SELECT COUNT(ZIP), AVG(Salary) FROM release r JOIN pay r ON r.rate > 1", "alike"),
+        ("SELECT COUNT(ZIP), AVG(Salary) FROM release r JOIN pay r ON r.rate > 1", "same name"),
         ("SELECT COUNT(ZIP), AVG(Salary) FROM release JOIN pay p ON p.Race = Race", "table.column"),
         ("SELECT ZIP, AVG(Salary) FROM release RIGHT JOIN pay USING (Race) GROUP BY ZIP", "RIGHT"),
         ("SELECT Race, AVG(Salary) FROM release JOIN twice ON true GROUP BY Race", "case only"),
@@ -321,8 +321,8 @@ def test_missing_values_are_not_averaged() -> None:
     ("sql", "wrong"),
     [
         ("SELECT Race FROM (release", "cannot be read"),
-        ("DROP TABLE release", "not one SELECT"),
-        ("SELECT 1; SELECT 2", "not one SELECT"),
+        ("DROP TABLE release", "not a single SELECT"),
+        ("SELECT 1; SELECT 2", "not a single SELECT"),
         ("SELECT 1 FROM elsewhere", "does not ask the view"),
         (
             "SELECT COUNT(a.Salary + b.Salary) FROM release a JOIN release b ON a.Race = b.Race",

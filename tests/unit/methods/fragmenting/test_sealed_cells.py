@@ -315,7 +315,7 @@ def test_plans_that_make_no_sense_are_refused() -> None:
     """Before any data is read."""
     with pytest.raises(PlanError, match="needs your key"):
         sealed(people(), None)
-    with pytest.raises(PlanError, match="nothing to seal"):
+    with pytest.raises(PlanError, match="nothing to encrypt"):
         sherd.fragment(people(), SCHEMA, constraints=CONSTRAINTS, looseness=4,
                        settings=sherd.Settings(cell_key=KEY))  # fmt: skip
     with pytest.raises(PlanError, match="nothing to release as ciphertext"):
@@ -336,7 +336,7 @@ def test_the_promise_names_the_key() -> None:
 
 
 def test_a_key_is_its_owners_alone(tmp_path: Path) -> None:
-    """Made once with mode 600, never written over, refused where others may read it."""
+    """Made once with mode 600, never written over, refused where other users can read it."""
     path = tmp_path / "cells.key"
     key = CellKey.load_or_generate(path)
     assert not path.exists()
@@ -345,13 +345,13 @@ def test_a_key_is_its_owners_alone(tmp_path: Path) -> None:
     assert CellKey.load_or_generate(path) == key
     assert key.secret.hex() not in repr(key)
     path.chmod(0o644)
-    with pytest.raises(StorageError, match="others may read"):
+    with pytest.raises(StorageError, match="other users can read"):
         CellKey.load(path)
     with pytest.raises(StorageError, match="cannot be read"):
         CellKey.load(tmp_path / "none")
     path.chmod(0o600)
     path.write_text("something else")
-    with pytest.raises(FormatError, match="not one"):
+    with pytest.raises(FormatError, match="does not hold a key"):
         CellKey.load_or_generate(path)
     with pytest.raises(StorageError, match="cannot be written"):
         key.save(path)
