@@ -12,7 +12,7 @@ import click
 
 from sherd.cli.home_folder import aggregator_option, open_aggregator
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
-from sherd.cli.options import PATH, CommandGroup, emit_json, json_option, settings
+from sherd.cli.options import PATH, CommandGroup, emit_json, json_option, named_values, settings
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +100,11 @@ def round_group() -> None:
     help="Share epsilon by number of attributes or equally, where columns are joined.",
 )
 @click.option(
-    "--share", multiple=True, metavar="OWNER=EPSILON", help="Give an owner this share instead."
+    "--share",
+    multiple=True,
+    metavar="OWNER=EPSILON",
+    callback=named_values,
+    help="Give an owner this share instead.",
 )
 @click.option(
     "--linkage",
@@ -171,12 +175,6 @@ def _terms(name: str, given: dict[str, Any]) -> Terms:
     from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Sharing, Terms
 
     parameters = _parameters(given)
-    shares = {}
-    for text in given["share"]:
-        owner, equals, amount = text.partition("=")
-        if not equals:
-            raise UsageError("--share cannot be read", must="OWNER=EPSILON", got=repr(text))
-        shares[owner] = amount
     kind = Kind(given["kind"])
     linkage = given["linkage"] or ("oprf" if kind.joins else "none")
     return Terms(
@@ -187,8 +185,8 @@ def _terms(name: str, given: dict[str, Any]) -> Terms:
         method=given["method"],
         parameters=parameters,
         epsilon=given["epsilon"],
-        sharing=Sharing.GIVEN if shares else Sharing(given["sharing"]),
-        given=shares,
+        sharing=Sharing.GIVEN if given["share"] else Sharing(given["sharing"]),
+        given=given["share"],
         linkage=Linkage(linkage),
         dropout=Dropout(given["dropout"]),
         least_owners=given["least_owners"],

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import PATH, json_option
-from sherd.errors import OutputExistsError, UsageError
+from sherd.cli.options import PATH, json_option, named_values
+from sherd.errors import OutputExistsError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     "tables",
     multiple=True,
     metavar="NAME=FILE",
+    callback=named_values,
     help="Make your own table available for joins (CSV, Parquet, Feather).",
 )
 @click.option(
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 def query(
     release: Path,
     sql: str,
-    tables: tuple[str, ...],
+    tables: dict[str, str],
     key: Path | None,
     output: Path | None,
     force: bool,
@@ -57,12 +58,7 @@ def query(
     """
     import sherd
 
-    own: dict[str, Any] = {}
-    for text in tables:
-        name, equals, path = text.partition("=")
-        if not equals or not name:
-            raise UsageError("--table cannot be read", must="NAME=FILE", got=repr(text))
-        own[name] = sherd.read(path)
+    own = {name: sherd.read(path) for name, path in tables.items()}
     if output is not None and output.exists() and not force:
         raise OutputExistsError("the output already exists", got=str(output), do="use --force")
     answer = sherd.query(release, sql, own=own, key=key)

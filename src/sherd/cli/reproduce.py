@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import PATH, emit_json, json_option, progress
+from sherd.cli.options import PATH, emit_json, json_option, named_values, progress
 from sherd.errors import MissingPartError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "readings",
     multiple=True,
     metavar="SWITCH=VALUE",
+    callback=named_values,
     help="Choose another reading of the paper; its page names the switches. Repeatable.",
 )
 @click.option(
@@ -56,7 +57,7 @@ def reproduce(
     figure: str | None,
     runs: int | None,
     quick: bool,
-    readings: tuple[str, ...],
+    readings: dict[str, str],
     seed: int,
     jobs: int,
     output: Path,
@@ -84,7 +85,7 @@ def reproduce(
         setting = frame.Setting(
             quick=quick,
             runs=runs,
-            readings=dict(map(_switch, readings)),
+            readings=readings,
             seed=seed,
             progress=bar,
             tell=(lambda _line: None) if watched else _tell,
@@ -100,13 +101,6 @@ def reproduce(
 def _tell(line: str) -> None:
     """A line for each figure that is done, where no bar can be drawn: full runs take hours."""
     click.echo(line, err=True)
-
-
-def _switch(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError("--reading cannot be read", must="SWITCH=VALUE", got=repr(text))
-    return name, value
 
 
 def _framework() -> ModuleType:

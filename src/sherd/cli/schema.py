@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import PATH, emit_json, json_option
-from sherd.errors import OutputExistsError, UsageError
+from sherd.cli.options import PATH, emit_json, json_option, named_values
+from sherd.errors import OutputExistsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,7 @@ ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
     "--hierarchy",
     multiple=True,
     metavar="ATTRIBUTE=FILE",
+    callback=named_values,
     help="Group the attribute's labels by this file: one line per label, from label to root (ARX's "
     "CSV).",
 )
@@ -32,6 +33,7 @@ ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
     "--values",
     multiple=True,
     metavar="ATTRIBUTE=FILE",
+    callback=named_values,
     help="Take the attribute's labels from this file, one per line, in order.",
 )
 @click.option("--ask", is_flag=True, help="Ask about every decision and write a finished schema.")
@@ -41,8 +43,8 @@ ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
 def schema(
     table: str,
     query: str | None,
-    hierarchy: tuple[str, ...],
-    values: tuple[str, ...],
+    hierarchy: dict[str, str],
+    values: dict[str, str],
     ask: bool,
     output: Path | None,
     force: bool,
@@ -58,8 +60,8 @@ def schema(
     draft = sherd.schema(
         sherd.read(table, query=query),
         name=Path(table).name,
-        hierarchies=_files(hierarchy, "--hierarchy"),
-        values=_files(values, "--values"),
+        hierarchies=hierarchy,
+        values=values,
     )
     if ask:
         assert output is not None, "checked above"
@@ -78,16 +80,6 @@ def schema(
     write_whole(output, text.encode())
     count = text.count("# decide: ")
     click.echo(f"wrote {output}: read it, and decide what its {count} comments ask", err=True)
-
-
-def _files(given: tuple[str, ...], option: str) -> dict[str, str]:
-    named = {}
-    for text in given:
-        name, equals, path = text.partition("=")
-        if not equals or not name or not path:
-            raise UsageError(f"{option} cannot be read", must="ATTRIBUTE=FILE", got=repr(text))
-        named[name] = path
-    return named
 
 
 def _asked(draft: Draft) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def test_bad_input_is_refused_with_a_reason(
         ([str(other), release], "no column of the table is in the schema"),
         ([str(short), release], "differ in their number of rows"),
         ([table, release, "--target", "il"], "no column 'il' to predict"),
-        ([table, release, "--owner", "a"], "--owner must be"),
+        ([table, release, "--owner", "a"], "--owner cannot be read"),
         ([table, release, "-o", str(tmp_path / "x.doc")], "format is unknown"),
         ([table, str(tmp_path)], "not a release"),
         ([table, str(other)], "needs a schema"),

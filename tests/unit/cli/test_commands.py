@@ -18,7 +18,7 @@ from sherd import cli
 from sherd.cli import options
 from sherd.errors import PlanError
 from sherd.release.bundle import digest, read_manifest
-from sherd.release.method import DIRECTORY, find
+from sherd.release.method import DIRECTORY
 from sherd.release.traits import Traits
 
 SCHEMA = """
@@ -514,10 +514,3 @@ def test_a_bar_is_shown_where_a_person_watches(monkeypatch: pytest.MonkeyPatch) 
     with options.progress("test") as advance:
         advance("step", 1, 2)
         advance("step", 2, 2)
-
-
-def test_pairs_are_numbers() -> None:
-    """Whole ones stay whole; a name may hold an equals sign."""
-    assert options.pairs((), "--weight") is None
-    assert options.pairs(("a=2", "b=c=0.5"), "--weight") == {"a": 2, "b=c": 0.5}
-    assert find("dp").name == "dp"
