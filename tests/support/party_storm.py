@@ -19,6 +19,7 @@ import logging
 import os
 import random
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -191,6 +192,17 @@ class Storm:
             self.failures.append(f"{name}: opened twice, differently: {what}")
 
 
+def free_ports(count: int) -> list[int]:
+    """Ports that no connection is given by the system, so that they stay free between starts."""
+    start, found = 20_000 + os.getpid() * 37 % 10_000, list[int]()
+    while len(found) < count:
+        start += 1
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", start))
+            found.append(start)
+    return found
+
+
 class World:
     """Some parties, and what befalls them."""
 
@@ -207,6 +219,12 @@ class World:
             engine=engine,
             linkage=linkage,
         )
+        peers = [
+            {"name": name, "address": f"127.0.0.1:{port}", "certificate": f"{name}.pem"}
+            for name, port in zip(names, free_ports(len(names)), strict=True)
+        ]
+        for name in names:
+            self.parties.change(name, parties=peers)
         if library := os.environ.get("LD_PRELOAD"):
             self.disk = Disk(folder, Path(library))
             self.disk.settle(folder)
