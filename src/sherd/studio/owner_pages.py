@@ -20,7 +20,7 @@ from sherd.federation.owner.owner_journal import OwnerJournal
 from sherd.federation.owner.preview import LABEL, preview
 from sherd.release.bundle import digest
 from sherd.studio.access_guard import MOST_FORM
-from sherd.studio.page_rendering import application, form_of, go, inside, page
+from sherd.studio.page_rendering import application, form_of, form_route, go, inside, page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,9 +47,9 @@ class OwnerPages:
         """The application."""
         routes = [
             Route("/", self._requests),
-            Route("/decide", self._decide, methods=["POST"]),
+            form_route("/decide", self._decide),
             Route("/rounds", self._rounds),
-            Route("/rounds/{round}/audit", self._audit, methods=["POST"]),
+            form_route("/rounds/{round}/audit", self._audit),
             Route("/rounds/{round}/audit.html", self._report),
             Route("/budget", self._budget),
         ]
