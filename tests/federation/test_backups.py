@@ -263,7 +263,7 @@ def test_backups_are_private_and_come_back_the_same(tmp_path: Path) -> None:
     ):
         with pytest.raises(OutputExistsError):
             broken()
-    with pytest.raises(FormatError, match="something else"):
+    with pytest.raises(FormatError, match="another kind"):
         read_backup(backup, tmp_path / "other", kind="aggregator")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "b.tar", "key.pem"]
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import sherd
-from sherd.engines.spark_stages import spark_session
+from sherd.engines.spark_stages import in_its_own_partition, spark_session
 from sherd.release.protect import Settings
 
 SCHEMA = sherd.Schema.from_data(
@@ -79,6 +79,17 @@ def counted_alike(source: Any, table: pa.Table) -> bool:
     )
 
 
+def spread_evenly(session: Any, partitions: int = 16) -> bool:
+    """Whether every number gets the partition that was meant for it, and none has two."""
+    from pyspark.sql import functions
+
+    numbers = session.range(4 * partitions)
+    alone = in_its_own_partition(numbers["id"], partitions)
+    at = functions.spark_partition_id().alias("at")
+    found = numbers.repartition(partitions, alone).select("id", at).collect()
+    return all(one.id % partitions == one.at for one in found)
+
+
 def main(master: str, staging: str, rows: int, rounds: int, method: str = "dp-um") -> None:
     """Protect a table as often as asked for: ``pay`` with noise, all else as good as without."""
     session = spark_session(master)
@@ -107,6 +118,7 @@ def main(master: str, staging: str, rows: int, rounds: int, method: str = "dp-um
         }
         if not number:
             answer["counts"] = counted_alike(source, table)
+            answer["spread"] = spread_evenly(session)
         print(json.dumps({"round": number, **answer}), flush=True)  # noqa: T201
     session.stop()
 

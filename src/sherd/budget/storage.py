@@ -198,7 +198,7 @@ def connect(path: Path) -> sqlite3.Connection:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if application != APPLICATION or version < 1:
             raise VerificationError(
-                "the file is not a ledger of Sherd",
+                "the file is not a Sherd ledger",
                 got=str(path),
                 do="name another file; if this one was a ledger, restore it from a backup",
             )
@@ -359,7 +359,7 @@ def default_path() -> Path:
     given = os.environ.get("SHERD_LEDGER")
     if given == NO_LEDGER:
         raise UsageError(
-            "there is no ledger: SHERD_LEDGER says so",
+            "no ledger is in use: SHERD_LEDGER is set to 'none'",
             must="a ledger's file",
             got=repr(given),
             do="name one with --ledger, or unset SHERD_LEDGER",

@@ -100,7 +100,7 @@ def _certificate(path: Path) -> str:
     ends = x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
     days = (ends - datetime.datetime.now(datetime.UTC)).days
     if days < 0:
-        raise UsageError("the certificate has ended", got=f"{ends:%Y-%m-%d}", do="renew it")
+        raise UsageError("the certificate has expired", got=f"{ends:%Y-%m-%d}", do="renew it")
     warning = "; renew it soon" if days < WARN_DAYS else ""
     return f"until {ends:%Y-%m-%d}, {days} days{warning}"
 
@@ -142,7 +142,7 @@ def owner_checks(home: OwnerHome) -> list[Finding]:
 
     def seed() -> str:
         if len(home.seed) != 32:
-            raise UsageError("the seed is not whole", must="32 bytes", do="restore the folder")
+            raise UsageError("the seed is incomplete", must="32 bytes", do="restore the folder")
         return "there"
 
     return _found(

@@ -25,6 +25,7 @@ import spark_driver
 from spark_driver import SCHEMA, table_of
 
 import sherd
+from sherd.engines import spark_stages
 from sherd.engines.spark_stages import SparkStages, is_spark_frame
 from sherd.errors import InternalError, MissingPartError, PlanError, TableError, UsageError
 from sherd.methods.ranking.distributed_blocks import (
@@ -479,6 +480,42 @@ def test_a_cluster_needs_a_folder_that_all_can_reach(tmp_path: Path) -> None:
     assert Path(nowhere.folder).parent == Path(tempfile.gettempdir())
     nowhere.remove()
     assert not Path(nowhere.folder).exists()
+
+
+def test_settings_of_a_step_are_put_back(tmp_path: Path) -> None:
+    """What the session was told before is what it is told afterwards, whatever a step needs."""
+
+    class Told(dict[str, str]):
+        set = dict.__setitem__
+        unset = dict.__delitem__
+
+    session = Session("local[2]")
+    session.conf = Told({"spark.master": "local[2]", "spark.sql.files.maxPartitionBytes": "9"})
+    before = dict(session.conf)
+    stages = SparkStages(session, str(tmp_path))
+    with (
+        contextlib.suppress(InternalError),
+        stages._settings({"a": "1", "spark.sql.files.maxPartitionBytes": "7"}),
+    ):
+        assert session.conf.get("a") == "1"
+        assert session.conf.get("spark.sql.files.maxPartitionBytes") == "7"
+        raise InternalError("the step fails")
+    assert session.conf == before
+
+
+def test_rows_of_a_fixed_width_are_counted_and_not_weighed() -> None:
+    """Spark weighs a batch after each row; only texts need that, wide tables get fewer rows."""
+    types = pytest.importorskip("pyspark.sql.types")
+
+    def needed(*kinds: Any) -> dict[str, str]:
+        fields = [types.StructField(f"c{at}", kind) for at, kind in enumerate(kinds)]
+        return spark_stages._for_rows(SimpleNamespace(schema=types.StructType(fields)))
+
+    numbers = [types.DoubleType(), types.IntegerType(), types.DateType(), types.TimestampType()]
+    batch, weight = (f"spark.sql.execution.arrow.max{w}PerBatch" for w in ("Records", "Bytes"))
+    assert needed(*numbers) == {batch: "65536", weight: str(2**31 - 1)}
+    assert needed(*numbers, types.StringType()) == {batch: "65536"}
+    assert int(needed(*numbers * 1000)[batch]) * 4000 * 16 <= 64 << 20
 
 
 def test_executors_without_sherd_are_named(tmp_path: Path) -> None:

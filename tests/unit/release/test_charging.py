@@ -109,7 +109,7 @@ def test_a_refusal_is_booked_as_a_look_and_says_no_count(book: Ledger) -> None:
         assert not any(sign.isdigit() for sign in str(told.value))
     assert book.account("people").columns["looks"].spent == 3
     assert book.account("people").spent == sherd.Amount(0)
-    with pytest.raises(BudgetError, match="looked at"):
+    with pytest.raises(BudgetError, match="refused runs"):
         sherd.protect(TABLE, SCHEMA, PLAN)
 
 

@@ -281,6 +281,13 @@ def test_other_encodings_are_refused_at_their_first_byte(
     assert "iconv" in message
 
 
+@pytest.mark.parametrize("given", [None, schema(a="integer", b="category")])
+def test_a_header_in_another_encoding_is_refused(tmp_path: Path, given: Schema | None) -> None:
+    """As cells are, in words; Arrow stumbles over a column's name by itself."""
+    for header in (b"a\x80,b\n1,x\n", b"a,b\x80"):
+        refused(put(tmp_path, header), FormatError, "not UTF-8", given)
+
+
 def test_a_character_cut_at_the_end_of_the_file_is_not_utf8(tmp_path: Path) -> None:
     """Half a character is as wrong as a wrong one."""
     path = put(tmp_path, b"a,b\n1,x\n" + "1,ü".encode()[:-1])
@@ -379,7 +386,7 @@ def test_typed_files_keep_their_types_and_cut_ones_are_refused(tmp_path: Path, s
     whole = path.read_bytes()
     for cut in (len(whole) - 5, len(whole) // 2, 3):
         path.write_bytes(whole[:cut])
-        refused(path, FormatError, "damaged or no")
+        refused(path, FormatError, "damaged or is not")
 
 
 def test_an_arrow_stream_is_read_too(tmp_path: Path) -> None:

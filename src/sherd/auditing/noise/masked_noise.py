@@ -21,7 +21,7 @@ import numpy as np
 
 from sherd.auditing.epsilon.mechanism import Mechanism, scales, sizes, sums
 from sherd.auditing.noise.cluster_profiles import ClusterProfiles
-from sherd.auditing.noise.noise_test import NoisyColumn, judged
+from sherd.auditing.noise.noise_test import NoisyColumn, judged, shape
 from sherd.auditing.verdict.verdict_points import NOISE
 from sherd.verifying.check import Check
 
@@ -99,8 +99,9 @@ def _column(case: Case, name: str) -> NoisyColumn | None:
     before = original[case.order]
     both = ~(np.isnan(before) | np.isnan(released))
     place = np.searchsorted(values, before[both])
-    observed = float(np.average(np.abs(released[both] - expected[place]), weights=weights[place]))
-    return replace(column, places=None, pairs=pairs, observed=(observed,))
+    centre, weight = expected[place], weights[place]
+    observed = shape(released[both] - centre, centre, weight, np.ones(len(place)))
+    return replace(column, places=None, pairs=pairs, observed=observed)
 
 
 def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Floats, Any]:
@@ -114,15 +115,17 @@ def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Float
         for each in (column.centres, column.weights)
     )
     keys, rows = np.unique(place * count + cluster, return_counts=True)
-    rows = rows * weights[keys // count]
     # Values inside one cluster expect its centroid: they are looked at as one.
     inside = expected[keys // count] == column.centres[keys % count]
     whole = np.bincount(keys[inside] % count, weights=rows[inside], minlength=count)
     kept = np.flatnonzero(whole)
+    across = keys[~inside]
+    each = np.concatenate([whole[kept], rows[~inside]])
     pairs = (
-        np.concatenate([kept, keys[~inside] % count]),
-        np.concatenate([column.centres[kept], expected[keys[~inside] // count]]),
-        np.concatenate([whole[kept], rows[~inside]]),
+        np.concatenate([kept, across % count]),
+        np.concatenate([column.centres[kept], expected[across // count]]),
+        np.concatenate([column.weights[kept], weights[across // count]]) * each,
+        each,
     )
     return values, expected, weights, pairs
 
@@ -135,7 +138,7 @@ def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> N
         if len(x) != len(y) or len(x) < 2:
             return None
         places = np.unique(np.linspace(0, len(x) - 1, min(len(x), SAMPLE)).astype(np.int64))
-        shown, pairs = y[places], None
+        shown = y[places]
     else:
         before = original[case.order]
         rows = np.flatnonzero(~(np.isnan(before) | np.isnan(released)))
@@ -143,7 +146,7 @@ def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> N
         x, places = before[rows], None
         if len(x) < 2:
             return None
-        shown, pairs = released[rows], (np.arange(len(x)), x, np.ones(len(x)))
+        shown = released[rows]
     reach = np.full(len(x), scaled.width)
     if scaled.reach == "local":
         reach = np.maximum(scaled.high - x, x - scaled.low)
@@ -153,11 +156,12 @@ def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> N
         sizes=np.ones(len(x), np.int64),
         scales=reach / scaled.epsilon,
         high=scaled.high,
-        pairs=pairs,
         places=places,
     )
-    distance = column.distance if pairs is not None else column.distance_at
-    return replace(column, observed=(distance(shown),))
+    if places is not None:
+        return replace(column, observed=(column.distance_at(shown),))
+    column = replace(column, pairs=(np.arange(len(x)), x, column.weights, np.ones(len(x))))
+    return replace(column, observed=column.look(shown))
 
 
 def _ordered(
@@ -175,7 +179,8 @@ def _ordered(
         return None
     shown = (values - mechanism.low) / mechanism.step
     count = len(column.sums)
-    pairs = (np.arange(count), column.centres, column.sizes * column.weights)
+    rows = column.sizes.astype(np.float64)
+    pairs = (np.arange(count), column.centres, rows * column.weights, rows)
     made = replace(column, places=None, pairs=pairs)
     return replace(made, observed=made.look(shown))
 

@@ -92,9 +92,9 @@ class Aggregator:
     def open_round(self, terms: Terms, *, actor: str | None = None) -> None:
         """Begin a round: invite every owner."""
         if terms.aggregator != self.name:
-            raise UsageError("the terms are another aggregator's", got=repr(terms.aggregator))
+            raise UsageError("the terms belong to another aggregator", got=repr(terms.aggregator))
         if terms.deadline <= self.now():
-            raise UsageError("the deadline has passed already")
+            raise UsageError("the deadline has already passed")
         terms = replace(
             terms, opened=self.now(), delivery_bytes=terms.most_bytes, signed_release=True
         )
@@ -320,7 +320,7 @@ class Aggregator:
     def revoke(self, name: str) -> list[str]:
         """Take somebody's access away and end the rounds it is part of; which they were."""
         if not self.store.remove_member(name, now=self.now()):
-            raise UsageError("nobody of that name is enrolled", got=repr(name))
+            raise UsageError("nobody with that name is enrolled", got=repr(name))
         ended = []
         for round_id in (each.id for each in self.store.unfinished()):
             data = self.store.round(round_id)

@@ -150,7 +150,7 @@ class Service:
         folder = self.aggregator.releases
         folder.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(folder).free < LEAST_FREE:
-            raise OSError("less than 64 MiB are free")
+            raise OSError("less than 64 MiB of disk space is free")
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".ready-") as file:
             file.write(b"x")
             file.flush()
@@ -167,7 +167,7 @@ class Service:
         if not self.worker.is_alive():
             raise OSError("the worker has stopped")
         if time.monotonic() - self._beat > WORKER_SECONDS:
-            raise OSError("the worker does not come back from a round")
+            raise OSError("the worker is stuck in a round")
 
     def stop(self) -> None:
         """Tell the worker to stop."""

@@ -88,7 +88,7 @@ class OwnerJournal:
             if known > VERSION:
                 self.close()
                 raise FormatError(
-                    "the owner's journal is of a later version",
+                    "a later version of Sherd wrote the owner's journal",
                     must=f"at most {VERSION}",
                     got=f"{path}: {known}",
                     do="install the version of sherd that wrote it, or a later one",

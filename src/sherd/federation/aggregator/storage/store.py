@@ -130,7 +130,7 @@ class Store:
                     db, now=now, actor=self.actor, event="member added", subject=name, detail=role
                 )
         if taken:
-            raise UsageError("the name is taken", got=repr(name), do="choose another")
+            raise UsageError("the name is already taken", got=repr(name), do="choose another")
 
     def remove_member(self, name: str, *, now: int = 0) -> bool:
         """Take somebody's access away; whether there was any."""
@@ -271,7 +271,7 @@ class Store:
                 db.rollback()
         if taken:
             raise UsageError(
-                "the round exists already", got=repr(data.terms.round), do="choose another name"
+                "the round already exists", got=repr(data.terms.round), do="choose another name"
             )
 
     def rounds(self) -> list[RoundSummary]:

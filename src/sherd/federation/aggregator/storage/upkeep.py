@@ -43,7 +43,7 @@ def check_empty(store: Store) -> None:
     with database.reading(store.engine) as db:
         if inspect(db).has_table("rounds"):
             raise UsageError(
-                "the database holds an aggregator's tables already",
+                "the database already holds an aggregator's tables",
                 do="name an empty one; a backup is never mixed with what is there",
             )
 
@@ -75,7 +75,7 @@ def _exec(db: Connection, statement: str) -> None:
         driver.executescript(statement)
     except sqlite3.Error as error:  # SQLAlchemy does not see what its driver is asked directly
         raise StorageError(
-            "the aggregator's database cannot give room back",
+            "the aggregator's database cannot be compacted",
             got=error.sqlite_errorname,
             do="check that its disk has room",
         ) from None
