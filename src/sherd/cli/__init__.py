@@ -172,8 +172,8 @@ def run(args: list[str]) -> int:
 
 
 def _report_stop(error: BaseException) -> int:
-    said = getattr(error, "__notes__", None) or ["nothing was written"]
-    click.echo(f"interrupted: {'; '.join(said)}", err=True)
+    notes = getattr(error, "__notes__", None) or ["nothing was written"]
+    click.echo(f"interrupted: {'; '.join(notes)}", err=True)
     return 130
 
 

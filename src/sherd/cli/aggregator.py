@@ -73,10 +73,10 @@ def init(
     host = urlsplit(url).hostname
     if host is None:
         raise UsageError("the address is not valid", must="https://host:port", got=repr(url))
-    made = AggregatorHome.make(
+    premises = AggregatorHome.make(
         home, AggregatorSettings(name=name, url=url, database=database), hosts or (host,)
     )
-    shown = fingerprint(made.key.public)
+    shown = fingerprint(premises.key.public)
     if as_json:
         emit_json({"home": str(home), "name": name, "fingerprint": shown})
         return
@@ -191,7 +191,7 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
     if port is None:
         port = 8470 if plain else _port_of(premises.settings.url)
     click.echo(f"listening on {host}:{port}{', without TLS' if plain else ''}", err=True)
-    made = server(
+    service = server(
         premises.aggregator(),
         host=host,
         port=port,
@@ -200,11 +200,11 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
         client_certificates=ClientCertificates("off" if plain else shown),
     )
     if not plain:
-        keep_certificate(premises, made)
+        keep_certificate(premises, service)
     # The server takes the signal itself, lets running requests end, and hands it on to this.
     signal.signal(signal.SIGTERM, lambda *_: None)
-    made.run()
-    if not made.started:
+    service.run()
+    if not service.started:
         from sherd.errors import ConnectionFailedError
 
         raise ConnectionFailedError(

@@ -80,8 +80,8 @@ def audit(home: Path, target: Path | None, source: Path | None, head: str | None
     elif source is None:
         for line in lines:
             when = datetime.fromtimestamp(line.time, UTC).isoformat()
-            told = f"{when}  {line.actor}  {line.event}  {line.subject}  {line.detail}"
-            click.echo(printable(told.rstrip()))
+            entry = f"{when}  {line.actor}  {line.event}  {line.subject}  {line.detail}"
+            click.echo(printable(entry.rstrip()))
     click.echo(f"{count} lines, none changed; the last has the hash {last}")
 
 

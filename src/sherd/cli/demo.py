@@ -169,15 +169,15 @@ def demonstrate_methods(epsilon: float, output: Path, as_json: bool) -> None:
     from sherd_examples.methods_demonstration import compare_methods
 
     with progress("demo") as bar:
-        made = compare_methods(epsilon, output, bar)
-    said = made.pop("audit")
+        comparison = compare_methods(epsilon, output, bar)
+    verdict = comparison.pop("audit")
     if as_json:
-        emit_json(made)
+        emit_json(comparison)
         return
-    _print_methods(made["rows"], epsilon, made["releases"])
-    click.echo(said)
-    click.echo(f"releases: {output}/   next: sherd verify {made['releases'][1]['folder']}")
-    click.echo(f"report: {made['report']}")
+    _print_methods(comparison["rows"], epsilon, comparison["releases"])
+    click.echo(verdict)
+    click.echo(f"releases: {output}/   next: sherd verify {comparison['releases'][1]['folder']}")
+    click.echo(f"report: {comparison['report']}")
 
 
 def _print_methods(count: int, epsilon: float, rows: list[dict[str, Any]]) -> None:

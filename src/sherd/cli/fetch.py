@@ -51,7 +51,7 @@ def fetch(
         emit_json({"release": str(output), **result.as_data()})
     else:
         failed = ", ".join(check.name for check in result.failed)
-        made = len(result.checks) - len(result.unknown)
+        decided = len(result.checks) - len(result.unknown)
         click.echo(f"release of '{round_id}' is in {output}")
-        click.echo(f"failed: {failed}" if failed else f"{made} checks passed")
+        click.echo(f"failed: {failed}" if failed else f"{decided} checks passed")
     return 0 if result.passed else 4

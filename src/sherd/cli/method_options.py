@@ -132,7 +132,7 @@ def chosen_parameters(given: dict[str, Any], method: Method) -> dict[str, Any]:
     """The parameters that options say, in their own types; files are read first."""
     own = {p.name: p for p in method.parameters}
     chosen: dict[str, Any] = {}
-    said: dict[str, Any] = {}
+    given_values: dict[str, Any] = {}
     for key, value in given.items():
         name = key.removeprefix(MARK)
         if not key.startswith(MARK) or value in (None, (), False):
@@ -141,10 +141,10 @@ def chosen_parameters(given: dict[str, Any], method: Method) -> dict[str, Any]:
         if parameter.in_file:
             chosen |= _in_file(method, name, Path(value))
         elif parameter.kind is bool:
-            said[name] = True
+            given_values[name] = True
         else:
-            said[name] = parameter.read([value] if isinstance(value, str) else value)
-    return chosen | said
+            given_values[name] = parameter.read([value] if isinstance(value, str) else value)
+    return chosen | given_values
 
 
 def _in_file(method: Method, name: str, path: Path) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
     for column in given["key_columns"]:
         schema[column]  # says which attributes there are
     source: str = given["source"]
-    made = OwnerHome.make(
+    folder = OwnerHome.make(
         home,
         OwnerSettings(
             name=given["name"],
@@ -110,13 +110,13 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
             keeps=given["keeps"],
         ),
     )
-    shown = fingerprint(made.key.public)
+    shown = fingerprint(folder.key.public)
     if as_json:
         emit_json({"home": str(home), "request": str(home / "request.json"), "fingerprint": shown})
         return
     click.echo(f"owner '{given['name']}' is set up in {home}")
     click.echo(f"fingerprint of its key: {shown}")
-    click.echo(f"next: edit {made.policy_file} (it refuses everything now), send")
+    click.echo(f"next: edit {folder.policy_file} (it refuses everything now), send")
     click.echo(f"  {home / 'request.json'} to the operator and tell the fingerprint by telephone")
 
 

@@ -44,9 +44,9 @@ def verify(release: Path, beside: Path | None, key: str | None, as_json: bool) -
     for check in result.checks:
         click.echo(f"{SIGNS[check.passed]}  {check.name}: {check.detail}")
     unknown = len(result.unknown)
-    made = len(result.checks) - unknown
+    decided = len(result.checks) - unknown
     if not result.passed:
-        click.echo(f"error: {len(result.failed)} of {made} checks failed", err=True)
+        click.echo(f"error: {len(result.failed)} of {decided} checks failed", err=True)
         return 4
-    click.echo(f"{made} checks passed; {unknown} could not be made from the release alone")
+    click.echo(f"{decided} checks passed; {unknown} could not be made from the release alone")
     return 0

@@ -262,8 +262,8 @@ def _for_rows(frame: Any) -> dict[str, str]:
     """
     from pyspark.sql import types
 
-    fixed = (types.NumericType, types.BooleanType, types.DateType)
-    fixed = (*fixed, types.TimestampType, types.TimestampNTZType)
+    times = (types.DateType, types.TimestampType, types.TimestampNTZType)
+    fixed = (types.NumericType, types.BooleanType, *times)
     widths = [isinstance(field.dataType, fixed) for field in frame.schema.fields]
     if not widths or not all(widths):
         return {_BATCH: str(_ROWS_AT_ONCE)}

@@ -60,8 +60,8 @@ class NewRoundPages:
         """The form; what the address gives is filled in already."""
         given = dict(request.query_params)
         method = find(given.get("method") or "dp-um")
-        kept = {p.name: given[p.name] for p in method.parameters if given.get(p.name)}
-        fields = [f for f in plan_form.fields(method, kept, None) if f.name != "epsilon"]
+        filled = {p.name: given[p.name] for p in method.parameters if given.get(p.name)}
+        fields = [f for f in plan_form.fields(method, filled, None) if f.name != "epsilon"]
         chosen = request.query_params.getlist("owner")
         owners = await run_in_threadpool(self._owners)
         return await page(
@@ -85,12 +85,12 @@ class NewRoundPages:
         known = await run_in_threadpool(self._owners)
         if strangers := [name for name in owners if name not in known]:
             raise UsageError("somebody who is not enrolled cannot take part", got=strangers[0])
-        told = await run_in_threadpool(announced_policies, self._aggregator, owners)
+        policies = await run_in_threadpool(announced_policies, self._aggregator, owners)
         look = {
             "terms": terms,
             "epsilon": _shares(terms),
-            "attributes": agreed_attributes(terms, told),
-            "objections": announced_objections(terms, told),
+            "attributes": agreed_attributes(terms, policies),
+            "objections": announced_objections(terms, policies),
             "saw": collusion_table(terms),
             "ends": moment(terms.deadline),
         }

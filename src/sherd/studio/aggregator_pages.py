@@ -110,10 +110,10 @@ class AggregatorPages:
             *NewRoundPages(self._premises.settings.name, self._aggregator).routes(),
             *self._members.routes(),
         ]
-        made = application(routes)
+        app = application(routes)
         if self._person is not None:
-            made.add_middleware(StillOperator, aggregator=self._aggregator, person=self._person)
-        return made
+            app.add_middleware(StillOperator, aggregator=self._aggregator, person=self._person)
+        return app
 
     @staticmethod
     def most(path: str) -> int:
@@ -245,7 +245,7 @@ class MemberPages:
     def every(self) -> list[dict[str, Any]]:
         """Every member with what is known of it."""
         members, seen = self._aggregator.store.members(), self._aggregator.store.seen()
-        told = announced_policies(self._aggregator, [m.name for m in members])
+        policies = announced_policies(self._aggregator, [m.name for m in members])
         return [
             {
                 "name": m.name,
@@ -253,7 +253,7 @@ class MemberPages:
                 "fingerprint": fingerprint(m.key) if m.key else "",
                 "seen": moment(seen[m.name]) if m.name in seen else None,
                 "until": self._until(m.name) if m.role == "owner" else "",
-                "announced": told[m.name].told if m.name in told else {},
+                "announced": policies[m.name].told if m.name in policies else {},
             }
             for m in members
         ]

@@ -97,17 +97,17 @@ class PlanPages:
     ) -> dict[str, Any]:
         """What a filled-in form would promise and cost, or what is wrong with it."""
         rows = (project.profile or {}).get("rows")
-        told: dict[str, Any] = {"problem": None, "promise": [], "budget": None, "meanings": []}
+        answer: dict[str, Any] = {"problem": None, "promise": [], "budget": None, "meanings": []}
         try:
             plan = plan_form.plan_of(method, form)
             guarantee = plan.guarantee(schema)
-            told["promise"] = plan_form.promise_lines(guarantee)
-            told["budget"] = plan_form.budget_of(plan, schema, self._steward.ledger)
+            answer["promise"] = plan_form.promise_lines(guarantee)
+            answer["budget"] = plan_form.budget_of(plan, schema, self._steward.ledger)
             meanings = {n: plan_form.meaning(n, v, rows) for n, v in plan.parameters.items()}
-            told["meanings"] = [(name, text) for name, text in meanings.items() if text]
+            answer["meanings"] = [(name, text) for name, text in meanings.items() if text]
         except SherdError as error:
-            told["problem"] = problem_of(error)
-        return told
+            answer["problem"] = problem_of(error)
+        return answer
 
     async def _words(self, request: Request) -> Response:
         form = await form_of(request)

@@ -145,9 +145,9 @@ class TablePages:
                     "the file's format is unknown",
                     must="a name that ends in .csv, .tsv, .parquet, .feather or .arrow",
                 )
-            kept = self._steward.workspace.folder / "uploads"
-            kept.mkdir(mode=0o700, exist_ok=True)
-            path = kept / f"{secrets.token_hex(8)}{suffix[0]}"
+            uploads = self._steward.workspace.folder / "uploads"
+            uploads.mkdir(mode=0o700, exist_ok=True)
+            path = uploads / f"{secrets.token_hex(8)}{suffix[0]}"
 
             def take() -> Project:
                 with path.open("xb") as file:

@@ -65,13 +65,13 @@ def positions(
     column: pa.ChunkedArray, axis: Axis, missing_values: Sequence[str] = ()
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The whole column as positions from 0 to axis.steps, and which cells are missing."""
-    found = np.empty(len(column), np.int64)
+    places = np.empty(len(column), np.int64)
     gaps = np.zeros(len(column), np.bool_)
     for start, block, missing in encode(column, axis, missing_values):
-        found[start : start + len(block)] = block
+        places[start : start + len(block)] = block
         if missing is not None:
             gaps[start : start + len(block)] = missing
-    return found, gaps
+    return places, gaps
 
 
 _UNLISTED = -2

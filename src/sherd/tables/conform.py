@@ -210,9 +210,11 @@ def _blank(column: pa.ChunkedArray, marks: pa.Array) -> pa.ChunkedArray:
         for chunk in column.chunks:
             known = pc.is_in(chunk.dictionary, value_set=marks)
             gone = pc.take(known, chunk.indices)
-            kept = pc.if_else(gone, pa.scalar(None, chunk.indices.type), chunk.indices)
+            indices = pc.if_else(gone, pa.scalar(None, chunk.indices.type), chunk.indices)
             ordered = column.type.ordered
-            chunks.append(pa.DictionaryArray.from_arrays(kept, chunk.dictionary, ordered=ordered))
+            chunks.append(
+                pa.DictionaryArray.from_arrays(indices, chunk.dictionary, ordered=ordered)
+            )
         return pa.chunked_array(chunks, type=column.type)
     none = pa.scalar(None, column.type)
     return pc.if_else(pc.is_in(column, value_set=marks), none, column)
@@ -251,11 +253,11 @@ def _by_rows(kind: pa.DataType, attribute: Attribute) -> bool:
 
 def _convert(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     """The column in a type; raises Arrow's errors, also where a day would lose its hours."""
-    made = column.cast(target)
+    converted = column.cast(target)
     cut = pa.types.is_timestamp(column.type) and pa.types.is_date(target)
-    if cut and not made.cast(column.type).equals(column):
+    if cut and not converted.cast(column.type).equals(column):
         raise pa.ArrowInvalid("a time would be cut to its day")
-    return made
+    return converted
 
 
 def _first_bad(column: pa.ChunkedArray, target: pa.DataType) -> int | None:

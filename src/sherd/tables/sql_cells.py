@@ -179,10 +179,10 @@ def _judged(values: pa.ChunkedArray, attribute: Attribute, schema: Schema, codes
     outside = beyond_schema(cells, attribute, schema)
     clamped = not attribute.type.labelled or attribute.other is not None
     good = ~missing & ~outside if not clamped else ~missing
-    made = np.zeros(len(cells), np.int64)
+    places = np.zeros(len(cells), np.int64)
     if good.any():
-        made[good] = codes(cells.filter(arrow_array(good)))
-    return _Judged(missing=missing, outside=outside, codes=made)
+        places[good] = codes(cells.filter(arrow_array(good)))
+    return _Judged(missing=missing, outside=outside, codes=places)
 
 
 Parts = tuple[str, str, Callable[[Sequence[int]], str]]

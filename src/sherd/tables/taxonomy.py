@@ -92,9 +92,9 @@ class Taxonomy:
         """Read a taxonomy file, separated by commas or semicolons, without a header."""
         path = Path(path)
         try:
-            told = path.stat()
-            kind = stat.S_IFMT(told.st_mode)
-            if kind not in (stat.S_IFREG, stat.S_IFDIR) or told.st_size > MOST_BYTES:
+            status = path.stat()
+            kind = stat.S_IFMT(status.st_mode)
+            if kind not in (stat.S_IFREG, stat.S_IFDIR) or status.st_size > MOST_BYTES:
                 # A device or a pipe may never end.
                 raise FormatError(
                     "the taxonomy's path does not lead to a readable file",

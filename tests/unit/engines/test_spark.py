@@ -490,7 +490,7 @@ def test_settings_of_a_step_are_put_back(tmp_path: Path) -> None:
         unset = dict.__delitem__
 
     session = Session("local[2]")
-    session.conf = Told({"spark.master": "local[2]", "spark.sql.files.maxPartitionBytes": "9"})  # type: ignore[assignment]
+    session.conf = Told({"spark.master": "local[2]", "spark.sql.files.maxPartitionBytes": "9"})
     before = dict(session.conf)
     stages = SparkStages(session, str(tmp_path))
     with (

@@ -117,8 +117,8 @@ def take_rows(
     """Step ``rows``, checked: one attempt of every task, nothing lost."""
     snapshot = Snapshot(schema=schema, axes=axes, parts=stages.parts, shuffle=run.shuffle)
     committed = stages.step("rows", frame, snapshot, rows=True)
-    told = stages.facts(committed)
-    facts = [json.loads(one.note) for one in told if one.kind == "count"]
+    committed_facts = stages.facts(committed)
+    facts = [json.loads(one.note) for one in committed_facts if one.kind == "count"]
     read = sum(one["read"] for one in facts)
     cells: dict[tuple[str, str, str], int] = {}
     for one in facts:
@@ -126,11 +126,13 @@ def take_rows(
             cells[attribute, how, why] = cells.get((attribute, how, why), 0) + count
     counts: dict[int, int] = {}
     blocks: dict[tuple[int, int, int], RowBlock] = {}
-    found = sorted(
-        (o.part, o.task, o.span, int(o.rows)) for o in told if o.kind == "rows" and o.rows
+    blocks_of_rows = sorted(
+        (o.part, o.task, o.span, int(o.rows))
+        for o in committed_facts
+        if o.kind == "rows" and o.rows
     )
     start = 0
-    for number, (part, task, span, rows) in enumerate(found):
+    for number, (part, task, span, rows) in enumerate(blocks_of_rows):
         blocks[part, task, span] = RowBlock(number=number, start=start)
         counts[part] = counts.get(part, 0) + rows
         start += rows
@@ -207,7 +209,7 @@ def _splitters(
     Any words give exact ranks; these give even spans, among equal values, too.
     """
     codes = unpacked(rows.frame.select("block").limit(1).collect()[0].block)
-    found = []
+    cuts = []
     for axis, width in zip(axes, ties, strict=True):
         sample = np.sort(numpy_array(codes.column(axis.name).drop_null().combine_chunks()))
         # Places run up to the number of rows, random bits before them through all they can be.
@@ -216,8 +218,8 @@ def _splitters(
         words = (sample.astype(np.uint64) << np.uint64(bits + width)) | below
         words.sort()
         at = np.arange(1, spans) * len(words) // spans
-        found.append(words[at] if len(words) else np.empty(0, np.uint64))
-    return tuple(found)
+        cuts.append(words[at] if len(words) else np.empty(0, np.uint64))
+    return tuple(cuts)
 
 
 def _ranks(packing: PackWords, rows: Rows, sorting: SortSpans, stages: SparkStages) -> Any:
@@ -231,20 +233,20 @@ def _ranks(packing: PackWords, rows: Rows, sorting: SortSpans, stages: SparkStag
 
 def spans_of(jobs: list[ColumnJob], ranks: Any, rows: Rows) -> Spans:
     """How many words every span has, and how many lie before it."""
-    told = ranks.select("column", "span", "rows").collect()
-    counts = {(int(one.column), int(one.span)): int(one.rows) for one in told}
-    found: Spans = {}
+    counted = ranks.select("column", "span", "rows").collect()
+    counts = {(int(one.column), int(one.span)): int(one.rows) for one in counted}
+    spans: Spans = {}
     for number, job in enumerate(jobs):
         own = sorted(key for key in counts if key[0] == number)
         present = sum(counts[key] for key in own)
-        if present != rows.present[number] or len(counts) != len(told):
+        if present != rows.present[number] or len(counts) != len(counted):
             raise InternalError("ranks were lost or made twice; nothing was released")
         check_filled(job.axis, job.k, present, rows.total)
         before = 0
         for key in own:
-            found[key] = Span(start=before, count=counts[key], total=present, k=job.k)
+            spans[key] = Span(start=before, count=counts[key], total=present, k=job.k)
             before += counts[key]
-    return found
+    return spans
 
 
 def _clusters(
@@ -293,7 +295,7 @@ def gathered(
     count = total // k
     sizes = np.full(count, k, np.int64)
     sizes[-1:] += total - count * k
-    made = Clusters(
+    clusters = Clusters(
         sizes=sizes,
         sums=np.zeros(count, np.int64),
         low=tuple(np.zeros(count, np.int64) for _ in range(depth)),
@@ -302,10 +304,10 @@ def gathered(
     seen = np.zeros(count, np.int64)
     for first, table in sums:
         here = slice(first, first + table.num_rows)
-        made.sums[here] = table.column("sums")
+        clusters.sums[here] = table.column("sums")
         for i in range(depth):
-            made.low[i][here] = table.column(f"low{i}")
-            made.high[i][here] = table.column(f"high{i}")
+            clusters.low[i][here] = table.column(f"low{i}")
+            clusters.high[i][here] = table.column(f"high{i}")
         seen[here] += k
     held: dict[int, list[NDArray[np.int64]]] = {}
     for rank, raw in sorted(edges, key=lambda one: one[0]):
@@ -316,13 +318,13 @@ def gathered(
     for number, pieces in held.items():
         values = np.concatenate(pieces)
         seen[number] += len(values)
-        made.sums[number] = values.sum()
+        clusters.sums[number] = values.sum()
         for i in range(depth if len(values) == sizes[number] else 0):
-            made.low[i][number] = values[i]
-            made.high[i][number] = values[-1 - i]
+            clusters.low[i][number] = values[i]
+            clusters.high[i][number] = values[-1 - i]
     if (seen != sizes).any():
         raise InternalError("a cluster lacks words, or has some twice; nothing was released")
-    return made
+    return clusters
 
 
 def _committed_cells(

@@ -281,9 +281,9 @@ class Masking:
         rows = cluster.take_rows(frame, schema, run, stages, axes)
         if not self.least_k:
             return cluster.mask_each(jobs, rows, form, stages)
-        made = cluster.rank_and_mask(jobs, rows, form, stages)
-        findings = (*_in_all(list(made.findings), jobs, made.present), *made.findings)
-        return replace(made, findings=findings)
+        outcome = cluster.rank_and_mask(jobs, rows, form, stages)
+        findings = (*_in_all(list(outcome.findings), jobs, outcome.present), *outcome.findings)
+        return replace(outcome, findings=findings)
 
     def _jobs(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> list[ColumnJob]:
         shares = epsilons(plan, schema)

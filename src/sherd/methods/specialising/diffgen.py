@@ -285,8 +285,8 @@ class DiffGen:
             budget=chosen.budget(plan, counts.rows),
             noise=ExactNoise(run.randomness),
         )
-        made = _specialised(chosen, oracle, plan, run, counts.rows)
-        return _outcome(made, schema, plan, counts.rows)
+        partition = _specialised(chosen, oracle, plan, run, counts.rows)
+        return _outcome(partition, schema, plan, counts.rows)
 
 
 def _outcome(partition: Partition, schema: Schema, plan: Plan, rows: int) -> Outcome:

@@ -40,10 +40,10 @@ def make_key(folder: Path, name: str) -> tuple[Path, Path]:
     """A new key, readable by its owner only, and its certificate, in a folder."""
     from sherd.signing_keys import SigningKey
 
-    made = SigningKey.generate()
+    signing = SigningKey.generate()
     key, certificate = folder / f"{name}.key", folder / f"{name}.pem"
-    made.save(key)
-    certificate.write_bytes(made.certificate(name))
+    signing.save(key)
+    certificate.write_bytes(signing.certificate(name))
     return key, certificate
 
 
@@ -76,16 +76,16 @@ def connect(peers: Sequence[Peer], rank: int, key: Path, *, timeout: float) -> A
 
 def within(timeout: float, make: Callable[[], Any]) -> Any:
     """What is made in time, else None: SPU's own waits take longer than said, or never end."""
-    made: list[Any] = []
+    results: list[Any] = []
 
     def attempt() -> None:
         with contextlib.suppress(RuntimeError):
-            made.append(make())
+            results.append(make())
 
     thread = threading.Thread(target=attempt, daemon=True)
     thread.start()
     thread.join(timeout)
-    return made[0] if made else None
+    return results[0] if results else None
 
 
 def tls_context(

@@ -161,9 +161,9 @@ class MpycMeeting:
             with contextlib.suppress(*BROKEN):
                 reader, writer = await asyncio.open_connection(host, port, ssl=context)
                 if shown_certificate(writer) == self._pinned[place]:
-                    made = exchanger(self._runtime, place, self.broken)
-                    made.connection_made(writer.transport)
-                    self._reading.append(asyncio.create_task(self._read(made, reader, writer)))
+                    protocol = exchanger(self._runtime, place, self.broken)
+                    protocol.connection_made(writer.transport)
+                    self._reading.append(asyncio.create_task(self._read(protocol, reader, writer)))
                     return
                 writer.transport.abort()
             await asyncio.sleep(0.1)
@@ -178,12 +178,12 @@ class MpycMeeting:
         known = self._pinned[: self._rank]
         place = known.index(shown) if shown in known else -1
         with contextlib.suppress(*BROKEN):
-            told = int.from_bytes(await reader.readexactly(2), "little")
-            if told == place and self._runtime.parties[place].protocol is None:
-                made = exchanger(self._runtime, place, self.broken)
-                made.transport = writer.transport
-                self._runtime.set_protocol(place, made)
-                await self._read(made, reader, writer)
+            claimed = int.from_bytes(await reader.readexactly(2), "little")
+            if claimed == place and self._runtime.parties[place].protocol is None:
+                protocol = exchanger(self._runtime, place, self.broken)
+                protocol.transport = writer.transport
+                self._runtime.set_protocol(place, protocol)
+                await self._read(protocol, reader, writer)
         writer.transport.abort()
 
     async def _read(

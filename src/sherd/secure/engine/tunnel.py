@@ -181,10 +181,10 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 def _private_folder() -> Path:
     """A folder that only this user can open, with a path that is short enough for sockets."""
-    made = Path(tempfile.mkdtemp(prefix="sherd-link-"))
-    if len(str(made)) <= LONGEST_PATH:
-        return made
-    made.rmdir()
+    folder = Path(tempfile.mkdtemp(prefix="sherd-link-"))
+    if len(str(folder)) <= LONGEST_PATH:
+        return folder
+    folder.rmdir()
     return Path(tempfile.mkdtemp(prefix="sherd-link-", dir="/tmp"))
 
 

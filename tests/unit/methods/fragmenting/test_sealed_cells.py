@@ -172,6 +172,15 @@ def test_the_order_of_slots_tells_nothing_of_the_fragments() -> None:
     assert min(seen.values()) > 20
 
 
+@pytest.mark.parametrize("left", [0, 1, 199])
+def test_slots_cannot_be_left_out(left: int) -> None:
+    """Or counts over what is left would be called exact."""
+    release = sealed(people(), KEY)
+    tables = {**release.tables, "ciphertext": release.tables["ciphertext"].slice(0, left)}
+    with pytest.raises(VerificationError, match=r"released|belongs to"):
+        answer(tables, release.manifest, "SELECT COUNT(*) FROM release", key=KEY)
+
+
 @pytest.mark.parametrize("change", ["swap rows", "swap columns", "other release", "flip", "empty"])
 def test_cells_cannot_be_moved_or_changed(change: str) -> None:
     """Release, attribute and slot are bound to every cell."""
