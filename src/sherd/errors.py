@@ -123,7 +123,7 @@ class InfeasibleError(UsageError):
 
 
 class OutputExistsError(UsageError):
-    """The output is there already, and overwriting was not asked for."""
+    """The output already exists, and overwriting was not asked for."""
 
     code = "output-exists"
 

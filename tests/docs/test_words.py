@@ -12,7 +12,15 @@ import pytest
 from sherd.cli import COMMANDS, cli
 
 ROOT = Path(__file__).parents[2]
-BANNED = (r"\banew\b", r"name it otherwise", r"With you take part", r"the schema is not one\b")
+BANNED = (
+    r"\banew\b",
+    r"name it otherwise",
+    r"With you take part",
+    r"the schema is not one\b",
+    r"\b(is|are) there already\b",
+    r"out of all proportion",
+    r"does not go on\b",
+)
 QUOTED = "clusters made anew"
 """How a promise was worded once: such manifests are still read."""
 

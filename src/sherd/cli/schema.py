@@ -83,7 +83,7 @@ def schema(
 
 
 def _asked(draft: Draft) -> dict[str, Any]:
-    """The draft as data, with the steward's answers in the place of guesses."""
+    """The draft as data, with the steward's answers instead of guesses."""
     data = draft.schema.as_data()
     attributes = data["attributes"]
     for name, attribute in attributes.items():

@@ -58,7 +58,7 @@ def _write(folder: Path, name: str, data: dict[str, Any]) -> None:
 
 
 def add_countersignature(folder: Path, owner: str, signature: str) -> None:
-    """Add an owner's signature of a joint release; one that is there already stays."""
+    """Add an owner's signature to a joint release; an existing one stays."""
     given = countersignatures(folder)
     if given.get(owner) != signature:
         _write(folder, COUNTERSIGNATURES, {"format": 1, "owners": {**given, owner: signature}})

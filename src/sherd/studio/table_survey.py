@@ -55,7 +55,7 @@ class Survey:
 
 
 def _expanded(path: Path) -> None:
-    """Refuse a compressed file that grows out of all proportion, before its text is parsed."""
+    """Refuse a compressed file that would become far too large, before its text is parsed."""
     suffix = path.suffix.lower()
     if suffix in COMPRESSIONS:
         most = max(MOST_EXPANDED, MOST_RATIO * path.stat().st_size)

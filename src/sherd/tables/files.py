@@ -75,7 +75,7 @@ DEEPEST = 100
 
 
 def check_unfolded(text: str) -> None:
-    """Refuse YAML whose aliases unfold out of all proportion, or that is nested without end."""
+    """Refuse YAML whose aliases expand to far too many values, or that is nested without end."""
     import yaml
 
     sizes: dict[str, int] = {}

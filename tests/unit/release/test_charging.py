@@ -60,7 +60,7 @@ def test_a_population_that_overrides_the_schema_says_so(book: Ledger) -> None:
     """To the owner, with both names."""
     release = sherd.protect(TABLE, SCHEMA, PLAN, population="staff")
     (told,) = [one for one in release.findings if one.name == "population"]
-    assert "in the place of 'people'" in told.meaning
+    assert "instead of 'people'" in told.meaning
     assert book.account("staff").spent == sherd.Amount("0.5")
     same = sherd.protect(TABLE, SCHEMA, PLAN, population="PEOPLE")
     assert not [one for one in same.findings if one.name == "population"]

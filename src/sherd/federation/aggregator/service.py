@@ -19,7 +19,7 @@ from fastapi import Depends, Path, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 
 from sherd.errors import SherdError
 from sherd.federation.aggregator.bell import Bell
@@ -280,8 +280,14 @@ class Bounded:
             await self.app(scope, receive, send)
             return
         most = BEFORE_LOGIN.get(scope["path"], MOST_REQUEST)
-        given = dict(scope["headers"]).get(b"content-length", b"0")
-        if not given.isdigit() or int(given) > most:
+        headers = dict(scope["headers"])
+        given = headers.get(b"content-length", b"0")
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            # A proxy may see another end of it than we do, and another request behind that.
+            closing = PlainTextResponse("two lengths", 400, {"connection": "close"})
+            await closing(scope, receive, send)
+            return
+        if not given.isdigit() or len(given) > 15 or int(given) > most:
             body = {"code": "peer", "what": Reason.TOO_LARGE.words, "reason": "too-large"}
             await JSONResponse({"error": body}, status_code=413)(scope, receive, send)
             return

@@ -229,7 +229,7 @@ schema: schema.yaml # the same at all parties
 plan: {{epsilon: 1, h: 10, class_attribute: income}}  # the same at all parties
 output: release
 timeout: 60         # seconds to wait for another party that is not heard
-# longest_wait: 3600  # seconds to wait for one that is alive but does not go on
+# longest_wait: 3600  # seconds to wait for a party that is alive but makes no progress
 # most_epsilon: 1   # refuse plans that ask for more
 """
     write_whole(path, text.encode())

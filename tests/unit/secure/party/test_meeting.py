@@ -81,7 +81,16 @@ def test_a_run_is_new_unless_somebody_is_in_one() -> None:
         open_run(hellos({"open": "r"}, {"open": "s"}), NAMES)
 
 
-@pytest.mark.parametrize("other", [{}, {"open": "s"}])
+def test_a_run_that_some_lost_is_told_to_them() -> None:
+    """Their folders were restored; one that knows the run and has no release wants a new one."""
+    done = {"finished": "r", "published": True}
+    assert open_run(hellos({}, done), NAMES) == "r"
+    assert open_run(hellos(done, {"finished": "q"}, done), NAMES) == "r"
+    with pytest.raises(OutputExistsError):
+        open_run(hellos({}, done, {"finished": "s", "published": True}), NAMES)
+
+
+@pytest.mark.parametrize("other", [{"finished": "r"}, {"open": "s"}])
 def test_a_release_that_is_there_is_not_written_over(other: dict[str, Any]) -> None:
     """A party that has published does not begin again, nor go on with another run."""
     done = {"finished": "r", "published": True}
