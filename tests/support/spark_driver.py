@@ -18,6 +18,9 @@ import sherd
 from sherd.engines.spark_stages import in_its_own_partition, spark_session
 from sherd.release.protect import Settings
 
+WEIGHT = "we.ig`ht"
+"""A name that Spark takes for a field of a structure, and for half a quotation."""
+
 SCHEMA = sherd.Schema.from_data(
     {
         "attributes": {
@@ -26,7 +29,7 @@ SCHEMA = sherd.Schema.from_data(
             "born": {"type": "date", "domain": ["1900-01-01", "2020-12-31"]},
             "town": {"type": "category", "values": ["a", "b", "c'\\", "d"]},
             "glad": {"type": "boolean"},
-            "weight": {"type": "number", "role": "weight"},
+            WEIGHT: {"type": "number", "role": "weight"},
         },
         "missing": "keep",
     }
@@ -49,7 +52,7 @@ def table_of(rows: int, seed: int) -> pa.Table:
                 np.array(SCHEMA["town"].values)[rng.integers(0, 4, rows)], mask=gone[3]
             ),
             "glad": pa.array(rng.random(rows) < 0.3, mask=gone[4]),
-            "weight": pa.array(rng.random(rows)),
+            WEIGHT: pa.array(rng.random(rows)),
         }
     )
 

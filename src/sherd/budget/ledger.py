@@ -193,6 +193,10 @@ class Ledger:
                     self.mark_published(entry)
         return entry
 
+    def settle(self) -> None:
+        """Bring what was written from the journal into the file, where one is kept open."""
+        storage.settle(self.path)
+
     def free(self, reservation: Reservation) -> None:
         """Give a reservation back; once charged it cannot be, once freed it stays so."""
         if not self._free(reservation.id):

@@ -85,6 +85,7 @@ def _kind(path: Path, shown: str) -> str:
             must="a name that ends in .csv, .tsv (also .gz, .zst, .bz2, .lz4), .parquet, "
             ".feather or .arrow",
             got=shown,
+            do="save a sheet as CSV in UTF-8 and give that, or rename a file that is one of these",
         )
     return kind
 

@@ -283,3 +283,19 @@ def test_no_ledger_by_option_or_by_environment(monkeypatch: pytest.MonkeyPatch) 
     assert chosen_path("mine.db") == Path("mine.db")
     with pytest.raises(UsageError, match="SHERD_LEDGER is set to"):
         default_path()
+
+
+def test_what_is_settled_is_in_the_file_itself(ledger: Ledger, tmp_path: Path) -> None:
+    """A copy of the file without its journal has it, while a connection is kept open."""
+
+    def limit(number: int) -> Amount | None:
+        copy = tmp_path / f"copy-{number}.db"
+        copy.write_bytes(ledger.path.read_bytes())
+        return Ledger(copy).account("people").limit
+
+    ledger.settle()  # nothing is kept open: nothing to do
+    with ledger.kept_open():
+        ledger.set_limit("people", Amount(3))
+        assert limit(1) is None
+        ledger.settle()
+        assert limit(2) == Amount(3)

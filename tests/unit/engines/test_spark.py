@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import spark_driver
-from spark_driver import SCHEMA, table_of
+from spark_driver import SCHEMA, WEIGHT, table_of
 
 import sherd
 from sherd.engines import spark_stages
@@ -43,7 +43,7 @@ from sherd.methods.ranking.distributed_blocks import (
     unpacked,
 )
 from sherd.methods.ranking.distributed_run import Rows, check_plan, gathered, spans_of
-from sherd.methods.ranking.distributed_snapshot import Snapshot
+from sherd.methods.ranking.distributed_snapshot import UNIT, Snapshot
 from sherd.methods.ranking.individual_ranking import Ranking, reduce
 from sherd.tables.axis import Axis
 
@@ -355,10 +355,26 @@ def test_rows_are_drawn_into_parts_once_each() -> None:
             assert len({one["attempt"] for one in blocks}) == 1
             for one in blocks:
                 if one["kind"] == "rows":
-                    seen += unpacked(one["beside"]).column("weight").to_pylist()
-        assert sorted(seen) == sorted(table.column("weight").to_pylist())
+                    seen += unpacked(one["beside"]).column(WEIGHT).to_pylist()
+        assert sorted(seen) == sorted(table.column(WEIGHT).to_pylist())
         weights.append(seen)
     assert weights[0] != weights[1], "two attempts drew the same order"
+
+
+def test_a_snapshot_adds_up_the_units_it_read() -> None:
+    """Numbered columns get their names back; hashes of units are summed exactly, beyond 64 bits."""
+    pytest.importorskip("pyspark")
+    table = table_of(50, 1)
+    hashes = np.array([2**63 - 1, -(2**63), 2**62, 2**63 - 1, -5] * 10, np.int64)
+    given = table.rename_columns([f"c{at}" for at in range(table.num_columns)])
+    given = given.append_column(UNIT, pa.array(hashes))
+    snapshot = Snapshot(
+        schema=SCHEMA, axes=(), parts=8, shuffle=False, names=tuple(table.column_names)
+    )
+    out = list(records(snapshot(iter(given.to_batches(7)))))
+    assert json.loads(out[-1]["note"])["units"] == sum(hashes.tolist())
+    rows = pa.concat_tables([unpacked(one["beside"]) for one in out if one["kind"] == "rows"])
+    assert rows.column(WEIGHT).equals(table.column(WEIGHT))
 
 
 def test_a_refusal_in_a_task_is_told_as_a_record() -> None:
@@ -576,8 +592,8 @@ def test_the_command_protects_on_a_cluster(tmp_path: Path, require_or_skip: Any)
     assert not list((tmp_path / "staging").glob("sherd-*"))
     release = sherd.Release.load(tmp_path / "out")
     assert release.rows == 300
-    assert sorted(release.table.column("weight").to_pylist()) == sorted(
-        table_of(300, 1).column("weight").to_pylist()
+    assert sorted(release.table.column(WEIGHT).to_pylist()) == sorted(
+        table_of(300, 1).column(WEIGHT).to_pylist()
     )
     checked = subprocess.run([*command, "verify", str(tmp_path / "out")], check=False, timeout=300)
     assert checked.returncode == 0

@@ -470,3 +470,24 @@ def test_a_want_of_memory_is_not_called_a_damaged_file(error: type[Exception]) -
     """Arrow's own is one of its exceptions too; the command line says what to do."""
     with pytest.raises(MemoryError), reading_errors("table.parquet", "Parquet"):
         raise error("no room")
+
+
+@pytest.mark.parametrize(
+    ("row", "advice"), [("1,2,3", "into double quotes"), ("1", "also where it is empty")]
+)
+def test_a_row_of_another_length_says_what_to_do(tmp_path: Path, row: str, advice: str) -> None:
+    """Too many cells are a delimiter inside one; too few are not."""
+    path = tmp_path / "people.csv"
+    path.write_text(f"a,b\n1,2\n{row}\n")
+    with pytest.raises(FormatError) as caught:
+        read(path)
+    assert advice in (caught.value.do or "")
+
+
+def test_a_spreadsheet_is_to_be_saved_as_text(tmp_path: Path) -> None:
+    """What a new user tries first."""
+    path = tmp_path / "people.xlsx"
+    path.write_bytes(b"PK")
+    with pytest.raises(UsageError) as caught:
+        read(path)
+    assert "as CSV in UTF-8" in (caught.value.do or "")

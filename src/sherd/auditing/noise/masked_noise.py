@@ -15,13 +15,13 @@ Group sizes are tested besides: released values must be those of whole clusters.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sherd.auditing.epsilon.mechanism import Mechanism, scales, sizes, sums
 from sherd.auditing.noise.cluster_profiles import ClusterProfiles
-from sherd.auditing.noise.noise_test import NoisyColumn, judged, shape
+from sherd.auditing.noise.noise_test import NoisyColumn, Pairs, judged
 from sherd.auditing.verdict.verdict_points import NOISE
 from sherd.verifying.check import Check
 
@@ -100,11 +100,12 @@ def _column(case: Case, name: str) -> NoisyColumn | None:
     both = ~(np.isnan(before) | np.isnan(released))
     place = np.searchsorted(values, before[both])
     centre, weight = expected[place], weights[place]
-    observed = shape(released[both] - centre, centre, weight, np.ones(len(place)))
+    rows = Pairs(place, centre, weight, np.ones(len(place)))
+    observed = rows.shape(released[both] - centre)
     return replace(column, places=None, pairs=pairs, observed=observed)
 
 
-def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Floats, Any]:
+def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Floats, Pairs]:
     """Every value's expected centroid and weight, and how many of its rows lie in which cluster."""
     count = len(column.sizes)
     cluster = np.repeat(np.arange(count), column.sizes)
@@ -121,7 +122,7 @@ def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Float
     kept = np.flatnonzero(whole)
     across = keys[~inside]
     each = np.concatenate([whole[kept], rows[~inside]])
-    pairs = (
+    pairs = Pairs(
         np.concatenate([kept, across % count]),
         np.concatenate([column.centres[kept], expected[across // count]]),
         np.concatenate([column.weights[kept], weights[across // count]]) * each,
@@ -160,7 +161,7 @@ def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> N
     )
     if places is not None:
         return replace(column, observed=(column.distance_at(shown),))
-    column = replace(column, pairs=(np.arange(len(x)), x, column.weights, np.ones(len(x))))
+    column = replace(column, pairs=Pairs(np.arange(len(x)), x, column.weights, np.ones(len(x))))
     return replace(column, observed=column.look(shown))
 
 
@@ -180,7 +181,7 @@ def _ordered(
     shown = (values - mechanism.low) / mechanism.step
     count = len(column.sums)
     rows = column.sizes.astype(np.float64)
-    pairs = (np.arange(count), column.centres, rows * column.weights, rows)
+    pairs = Pairs(np.arange(count), column.centres, rows * column.weights, rows)
     made = replace(column, places=None, pairs=pairs)
     return replace(made, observed=made.look(shown))
 

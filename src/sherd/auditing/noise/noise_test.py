@@ -16,6 +16,7 @@ the lower bound.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -50,19 +51,60 @@ FREE = 1_000_000
 NEXT_TO_NONE = 0.2
 """Noise that is next to none, in units of its scale; Laplace's is in one row of six."""
 
+NAMED = 6
+"""Columns that are named where nothing would show in them."""
+
 POWER = 100
 LEARNT = 80
 ENOUGH = 0.98
 """The share of releases with halved noise that must show for the columns alone to do."""
 
 
+class Pairs:
+    """Which sum each row's value was made of, and how the noise of all of them lies.
+
+    ``centre`` is what is expected of a value, ``rows`` how many rows it stands for, and ``weight``
+    what they count together.
+    """
+
+    def __init__(
+        self, cluster: NDArray[np.int64], centre: Floats, weight: Floats, rows: Floats
+    ) -> None:
+        self.cluster, self.centre = cluster, centre
+        self._unit = weight / rows
+        self._weight, self._rows = weight / weight.sum(), rows / rows.sum()
+        apart = centre - (self._rows * centre).sum()
+        self._apart = self._rows * apart / max(np.sqrt((self._rows * apart * apart).sum()), 1e-12)
+
+    def distance(self, noise: Floats) -> float:
+        """How large noise is."""
+        # Not by BLAS: its threads wait for each other longer than the product takes.
+        return float((np.abs(noise) * self._weight).sum())
+
+    def shape(self, noise: Floats) -> tuple[float, ...]:
+        """How large it is, how much is next to none, where its middle is, what it goes with.
+
+        Noise that half of the rows lack and that is doubled in the others, or that has the sign of
+        its value, is as large as the plan's. The last two are signed; logarithms are compared.
+        """
+        unit = noise * self._unit
+        middle = float((unit * self._rows).sum())
+        spread = float((unit * unit * self._rows).sum()) - middle * middle
+        together = float((unit * self._apart).sum()) / max(spread, 1e-24) ** 0.5
+        return (
+            self.distance(noise),
+            float(((np.abs(unit) <= NEXT_TO_NONE) * self._rows).sum()),
+            math.exp(min(max(middle, -9.0), 9.0)),
+            math.exp(together),
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoisyColumn:
     """One attribute under test: true sums, their noise, and what is looked at.
 
-    ``pairs`` are, where it is known what a released value stands for, (sum, centre expected of a
-    value, weight of its rows, their number); ``places`` are, where not, the sorted rows that are
-    looked at.
+    ``pairs`` are known where it is known what a released value stands for; ``places`` are, where
+    not, the sorted rows that are looked at.
     ``low`` and ``high`` are where released values are clamped, ``ascends`` whether they were made
     to ascend, ``observed`` what the release shows (see ``look``).
     """
@@ -75,7 +117,7 @@ class NoisyColumn:
     low: float = 0.0
     high: float = np.inf
     ascends: bool = False
-    pairs: tuple[NDArray[np.int64], Floats, Floats, Floats] | None = None
+    pairs: Pairs | None = None
     places: NDArray[np.int64] | None = None
 
     @property
@@ -102,15 +144,12 @@ class NoisyColumn:
             return self.distance(values), float(1 + np.count_nonzero(np.diff(values) > 1e-6))
         if self.pairs is None:
             return (self.distance(values),)
-        cluster, centre, weight, rows = self.pairs
-        return shape(values[cluster] - centre, centre, weight, rows)
+        return self.pairs.shape(values[self.pairs.cluster] - self.pairs.centre)
 
     def distance(self, values: Floats) -> float:
         """How far released values of the clusters lie from the true ones."""
         if self.pairs is not None:
-            cluster, centre, weight, _ = self.pairs
-            # Not by BLAS: its threads wait for each other longer than the product takes.
-            return float(np.average(np.abs(values[cluster] - centre), weights=weight))
+            return self.pairs.distance(values[self.pairs.cluster] - self.pairs.centre)
         return self.distance_at(self.at_places(values))
 
     def distance_at(self, shown: Floats) -> float:
@@ -141,28 +180,6 @@ class NoisyColumn:
     def bare(self) -> tuple[float, ...]:
         """What a release without noise shows."""
         return self.look(self.centres if self.ascends else np.rint(self.centres))
-
-
-def shape(noise: Floats, centre: Floats, weight: Floats, rows: Floats) -> tuple[float, ...]:
-    """How large noise is, how much of it is next to none, where its middle is, what it goes with.
-
-    Noise that half of the rows lack and that is doubled in the others, or that has the sign of its
-    value, is as large as the plan's. The last two are signed; what is compared are logarithms.
-    """
-    unit = noise * weight / rows
-    middle = np.average(unit, weights=rows)
-    apart = centre - np.average(centre, weights=rows)
-    spread = np.sqrt(
-        np.average(np.square(unit - middle), weights=rows)
-        * np.average(np.square(apart), weights=rows)
-    )
-    together = np.average((unit - middle) * apart, weights=rows) / max(spread, 1e-12)
-    return (
-        float(np.average(np.abs(noise), weights=weight)),
-        float(np.average(np.abs(unit) <= NEXT_TO_NONE, weights=rows)),
-        float(np.exp(np.clip(middle, -9, 9))),
-        float(np.exp(together)),
-    )
 
 
 def discrete_laplace(rng: np.random.Generator, scale: Floats) -> Floats:
@@ -279,7 +296,8 @@ def judged(
     words = f"consistent with the plan; noise halved would be found in {percent(power)} of releases"
     blind = _blind(looks, yardstick, least)
     if blind:
-        words += f", a single unmasked column not in {', '.join(blind)}"
+        more = f" and {len(blind) - NAMED} more" if len(blind) > NAMED else ""
+        words += f", a single unmasked column not in {', '.join(blind[:NAMED])}{more}"
     return Check(name=NOISE, passed=True, detail=f"{words} (false alarms: {percent(ALPHA)})")
 
 

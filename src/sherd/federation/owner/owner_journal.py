@@ -146,6 +146,11 @@ class OwnerJournal:
                     db.execute("ROLLBACK")
                 raise
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a round was written down that has not ended."""
+        return bool(self._last)
+
     def store(
         self,
         data: OwnerData,

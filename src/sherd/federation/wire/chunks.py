@@ -29,14 +29,18 @@ def describe(data: bytes | mmap.mmap) -> Attachment:
     )
 
 
-def describe_file(path: Path) -> Attachment:
-    """The announcement of a file, read a chunk at a time."""
+def describe_file(path: Path, *, sha256: str | None = None) -> Attachment:
+    """The announcement of a file, read a chunk at a time; of one whose hash is known, or not."""
     whole, size, chunks = hashlib.sha256(), 0, []
+    single = path.stat().st_size <= CHUNK
     for chunk in pieces(path):
-        whole.update(chunk)
+        if sha256 is None and not single:
+            whole.update(chunk)
         size += len(chunk)
         chunks.append(hashlib.sha256(chunk).hexdigest())
-    return Attachment(sha256=whole.hexdigest(), size=size, chunks=tuple(chunks))
+    if sha256 is None:
+        sha256 = chunks[0] if len(chunks) == 1 and single else whole.hexdigest()
+    return Attachment(sha256=sha256, size=size, chunks=tuple(chunks))
 
 
 def pieces(path: Path) -> Iterator[bytes]:

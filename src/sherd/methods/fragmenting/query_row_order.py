@@ -24,12 +24,9 @@ _ORDERS = 8
 _ANY_ORDER = frozenset({
     "Count", "Sum", "Avg", "Min", "Max", "Stddev", "StddevPop", "StddevSamp", "Variance",
     "VariancePop", "Corr", "CovarPop", "CovarSamp", "Median", "Quantile", "PercentileCont",
-    "PercentileDisc", "CountIf", "LogicalAnd", "LogicalOr", "Cast", "TryCast", "Case", "If",
-    "Coalesce", "Nullif", "Abs", "Round", "Floor", "Ceil", "Trunc", "Sign", "Sqrt", "Ln", "Exp",
-    "Pow", "Upper", "Lower", "Length", "Substring", "Trim", "Concat", "Greatest", "Least",
-    "Extract", "And", "Or", "Xor", "Like", "RegexpLike",
+    "PercentileDisc", "CountIf", "LogicalAnd", "LogicalOr",
 })  # fmt: skip
-"""Functions, as the parser calls them, that say the same of rows in any order."""
+"""Aggregates, as the parser calls them, that say the same of rows in any order."""
 
 
 def may_hang_on_row_order(tree: Any) -> bool:
@@ -39,7 +36,9 @@ def may_hang_on_row_order(tree: Any) -> bool:
     for node in tree.walk():
         if isinstance(node, exp.Window) or (isinstance(node, exp.Distinct) and node.args.get("on")):
             return True
-        if isinstance(node, exp.Func) and type(node).__name__ not in _ANY_ORDER:
+        # what the parser does not know may be an aggregate
+        aggregate = isinstance(node, (exp.AggFunc, exp.Anonymous))
+        if aggregate and type(node).__name__ not in _ANY_ORDER:
             return True
         inside = node is not tree and isinstance(node, exp.Query)
         if inside and (node.args.get("limit") or node.args.get("offset")):

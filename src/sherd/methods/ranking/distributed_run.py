@@ -38,7 +38,7 @@ from sherd.methods.ranking.distributed_blocks import (
     unpacked,
 )
 from sherd.methods.ranking.distributed_form import Finish, Form, MaskEach, no_cells, unpack
-from sherd.methods.ranking.distributed_snapshot import Snapshot
+from sherd.methods.ranking.distributed_snapshot import Snapshot, check_units, numbered
 from sherd.methods.ranking.individual_ranking import Clusters, check_filled, check_grid
 from sherd.randomness.order import tie_width
 from sherd.release.method import Committed
@@ -115,11 +115,23 @@ def take_rows(
     frame: Any, schema: Schema, run: Run, stages: SparkStages, axes: tuple[Axis, ...]
 ) -> Rows:
     """Step ``rows``, checked: one attempt of every task, nothing lost."""
-    snapshot = Snapshot(schema=schema, axes=axes, parts=stages.parts, shuffle=run.shuffle)
-    committed = stages.step("rows", frame, snapshot, rows=True)
+    names, source = tuple(frame.columns), numbered(frame)
+    units: tuple[int, int] | None = None
+    if schema.unit is not None:
+        source, units = check_units(source, names.index(schema.unit), schema)
+    snapshot = Snapshot(
+        schema=schema, axes=axes, parts=stages.parts, shuffle=run.shuffle, names=names
+    )
+    committed = stages.step("rows", source, snapshot, rows=True)
     committed_facts = stages.facts(committed)
     facts = [json.loads(one.note) for one in committed_facts if one.kind == "count"]
     read = sum(one["read"] for one in facts)
+    if units is not None and units != (read, sum(one["units"] for one in facts)):
+        raise TableError(
+            "the table changed while it was read",
+            must="the same rows whenever it is read: nobody may have more of them than declared",
+            do="protect a snapshot: files that nobody writes to, without random numbers",
+        )
     cells: dict[tuple[str, str, str], int] = {}
     for one in facts:
         for attribute, how, why, count in one["treated"]:

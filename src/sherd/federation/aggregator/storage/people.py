@@ -8,8 +8,7 @@ from sqlalchemy import delete, insert, select
 
 from sherd.errors import UsageError
 from sherd.federation.aggregator.storage import database
-from sherd.federation.aggregator.storage.statements import Member
-from sherd.federation.aggregator.storage.store import token_hash
+from sherd.federation.aggregator.storage.statements import Member, token_hash
 from sherd.federation.aggregator.storage.tables import CHALLENGES, MEMBERS
 
 if TYPE_CHECKING:

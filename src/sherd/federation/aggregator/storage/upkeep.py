@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert, inspect, select
 
 from sherd.errors import StorageError, UsageError
 from sherd.federation.aggregator.storage import database
-from sherd.federation.aggregator.storage.tables import CHALLENGES, METADATA, SESSIONS
+from sherd.federation.aggregator.storage.tables import CHALLENGES, CHUNKS, METADATA, SESSIONS
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Table
 
     from sherd.federation.aggregator.storage.store import Store
 
@@ -28,7 +28,14 @@ def copy_store(source: Store, target: Store) -> None:
                 continue
             rows = read.execution_options(yield_per=_ROWS).execute(select(table))
             for part in rows.mappings().partitions(_ROWS):
-                write.execute(insert(table), [dict(row) for row in part])
+                write.execute(insert(table), [_whole(source, dict(row), table) for row in part])
+
+
+def _whole(source: Store, row: dict[str, Any], table: Table) -> dict[str, Any]:
+    """A row as a copy has it: with the chunk that lies in a file beside the database."""
+    if table is CHUNKS and not row["data"] and source.bulk is not None:
+        row["data"] = source.bulk.get(row["round"], row["sha256"]) or b""
+    return row
 
 
 def check_empty(store: Store) -> None:
