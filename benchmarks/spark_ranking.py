@@ -6,6 +6,12 @@
 local cores and on one; Spark's own work is sorting each of the ten columns and writing it nowhere
 (the format ``noop``). Wall times, since most of the work is Java's; the session is warm: each has
 run once on a small table before. Java has 4 GB: on local cores driver and executors share it.
+
+One core is measured twice. ``local[1]`` gives Spark one task at a time, but Java's reading, its
+compiler and collector and the Python worker beside it take the machine's second core as well: of
+one task, about a third of the processor time overlaps. ``confined`` is ``local[1]`` in a process
+that the system lets run on one core only, which is what a machine with one core would do. Both
+ratios are shown for Spark's own sort too, and both of Sherd's have the limit.
 """
 
 from __future__ import annotations
@@ -26,8 +32,13 @@ from larger_than_memory import COLUMNS, write_parquet
 
 LIMITS = {
     "times Spark's own sort, local[2]": ("at most", 2.0),
-    "speed-up of two cores": ("at least", 1.5),
+    "speed-up of two cores, of local[1]": ("at least", 1.5),
+    "speed-up of two cores, of confined": ("at least", 1.5),
 }
+
+
+RUNS = {"local[2]": "local[2]", "local[1]": "local[1]", "confined": "local[1]"}
+"""What is run, and at which master."""
 
 
 def one(master: str, folder: Path) -> None:
@@ -75,22 +86,28 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         write_parquet(Path(folder) / "small.parquet", 10_000, COLUMNS)
         write_parquet(Path(folder) / "large.parquet", given.rows, COLUMNS)
-        for master in ("local[2]", "local[1]"):
+        core = str(min(os.sched_getaffinity(0)))
+        for run, master in RUNS.items():
+            confine = ["taskset", "--cpu-list", core] if run == "confined" else []
             done = subprocess.run(
-                [sys.executable, __file__, "--one", master, folder],
+                [*confine, sys.executable, __file__, "--one", master, folder],
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYSPARK_SUBMIT_ARGS": "--driver-memory 4g pyspark-shell"},
                 text=True,
                 check=True,
             )
-            times[master] = json.loads(done.stdout.splitlines()[-1])
+            times[run] = json.loads(done.stdout.splitlines()[-1])
     found = {
         "rows": float(given.rows),
         **{f"seconds, {master}": times[master]["masked"] for master in times},
         **{f"seconds of Spark's own sort, {m}": times[m]["ordered"] for m in times},
         "times Spark's own sort, local[2]": times["local[2]"]["masked"]
         / times["local[2]"]["ordered"],
-        "speed-up of two cores": times["local[1]"]["masked"] / times["local[2]"]["masked"],
+        **{
+            f"speed-up of two cores, {whose}of {run}": times[run][work] / times["local[2]"][work]
+            for whose, work in (("", "masked"), ("Spark's own, ", "ordered"))
+            for run in ("local[1]", "confined")
+        },
     }
     missed = 0
     for name, value in found.items():
@@ -100,7 +117,7 @@ def main() -> int:
             held = value <= limit if word == "at most" else value >= limit
             missed += not held
             verdict = f"   {word} {limit:g}: {'yes' if held else 'NO'}"
-        print(f"{name:<40} {value:>12.4g}{verdict}", flush=True)
+        print(f"{name:<52} {value:>12.4g}{verdict}", flush=True)
     return min(missed, 1)
 
 

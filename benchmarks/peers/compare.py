@@ -198,7 +198,8 @@ def anonymity(rows: int, folder: Path) -> None:
 
 
 NO_ARX = (
-    "ARX left out: its jar was found in no package (PyPI's pyARXaaS, pyarx, arxpy; npm; Debian)"
+    "ARX left out: its jar is not to be had from a package registry (on 2026-11-18 PyPI's arx, "
+    "libarx, pyarx and arxpy are other programs and pyARXaaS is a client; npm and Debian have none)"
 )
 
 

@@ -53,6 +53,12 @@ def _packaged(name: str) -> bool:
     return "Candidate:" in told.stdout and "Candidate: (none)" not in told.stdout
 
 
+NO_SDCMICRO = (
+    ", and this system has no r-cran-sdcmicro (Debian 12 has none, nor have PyPI and npm: asked by "
+    "name on 2026-11-18)"
+)
+
+
 def rscript() -> str:
     """An Rscript that has sdcMicro.
 
@@ -64,7 +70,7 @@ def rscript() -> str:
         subprocess.run(install, check=False, capture_output=True)
     found = shutil.which("Rscript")
     if found is None:
-        where = "" if _packaged("r-cran-sdcmicro") else ", and this system has no r-cran-sdcmicro"
+        where = "" if _packaged("r-cran-sdcmicro") else NO_SDCMICRO
         raise PeerMissingError(f"there is no Rscript on the path{where}")
     told = subprocess.run(
         [found, "-e", "library(sdcMicro)"], capture_output=True, text=True, check=False

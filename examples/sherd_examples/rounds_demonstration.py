@@ -62,7 +62,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 def _clear(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
         raise OutputExistsError(
-            "the folder is there already and is not a demonstration's",
+            "the folder already exists and is not a demonstration's",
             got=str(folder),
             do="choose another with -o",
         )

@@ -1,4 +1,4 @@
-"""Sherd makes one protected table out of data that lies in fragments.
+"""Sherd makes one protected table from data held in fragments.
 
 >>> import sherd
 >>> schema = sherd.datasets.schema("adult")

@@ -11,7 +11,7 @@ messages travel to logs and to other people. The tree:
     │   ├── TableError                    the data does not fit the schema
     │   ├── FormatError                   a file cannot be read as what it claims to be
     │   ├── InfeasibleError               no release with these parameters exists
-    │   └── OutputExistsError             the output is there already
+    │   └── OutputExistsError             the output already exists
     ├── RefusedError (PermissionError) 3  refused by policy
     │   ├── BudgetError                   the population's budget does not allow it
     │   └── PolicyError                   an owner's or the product's policy forbids it
@@ -123,7 +123,7 @@ class InfeasibleError(UsageError):
 
 
 class OutputExistsError(UsageError):
-    """The output is there already, and overwriting was not asked for."""
+    """The output already exists, and overwriting was not asked for."""
 
     code = "output-exists"
 

@@ -65,7 +65,7 @@ class SigningKey:
         except OSError as error:
             raise StorageError("the key cannot be read", got=f"{path}: {error.strerror}") from None
         except ValueError:
-            raise FormatError("the file is no private key", got=str(path)) from None
+            raise FormatError("the file is not a private key", got=str(path)) from None
         if not isinstance(private, Ed25519PrivateKey):
             raise FormatError("the key is of another kind", must="Ed25519", got=str(path))
         return cls(private)

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "src"
 PACKAGE = ROOT / "sherd"
 LINES, FUNCTION_LINES, CHAIN = 400, 60, 12
+RUN, REPEATED = 6, 16
 
 SAME_ROLE = {
     "ledger": "the command, and the ledger it shows",
@@ -174,3 +175,51 @@ def test_owners_and_parties_stand_on_the_same_modules() -> None:
         for room in ("federation/owner", "secure"):
             texts = [path.read_text(encoding="utf-8") for path in (PACKAGE / room).rglob("*.py")]
             assert any(f"from {module} import" in text for text in texts), (module, room)
+
+
+def _statements(path: Path) -> list[tuple[int, str]]:
+    """The lines of a file that say something, with their numbers: no imports, no comments."""
+    text = path.read_text(encoding="utf-8")
+    passed_over: set[int] = set()
+    for node in ast.walk(ast.parse(text)) if path.suffix == ".py" else ():
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            passed_over |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return [
+        (number, " ".join(line.split()))
+        for number, line in enumerate(text.splitlines(), 1)
+        if number not in passed_over and re.search(r"\w", line) and line.lstrip()[0] != "#"
+    ]
+
+
+def repeated(folder: Path) -> dict[tuple[str, str], int]:
+    """Pairs of files that share a run of lines to the letter, and where in the first it begins.
+
+    A run that stands in several places is paired with its first place only.
+    """
+    places = defaultdict(list)
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in {".py", ".html", ".css", ".js"}:
+            lines = _statements(path)
+            for first in range(len(lines) - RUN + 1):
+                run = tuple(line for _, line in lines[first : first + RUN])
+                places[run].append((str(path.relative_to(folder)), lines[first][0]))
+    pairs: dict[tuple[str, str], int] = {}
+    for (name, number), *others in places.values():
+        for other, where in others:
+            if other != name or where - number >= RUN:
+                pairs.setdefault((name, other), number)
+    return pairs
+
+
+def test_few_runs_of_lines_stand_twice() -> None:
+    """Signatures of a contract and of those who fulfil it, kernels, first lines of templates."""
+    assert len(repeated(PACKAGE)) <= REPEATED, repeated(PACKAGE)
+
+
+def test_a_repeated_run_is_seen(tmp_path: Path) -> None:
+    """Six lines are, with other blanks, imports and comments between; five are not."""
+    lines = [f"value_{number} = {number}" for number in range(RUN)]
+    (tmp_path / "a.py").write_text("\n".join(lines))
+    (tmp_path / "b.py").write_text("import ast\n" + "\n\n# so\n".join(lines))
+    (tmp_path / "c.py").write_text("\n".join(lines[1:]))
+    assert repeated(tmp_path) == {("a.py", "b.py"): 1}

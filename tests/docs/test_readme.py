@@ -92,7 +92,7 @@ def test_the_methods_named_exist_with_their_promises(root: Path) -> None:
     from sherd.release.method import names
 
     text = (root / "README.md").read_text(encoding="utf-8")
-    section = text.split("## What it protects, and what not")[1].split("\n## ")[0]
+    section = text.split("## What it protects and what it does not")[1].split("\n## ")[0]
     named = set(re.findall(r"^\| `([a-z-]+)`", section, re.MULTILINE))
     assert named == set(names())
     for promise in ("paper", "centroids", "strict"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROOMS = ("federation", "studio", "unit/secure/party")
+ROOMS = ("federation", "studio", "unit/secure/party", "end_to_end")
 
 
 def test_every_attack_has_its_test(root: Path) -> None:

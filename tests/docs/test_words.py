@@ -12,7 +12,15 @@ import pytest
 from sherd.cli import COMMANDS, cli
 
 ROOT = Path(__file__).parents[2]
-BANNED = (r"\banew\b", r"name it otherwise", r"With you take part", r"the schema is not one\b")
+BANNED = (
+    r"\banew\b",
+    r"name it otherwise",
+    r"With you take part",
+    r"the schema is not one\b",
+    r"\b(is|are) there already\b",
+    r"out of all proportion",
+    r"does not go on\b",
+)
 QUOTED = "clusters made anew"
 """How a promise was worded once: such manifests are still read."""
 
@@ -67,3 +75,23 @@ def test_help_texts_begin_with_a_verb() -> None:
             first = re.sub(r"^With [^:]*: ", "", text).split()[0].title()
             assert not NOT_VERBS.fullmatch(first), f"sherd {name} --{option.name}: {text}"
     assert seen > 100
+
+
+def test_help_of_parameters_begins_with_a_verb() -> None:
+    """They become options, and advice where one is missing: both say what to do."""
+    from sherd.release.method import find, names
+
+    for name in names():
+        for parameter in find(name).parameters:
+            text = re.sub(r"^(if [^,]*, |then )", "", parameter.help)
+            first = text.split()[0].title()
+            assert not NOT_VERBS.fullmatch(first), f"{name} {parameter.name}: {parameter.help}"
+            assert not text.endswith("."), f"{name} {parameter.name}: the option adds the full stop"
+
+
+def test_every_option_has_a_help_text() -> None:
+    """An option without one leaves the reader to guess."""
+    for name, command in commands(cli):
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                assert option.help, f"sherd {name}: {option.opts}"

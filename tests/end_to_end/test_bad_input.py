@@ -199,7 +199,7 @@ def test_an_output_that_is_there(desk: Desk) -> None:
     """Exit code 2 without --force; with it a release is replaced, anything else is not."""
     assert desk.protect().returncode == 0
     before = (desk.folder / "out" / "manifest.json").read_bytes()
-    assert_refused(desk.protect(), 2, "there already", "--force")
+    assert_refused(desk.protect(), 2, "already exists", "--force")
     assert (desk.folder / "out" / "manifest.json").read_bytes() == before
     assert desk.protect("--force").returncode == 0
     assert (desk.folder / "out" / "manifest.json").read_bytes() != before

@@ -59,11 +59,44 @@ def test_a_slow_but_honest_caller_is_served(port: int) -> None:
             time.sleep(0.2)
 
 
+BEHIND = b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        b"Content-Length: 4\r\nTransfer-Encoding: chunked",
+        b"Transfer-Encoding:\tchunked\r\nContent-Length: 3",
+        b"Content-Length: 0\r\nContent-Length: 37",
+        b"Content-Length: +5",
+        b"Content-Length : 5",
+        b"Transfer-Encoding: xchunked",
+    ],
+)
+def test_nothing_is_hidden_behind_a_request(port: int, lengths: bytes) -> None:
+    """A request that a proxy could end elsewhere is refused, and what follows is not answered."""
+    with socket.create_connection(("127.0.0.1", port)) as line:
+        head = b"POST /v1/session HTTP/1.1\r\nHost: x\r\n" + lengths
+        line.sendall(head + b"\r\n\r\n0\r\n\r\n" + BEHIND)
+        line.settimeout(20)
+        heard = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := line.recv(1 << 16):
+                heard += piece
+    assert heard.count(b"HTTP/1.1 ") == 1, heard
+    assert heard.startswith(b"HTTP/1.1 400")
+
+
 def test_bodies_are_bounded_before_login(consortium: Consortium) -> None:
     """A body without end is refused by its announced length, or where it exceeds the limit."""
     transport = consortium.transport
     for path, most in (("/v1/challenge", MOST_LOGIN), ("/v1/exchange", MOST_REQUEST)):
-        for headers in ({}, {"content-length": str(10**12)}, {"content-length": "x"}):
+        for headers in (
+            {},
+            {"content-length": str(10**12)},
+            {"content-length": "x"},
+            {"content-length": "9" * 5000},
+        ):
             request = httpx.Request(
                 "POST", f"https://registry.test{path}", content=b" " * (most + 1)
             )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SECONDS = float(os.environ.get("SHERD_CHAOS_SECONDS", "16"))
 SEED = int(os.environ.get("SHERD_CHAOS_SEED", "1"))
 SCRIPT = Path(__file__).parents[1] / "support" / "storm.py"
+PARTIES = SCRIPT.with_name("party_storm.py")
 UNSYNCED = """
 import sys
 import storm
@@ -47,6 +48,17 @@ sys.exit(storm.main())
 """
 
 
+FRESH_NOISE = """
+import sys
+import numpy as np
+import party_storm
+from sherd.secure.party.run_journal import RunWords
+fresh = np.random.default_rng(1)
+RunWords.words = lambda self, n: fresh.integers(0, 2**64, n, np.uint64)
+sys.exit(party_storm.main())
+"""
+
+
 @pytest.fixture(scope="module")
 def power(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
     """What makes power cuts; None where there is no compiler."""
@@ -54,10 +66,14 @@ def power(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
 
 
 def rage(
-    power: Path | None, seconds: float, *options: str, code: str | None = None
+    power: Path | None,
+    seconds: float,
+    *options: str,
+    code: str | None = None,
+    script: Path = SCRIPT,
 ) -> dict[str, Any]:
     """A storm in a process of its own; what it came to."""
-    given = [str(SCRIPT)] if code is None else ["-c", code]
+    given = [str(script)] if code is None else ["-c", code]
     command = [sys.executable, *given, "--seconds", str(seconds), "--seed", str(SEED), *options]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPT.parent), *sys.path])}
     if power is not None:
@@ -101,6 +117,23 @@ def test_a_careless_ledger_is_found_out(power: Path | None) -> None:
         pytest.skip("power cuts need a C compiler")
     found = rage(power, 45.0, code=UNSYNCED)
     assert any("ledger" in each or "charged" in each for each in found["failures"])
+
+
+@pytest.mark.timeout(400 + 3 * SECONDS)
+def test_chaos_of_parties(power: Path | None) -> None:
+    """Runs of two and three parties end, are paid for once, and open nothing unpaid or anew."""
+    pytest.importorskip("mpyc")
+    found = rage(power, SECONDS / 4, script=PARTIES)
+    assert found["failures"] == []
+    assert found["faults"] >= 1
+    assert {"2 parties released", "3 parties released"} <= found["runs"].keys()
+
+
+@pytest.mark.slow
+def test_parties_that_draw_noise_anew_are_found_out(power: Path | None) -> None:
+    """A step that is computed again with other noise could be averaged: the storm tells it."""
+    found = rage(power, 40.0, code=FRESH_NOISE)
+    assert any("differently" in each for each in found["failures"])
 
 
 @pytest.fixture

@@ -52,10 +52,10 @@ def poison(
     """Have an owner deliver something else than it protected, whole and well announced."""
     describe = outbox._describe
 
-    def forged(home: Any, ledger: Any, machine: Any) -> Any:
+    def forged(home: Any, ledger: Any, machine: Any, **options: bool) -> Any:
         import dataclasses
 
-        delivery, paths = describe(home, ledger, machine)
+        delivery, paths = describe(home, ledger, machine, **options)
         if machine.data.owner != owner:
             return delivery, paths
         (name,) = paths

@@ -18,6 +18,7 @@ from processes import Village, add_owners, wait_until
 from sherd.cli import cli
 from sherd.errors import StorageError
 from sherd.federation.protocol.joint_plan import Kind
+from sherd.signing_keys import fingerprint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +90,11 @@ def test_owner_check(consortium: Consortium) -> None:
     told = {each["what"]: each["ok"] for each in json.loads(found.output)}
     bad = {what for what, fine in told.items() if not fine}
     assert bad == {"certificate"}  # these tests have none
+    details = {each["what"]: each["detail"] for each in json.loads(found.output)}
+    assert details["key"] == fingerprint(home.key.public)  # what people compare
+    home.channel[0].unlink()
+    found = CliRunner().invoke(cli, ["owner", "check", "--home", str(home.folder)])
+    assert "no certificate yet" in found.output
     schema = home.folder / "schema.yaml"
     schema.write_text(schema.read_text().replace("colour:", "color:"))
     found = CliRunner().invoke(

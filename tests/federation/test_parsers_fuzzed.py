@@ -70,7 +70,7 @@ def test_bytes(name: str) -> None:
     corpus = kept(name)
     for raw in corpus:
         try_one(name, raw)
-    slow = name in ("http", "answers", "enrolment")
+    slow = name in ("http", "answers", "enrolment", "bundle", "plan", "upload", "certificate")
 
     @settings(BOUNDED, max_examples=15 if slow else 100)
     @given(st.sampled_from(corpus).flatmap(changed))

@@ -297,7 +297,7 @@ def test_sessions_need_the_key(consortium: Consortium) -> None:
     north = consortium.agents["north"]
     wrong = consortium.client("north")
     wrong._key = SigningKey.generate()
-    with pytest.raises(ConnectionFailedError, match="does not let this owner in"):
+    with pytest.raises(ConnectionFailedError, match="refuses this owner"):
         inbox(wrong, {})
     nobody = consortium.client("north")
     nobody._name = "nobody"

@@ -217,6 +217,45 @@ def test_a_broken_release_is_refuted(method: str, how: str, make: Any, mapped: b
     assert {check.name for check in checks if check.passed is False} == expected, checks
 
 
+def redrawn(
+    method: str, change: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> tuple[pa.Table, Release]:
+    """A release whose noise was changed, given what each value should be without it."""
+    original = table(7)
+    made = sherd.protect(original, SCHEMA, plan(method))
+    data = made.tables["data"]
+    for place, name in enumerate(NAMES):
+        true = np.asarray(original.column(name), float)[np.asarray(made.order)]
+        shown = np.asarray(data.column(name), float)
+        _, group = np.unique(shown, return_inverse=True)
+        centre = true if method == "dp" else (np.bincount(group, true) / np.bincount(group))[group]
+        low, high = map(float, SCHEMA.as_data()["attributes"][name]["domain"])
+        value = np.clip(centre + change(shown - centre, centre), low, high)
+        value = np.rint(value / STEPS[name]) * STEPS[name]
+        kind = data.schema.field(name).type
+        data = data.set_column(place, name, pa.array(value).cast(kind, safe=False))
+    return original, replace(made, tables={"data": data})
+
+
+@pytest.mark.parametrize(
+    ("method", "change"),
+    [
+        ("dp", lambda noise, _: np.where(np.arange(len(noise)) % 2, 2 * noise, 0)),
+        ("dp", lambda noise, centre: np.abs(noise) * np.sign(centre - np.median(centre))),
+        ("dp-um", lambda noise, centre: np.abs(noise) * np.sign(centre - np.median(centre))),
+        ("idp-ls", lambda noise, centre: np.abs(noise) * np.sign(centre - np.median(centre))),
+        ("dp-um", lambda noise, _: np.abs(noise)),
+    ],
+    ids=["half lacks it", "dp by value", "dp-um by value", "idp-ls by value", "upwards"],
+)
+def test_noise_of_the_right_size_must_lie_as_it_is_drawn(method: str, change: Any) -> None:
+    """Where a row map says whose it is: none for half of the people is none for them."""
+    original, made = redrawn(method, change)
+    (refuted,) = [check for check in checked(original, made) if check.passed is False]
+    assert refuted.name == NOISE
+    assert "noise" in refuted.detail
+
+
 def test_few_counts_say_what_they_can_tell() -> None:
     """Sizes of Laplace noise add up to a gamma variate: no test of its scale is more powerful."""
     from scipy.stats import gamma

@@ -89,7 +89,7 @@ def test_renewing_needs_the_key_that_is_enrolled(organisations: Organisations) -
         headers={"Origin": operator.base},
     )
     assert answer.status_code == 400
-    assert "name is taken" in answer.text
+    assert "name is already taken" in answer.text
     (home.folder / "forged.json").write_bytes(forged)
     with pytest.raises(UsageError, match="same key"):
         renew_owner(organisations.premises, "north", read_request(home.folder / "forged.json"))

@@ -67,9 +67,13 @@ def opened(steward: Steward, visitor: Visitor, path: Path) -> str:
         ("empty.csv", b"", "The file is empty"),
         ("noise.csv", b"\x00\x93" * 2000, "must be UTF-8 text"),
         ("latin.csv", "name\nM\u00fcller\n".encode("latin-1"), "not UTF-8 text"),
-        ("cut.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 9999)[:60], "damaged or cut short"),
+        (
+            "cut.csv.gz",
+            gzip.compress(b"a,b\n" + b"1,2\n" * 9999, mtime=0)[:60],
+            "damaged or cut short",
+        ),
         ("plain.csv.gz", b"a,b\n1,2\n", "damaged or cut short"),
-        ("fake.parquet", b"a,b\n1,2\n", "no Parquet file"),
+        ("fake.parquet", b"a,b\n1,2\n", "is not Parquet"),
         ("letter.docx", b"PK", "format is unknown"),
     ],
 )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from foreign_files import FILE_TARGETS, file_corpus
 from people import KINDS, PARTS, SCHEMA, part, people, terms_of
 
 from sherd.errors import SherdError
@@ -206,6 +207,7 @@ TARGETS: dict[str, Callable[[bytes], Any]] = {
     "answers": answered,
     "id-token": identified,
     "http": asked,
+    **FILE_TARGETS,
 }
 """By name: what it is given are bytes of somebody else."""
 
@@ -265,6 +267,8 @@ def record() -> dict[str, list[bytes]]:
         .encode(),
         json.dumps(_provider_keys()).encode(),
     ]
+    for name, raws in file_corpus().items():
+        found[name] += raws
     attachment = to_data(describe(b"bulk"))
     found["chunks"].append(canonical(attachment) + b"\nbulk")
     policy = AnnouncedPolicy(owner="north", aggregator="registry", version=NOW, least_k=3)

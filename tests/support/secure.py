@@ -113,6 +113,7 @@ class SecureParties:
         ports = [str(one.getsockname()[1]) for one in sockets]
         for one in sockets:
             one.close()
+        self.ports = [int(port) for port in ports]
         places = [str(Path(sherd.__file__).parent.parent), str(Path(__file__).parent)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
         self._folder, self.count = folder, parties

@@ -15,8 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 import sherd
-from sherd.engines.spark_stages import spark_session
+from sherd.engines.spark_stages import in_its_own_partition, spark_session
 from sherd.release.protect import Settings
+
+WEIGHT = "we.ig`ht"
+"""A name that Spark takes for a field of a structure, and for half a quotation."""
 
 SCHEMA = sherd.Schema.from_data(
     {
@@ -26,7 +29,7 @@ SCHEMA = sherd.Schema.from_data(
             "born": {"type": "date", "domain": ["1900-01-01", "2020-12-31"]},
             "town": {"type": "category", "values": ["a", "b", "c'\\", "d"]},
             "glad": {"type": "boolean"},
-            "weight": {"type": "number", "role": "weight"},
+            WEIGHT: {"type": "number", "role": "weight"},
         },
         "missing": "keep",
     }
@@ -49,7 +52,7 @@ def table_of(rows: int, seed: int) -> pa.Table:
                 np.array(SCHEMA["town"].values)[rng.integers(0, 4, rows)], mask=gone[3]
             ),
             "glad": pa.array(rng.random(rows) < 0.3, mask=gone[4]),
-            "weight": pa.array(rng.random(rows)),
+            WEIGHT: pa.array(rng.random(rows)),
         }
     )
 
@@ -77,6 +80,17 @@ def counted_alike(source: Any, table: pa.Table) -> bool:
         )
         for plan in plans
     )
+
+
+def spread_evenly(session: Any, partitions: int = 16) -> bool:
+    """Whether every number gets the partition that was meant for it, and none has two."""
+    from pyspark.sql import functions
+
+    numbers = session.range(4 * partitions)
+    alone = in_its_own_partition(numbers["id"], partitions)
+    at = functions.spark_partition_id().alias("at")
+    found = numbers.repartition(partitions, alone).select("id", at).collect()
+    return all(one.id % partitions == one.at for one in found)
 
 
 def main(master: str, staging: str, rows: int, rounds: int, method: str = "dp-um") -> None:
@@ -107,6 +121,7 @@ def main(master: str, staging: str, rows: int, rounds: int, method: str = "dp-um
         }
         if not number:
             answer["counts"] = counted_alike(source, table)
+            answer["spread"] = spread_evenly(session)
         print(json.dumps({"round": number, **answer}), flush=True)  # noqa: T201
     session.stop()
 

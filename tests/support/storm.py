@@ -35,7 +35,7 @@ from processes import make_database
 from sherd.budget.ledger import Ledger
 from sherd.errors import SherdError, StorageError
 from sherd.federation.aggregator import round_tasks, round_work
-from sherd.federation.aggregator.storage import Store
+from sherd.federation.aggregator.storage import Store, bulk_files
 from sherd.federation.aggregator.storage.upkeep import copy_store
 from sherd.federation.owner import agent as agent_module
 from sherd.federation.owner import outbox, owner_linking, owner_tasks, sending
@@ -408,6 +408,7 @@ def main() -> int:
     parser.add_argument("--record", type=Path)
     args = parser.parse_args()
     logging.getLogger("sherd").setLevel(logging.CRITICAL)
+    bulk_files.LEAST = 1  # the chunks of small tables lie in files, too
     memory = Path("/dev/shm")  # noqa: S108 - fresh folders of our own in it
     args.folder = memory if os.access(memory, os.W_OK) else None
     args.until = time.monotonic() + args.seconds

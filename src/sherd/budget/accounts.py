@@ -163,7 +163,7 @@ def check_left(account: Account, wants: Mapping[str, Fraction]) -> None:
     looks = account.columns[LOOKS]
     if looks.left == 0:
         raise BudgetError(
-            f"the population '{account.population}' may not be looked at any more",
+            f"the limit on refused runs of population '{account.population}' is reached",
             must=f"at most {looks.limit} runs that read data and refused",
             got=f"{looks.spent} of them",
             do="raise the limit with `sherd ledger set-limit --of looks`",
@@ -180,7 +180,7 @@ def check_left(account: Account, wants: Mapping[str, Fraction]) -> None:
             f" after {shown(column.spent)} spent and {shown(column.reserved)} reserved by running"
             " releases" + ("" if name == DP else f" ({COLUMN_WORDS[name]})"),
             got=shown(amount),
-            do="raise the limit with `sherd ledger set-limit` if that is meant, or spend less",
+            do="spend less, or raise the limit with `sherd ledger set-limit` if you mean to",
         )
 
 

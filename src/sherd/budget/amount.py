@@ -114,7 +114,7 @@ def _micro(value: object) -> int:
         raise UsageError(
             "the amount of budget is too large",
             must=f"at most {LARGEST // MICRO}",
-            do="such an epsilon protects nobody; for no limit on spending say none",
+            do="such an epsilon protects nobody; for no limit on spending use 'none'",
         )
     return micro
 

@@ -168,13 +168,13 @@ class Ledger:
             raise UsageError("a staged artefact has two places", must="both staged and final")
         if staged is not None and not os.path.lexists(staged):
             raise StorageError(
-                "the staged artefact is not there", got=str(staged), do="nothing was charged"
+                "the staged artefact is missing", got=str(staged), do="nothing was charged"
             )
         with contextlib.ExitStack() as mark:
             with self._writing() as db:
                 if once and rows.charge_of(db, reservation.plan_hash) is not None:
                     raise BudgetError(
-                        "this plan was charged already",
+                        "this plan has already been charged",
                         do="nothing was charged now; use the artefact that was made for it",
                     )
                 entry = reservations.charge(db, reservation.id, artefact, cost)
@@ -192,6 +192,10 @@ class Ledger:
                 with contextlib.suppress(StorageError):  # it is in place, recover() will see
                     self.mark_published(entry)
         return entry
+
+    def settle(self) -> None:
+        """Bring what was written from the journal into the file, where one is kept open."""
+        storage.settle(self.path)
 
     def free(self, reservation: Reservation) -> None:
         """Give a reservation back; once charged it cannot be, once freed it stays so."""

@@ -36,7 +36,7 @@ def publish(staged: Path, final: Path, key: str | None = None) -> None:
     """Move what is staged to its place, which must be free, opened by its key; sync the folders."""
     if os.path.lexists(final):
         raise OutputExistsError(
-            "the output is there already",
+            "the output already exists",
             got=str(final),
             do=f"move it away and recover the ledger; the paid artefact waits in {staged}",
         )

@@ -29,7 +29,7 @@ def charge(
     if not reservations:
         charged = rows.was_charged(db, id)
         raise BudgetError(
-            f"the reservation was {'charged' if charged else 'freed'} already",
+            f"the reservation was already {'charged' if charged else 'freed'}",
             must="held",
             do="nothing was charged now; reserve again",
         )

@@ -41,7 +41,7 @@ def now() -> str:
 def damaged(what: str, where: str) -> VerificationError:
     """The error for a row that is not what it was when it was written."""
     return VerificationError(
-        f"the ledger is not as it was written: {what}",
+        f"the ledger was changed after it was written: {what}",
         got=where,
         do="restore it from a backup; until then nothing more should be spent",
     )

@@ -198,7 +198,7 @@ def connect(path: Path) -> sqlite3.Connection:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if application != APPLICATION or version < 1:
             raise VerificationError(
-                "the file is not a ledger of Sherd",
+                "the file is not a Sherd ledger",
                 got=str(path),
                 do="name another file; if this one was a ledger, restore it from a backup",
             )
@@ -259,8 +259,8 @@ _kept = threading.local()
 def kept_open(path: Path) -> Iterator[None]:
     """Let what this thread does with a ledger in a block use one connection.
 
-    Not for longer than a task: while one is open, the file has a journal beside it, without which
-    a copy of it is not whole.
+    Not for longer than a round: while one is open, the file has a journal beside it, without which
+    a copy of it is not whole, but for what was settled (``settle``).
     """
     kept: dict[Path, tuple[int, tuple[int, int] | None, sqlite3.Connection]]
     kept = _kept.__dict__.setdefault("by_path", {})
@@ -276,6 +276,17 @@ def kept_open(path: Path) -> Iterator[None]:
         del kept[path]
         with translated(path):
             connection.close()
+
+
+def settle(path: Path) -> None:
+    """Bring what this thread wrote into the file itself, where a connection is kept open.
+
+    Where none is, closing has done so. A copy of the file alone then has it.
+    """
+    _, file, connection = _kept.__dict__.get("by_path", {}).get(path, (0, None, None))
+    if connection is not None and file == _identity(path) and not connection.in_transaction:
+        with translated(path):
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -348,7 +359,7 @@ def default_path() -> Path:
     given = os.environ.get("SHERD_LEDGER")
     if given == NO_LEDGER:
         raise UsageError(
-            "there is no ledger: SHERD_LEDGER says so",
+            "no ledger is in use: SHERD_LEDGER is set to 'none'",
             must="a ledger's file",
             got=repr(given),
             do="name one with --ledger, or unset SHERD_LEDGER",

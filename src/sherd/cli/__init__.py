@@ -9,36 +9,47 @@ import contextlib
 import importlib
 import json
 import os
-import signal
 import sys
 from typing import Any
 
 import click
 
-from sherd import __version__
+from sherd import __version__, interrupts
 from sherd.errors import InternalError, SherdError, StorageError, UsageError, did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "schema": ("sherd.cli.schema:schema", "Infer a schema to edit: types, roles, values."),
-    "methods": ("sherd.cli.methods:methods", "List every method: what it guarantees and what not."),
+    "schema": ("sherd.cli.schema:schema", "Draft a schema to edit: types, roles and values."),
+    "methods": (
+        "sherd.cli.methods:methods",
+        "List the methods and what each does and does not promise.",
+    ),
     "protect": ("sherd.cli.protect:protect", "Protect a table and write a release."),
     "slice": ("sherd.cli.protect:slice_table", "Slice a table into columns and buckets."),
     "fragment": ("sherd.cli.protect:fragment", "Split a table by confidentiality constraints."),
-    "query": ("sherd.cli.query:query", "Ask released fragments or measurements in SQL."),
-    "verify": ("sherd.cli.verify:verify", "Re-check a release from what was released alone."),
-    "key": ("sherd.cli.sign:key", "Make a key to sign releases with."),
+    "query": ("sherd.cli.query:query", "Query released fragments or measurements in SQL."),
+    "verify": ("sherd.cli.verify:verify", "Check a release using only what was released."),
+    "key": ("sherd.cli.sign:key", "Make a key for signing releases."),
     "sign": ("sherd.cli.sign:sign", "Sign a release with your key."),
     "audit": ("sherd.cli.audit:audit", "Measure what a release is worth and what it gives away."),
     "compare": ("sherd.cli.compare:compare", "Compare several releases of one table on one map."),
-    "tune": ("sherd.cli.tune:tune", "Map the information loss over epsilon and k, for the owner."),
-    "studio": ("sherd.cli.studio:studio", "Do the same in a browser, on this machine."),
-    "aggregator": ("sherd.cli.aggregator:aggregator", "Run joint releases of several owners."),
-    "owner": ("sherd.cli.owner:owner", "Take part in joint releases of several owners."),
-    "login": ("sherd.cli.login:login", "Log in at an aggregator as a person."),
-    "fetch": ("sherd.cli.fetch:fetch", "Fetch a joint release and verify it, as an analyst."),
+    "tune": ("sherd.cli.tune:tune", "Map information loss over epsilon and k, for the owner."),
+    "studio": (
+        "sherd.cli.studio:studio",
+        "Protect, audit and approve in a browser on this machine.",
+    ),
+    "aggregator": (
+        "sherd.cli.aggregator:aggregator",
+        "Coordinate joint releases by several owners.",
+    ),
+    "owner": ("sherd.cli.owner:owner", "Take part in joint releases as an owner."),
+    "login": ("sherd.cli.login:login", "Log in to an aggregator."),
+    "fetch": ("sherd.cli.fetch:fetch", "Fetch and verify a joint release, as an analyst."),
     "party": ("sherd.cli.party:party", "Take part in a joint release without an aggregator."),
-    "ledger": ("sherd.cli.ledger:ledger", "Show what has been spent, of which population."),
-    "reproduce": ("sherd.cli.reproduce:reproduce", "Repeat the papers' experiments beside ours."),
+    "ledger": ("sherd.cli.ledger:ledger", "Show how much budget each population has spent."),
+    "reproduce": (
+        "sherd.cli.reproduce:reproduce",
+        "Rerun the papers' experiments and judge their claims.",
+    ),
     "demo": ("sherd.cli.demo:demo", "Run a joint release by several owners on this machine."),
 }
 """Every command, where it lives, and its line of help."""
@@ -95,21 +106,21 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sherd")
 def cli() -> None:
-    """Make one protected table out of data that lies in fragments.
+    """Make one protected table from data held in fragments.
 
     Exit codes: 0 done, 1 our bug, 2 wrong usage or input, 3 refused by policy or budget,
-    4 verification failed, 5 disk, network or peer, 130 interrupted. A part that is not
-    installed counts as refused: the message says what to install.
+    4 verification failed, 5 disk, network or peer, 130 interrupted. A missing optional part also
+    exits with 3, and the message says what to install.
     """
 
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit with the right code."""
     given = sys.argv[1:] if args is None else args
-    # A polite end (a container that stops, a batch system's limit) cleans up like Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        interrupts.watch()
         code = run(given)
+        interrupts.finish()
     except KeyboardInterrupt:  # a second one, while the first was being told
         code = 130
     if code == 130:
@@ -139,10 +150,7 @@ def run(args: list[str]) -> int:
         return _report_usage(error, as_json)
     except (click.exceptions.Abort, KeyboardInterrupt) as stop:
         # click raises an error of its own from Ctrl-C.
-        notes = getattr(stop.__cause__ or stop, "__notes__", None)
-        said = notes or ["nothing was written"]
-        click.echo(f"interrupted: {'; '.join(said)}", err=True)
-        return 130
+        return _report_stop(stop.__cause__ or stop)
     except ReaderGoneError:
         # `sherd methods | head`: nobody is left to tell, and that is no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -150,18 +158,29 @@ def run(args: list[str]) -> int:
     except ImportError as error:
         from sherd.extras import missing_part
 
-        part = missing_part(error)
+        part = None if interrupts.asked() else missing_part(error)
         return _report_bug(error, as_json) if part is None else _report(part, as_json)
     except OSError as error:
-        wrapped = StorageError("the disk or the system refused", got=error.strerror or "no reason")
+        wrapped = StorageError(
+            "the operating system reported an error", got=error.strerror or "no reason"
+        )
         return _report(wrapped, as_json)
     except MemoryError:
-        return _report(StorageError("the memory is not enough for this table"), as_json)
+        return _report(StorageError("this table does not fit into memory"), as_json)
     except Exception as error:
         return _report_bug(error, as_json)
 
 
+def _report_stop(error: BaseException) -> int:
+    notes = getattr(error, "__notes__", None) or ["nothing was written"]
+    click.echo(f"interrupted: {'; '.join(notes)}", err=True)
+    return 130
+
+
 def _report_bug(error: Exception, as_json: bool) -> int:
+    if interrupts.asked():
+        # An extension that is interrupted while it is imported fails with an error of its own.
+        return _report_stop(error)
     if os.environ.get("SHERD_DEBUG"):
         raise error
     bug = InternalError(

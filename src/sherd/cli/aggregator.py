@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=CommandGroup)
 def aggregator() -> None:
-    """Run joint releases of several owners.
+    """Coordinate joint releases by several owners.
 
     \b
     sherd aggregator init --name registry --url https://registry.example:8470
@@ -35,13 +35,16 @@ def aggregator() -> None:
 
 @aggregator.command()
 @aggregator_option
-@click.option("--name", help="Name the aggregator as owners will know it.")
-@click.option("--url", help="Tell owners to reach it at this address.")
+@click.option("--name", help="Set the name under which owners know the aggregator.")
+@click.option("--url", help="Set the address at which owners reach the aggregator.")
 @click.option(
-    "--host", "hosts", multiple=True, help="Put this name or address into its certificate."
+    "--host",
+    "hosts",
+    multiple=True,
+    help="Add this host name or address to the certificate. Repeatable.",
 )
-@click.option("--database", help="Keep its data in postgresql://… instead of a file.")
-@click.option("--upgrade", is_flag=True, help="Bring an existing database up to date.")
+@click.option("--database", help="Store data in postgresql://… instead of a file.")
+@click.option("--upgrade", is_flag=True, help="Upgrade an existing database.")
 @json_option
 def init(
     home: Path,
@@ -70,10 +73,10 @@ def init(
     host = urlsplit(url).hostname
     if host is None:
         raise UsageError("the address is not valid", must="https://host:port", got=repr(url))
-    made = AggregatorHome.make(
+    premises = AggregatorHome.make(
         home, AggregatorSettings(name=name, url=url, database=database), hosts or (host,)
     )
-    shown = fingerprint(made.key.public)
+    shown = fingerprint(premises.key.public)
     if as_json:
         emit_json({"home": str(home), "name": name, "fingerprint": shown})
         return
@@ -86,17 +89,15 @@ def init(
 @aggregator.command()
 @aggregator_option
 @click.argument("request_file", metavar="[REQUEST]", required=False, type=PATH)
-@click.option(
-    "--fingerprint", "given", help="Check the owner's fingerprint, as the owner told you."
-)
+@click.option("--fingerprint", "given", help="Require this fingerprint, which the owner told you.")
 @click.option("--analyst", metavar="NAME", help="Give an analyst a token instead.")
 @click.option("--operator", metavar="NAME", help="Give another operator a token instead.")
 @click.option(
     "--person",
     metavar="sub:…|email:…",
-    help="With --analyst or --operator: enrol a person who logs in at the provider.",
+    help="With --analyst or --operator: enrol a person who logs in through the OpenID provider.",
 )
-@click.option("--remove", metavar="NAME", help="Take somebody's access away instead.")
+@click.option("--remove", metavar="NAME", help="Withdraw this person's or owner's access instead.")
 @click.option("-o", "--output", type=PATH, help="Write the answer for the owner to this file.")
 @json_option
 def enrol(
@@ -110,7 +111,7 @@ def enrol(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Enrol an owner by its request file, or let an analyst or operator in."""
+    """Enrol an owner from its request file, or give an analyst or operator access."""
     premises, now = open_aggregator(home), int(time.time())
     if remove is not None:
         ended = premises.aggregator().revoke(remove)
@@ -148,11 +149,12 @@ def _port_of(url: str) -> int:
 
 @aggregator.command()
 @aggregator_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Listen at this address.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Listen on this address.")
 @click.option(
     "--port",
     type=click.IntRange(min=0, max=65535),
-    show_default="of the address given to init; 8470 without one or with --plain",
+    show_default="the port of the address given to init; 8470 without one or with --plain",
+    help="Listen on this port.",
 )
 @click.option(
     "--plain", is_flag=True, help="Serve without TLS, behind a reverse proxy on this machine only."
@@ -163,10 +165,13 @@ def _port_of(url: str) -> int:
     type=click.Choice(["owners", "all", "off"]),
     default="owners",
     show_default=True,
-    help="Choose who must show a certificate.",
+    help="Choose who must present a client certificate.",
 )
 def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> None:
-    """Listen for owners and analysts. The only part of sherd that other machines reach."""
+    """Listen for owners and analysts.
+
+    This is the only part of Sherd that other machines can reach.
+    """
     premises = open_aggregator(home)
     from sherd.federation.aggregator.serving import (
         ClientCertificates,
@@ -177,7 +182,7 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
 
     if plain and host not in ("127.0.0.1", "::1", "localhost"):
         raise UsageError(
-            "without TLS the service may listen on this machine only",
+            "without TLS the service may only listen on this machine",
             must="127.0.0.1",
             got=host,
             do="let the reverse proxy on this machine do TLS, or leave out --plain",
@@ -186,7 +191,7 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
     if port is None:
         port = 8470 if plain else _port_of(premises.settings.url)
     click.echo(f"listening on {host}:{port}{', without TLS' if plain else ''}", err=True)
-    made = server(
+    service = server(
         premises.aggregator(),
         host=host,
         port=port,
@@ -195,11 +200,11 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
         client_certificates=ClientCertificates("off" if plain else shown),
     )
     if not plain:
-        keep_certificate(premises, made)
+        keep_certificate(premises, service)
     # The server takes the signal itself, lets running requests end, and hands it on to this.
     signal.signal(signal.SIGTERM, lambda *_: None)
-    made.run()
-    if not made.started:
+    service.run()
+    if not service.started:
         from sherd.errors import ConnectionFailedError
 
         raise ConnectionFailedError(
@@ -211,7 +216,7 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
 @aggregator_option
 @json_option
 def check_home(home: Path, as_json: bool) -> int:
-    """Look whether the folder is complete: settings, keys, certificates, database, disk."""
+    """Check that the folder is complete: settings, keys, certificates, database, disk."""
     from sherd.cli.home_folder import aggregator_checks, show
 
     return show(aggregator_checks(open_aggregator(home)), as_json=as_json)
@@ -222,7 +227,7 @@ def check_home(home: Path, as_json: bool) -> int:
 @click.argument("name", required=False)
 @json_option
 def status(home: Path, name: str | None, as_json: bool) -> None:
-    """Show every round, or one of them in detail."""
+    """Show all rounds, or one in detail."""
     store = open_aggregator(home).store()
     from sherd.federation.aggregator.round_view import round_report
 
@@ -252,7 +257,7 @@ def status(home: Path, name: str | None, as_json: bool) -> None:
 @aggregator.command()
 @aggregator_option
 @click.argument("name")
-@click.option("-o", "--output", type=PATH, required=True)
+@click.option("-o", "--output", type=PATH, required=True, help="Copy the release to this folder.")
 def release(home: Path, name: str, output: Path) -> None:
     """Copy a round's release to a folder."""
     premises = open_aggregator(home)

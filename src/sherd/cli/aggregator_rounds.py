@@ -12,7 +12,7 @@ import click
 
 from sherd.cli.home_folder import aggregator_option, open_aggregator
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
-from sherd.cli.options import PATH, CommandGroup, emit_json, json_option, settings
+from sherd.cli.options import PATH, CommandGroup, emit_json, json_option, named_values, settings
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
 
 
 _OPTIONS = (
-    click.option("--url", envvar="SHERD_URL", help="Call an aggregator elsewhere."),
+    click.option("--url", envvar="SHERD_URL", help="Connect to an aggregator elsewhere."),
     click.option(
         "--token-file",
         type=PATH,
         envvar="SHERD_TOKEN_FILE",
-        help="With --url: read the token that `sherd login` wrote.",
+        help="With --url: read the token written by `sherd login`.",
     ),
     click.option(
-        "--authority", type=PATH, help="With --url: trust this authority. Default: the system's."
+        "--authority",
+        type=PATH,
+        help="With --url: trust this certificate authority. Default: the system's authorities.",
     ),
 )
 
@@ -52,7 +54,7 @@ def remote_client(url: str, token_file: Path | None, authority: Path | None) -> 
     from sherd.federation.wire.client import Client, tls_context
 
     if token_file is None:
-        raise UsageError("an aggregator elsewhere asks who you are", do="give --token-file")
+        raise UsageError("an aggregator elsewhere needs a login", do="give --token-file")
     try:
         token = token_file.read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -75,28 +77,40 @@ def round_group() -> None:
     "--kind",
     type=click.Choice(["horizontal", "vertical", "blocks"]),
     required=True,
-    help="Join by rows, by columns, or both: owners of the same attributes have different people.",
+    help="Join by rows (horizontal), by columns (vertical), or by both (blocks: owners of the same "
+    "attributes hold different people).",
 )
-@click.option("--owner", "owners", multiple=True, required=True, help="Invite this owner.")
-@click.option("-m", "--method", required=True, help="Use this method (see `sherd methods`).")
-@click.option("-e", "--epsilon", help="Spend this privacy budget on the whole release.")
 @click.option(
-    "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Set any parameter of the method."
+    "--owner", "owners", multiple=True, required=True, help="Invite this owner. Repeatable."
+)
+@click.option("-m", "--method", required=True, help="Use this method (see `sherd methods`).")
+@click.option("-e", "--epsilon", help="Spend this epsilon on the whole release.")
+@click.option(
+    "--set",
+    "extra",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a parameter of the method by name.",
 )
 @click.option(
     "--sharing",
     type=click.Choice(["attributes", "equal"]),
     default="attributes",
     show_default=True,
-    help="Share epsilon by attributes or equally where columns are joined.",
+    help="Share epsilon by number of attributes or equally, where columns are joined.",
 )
 @click.option(
-    "--share", multiple=True, metavar="OWNER=EPSILON", help="Give an owner this share instead."
+    "--share",
+    multiple=True,
+    metavar="OWNER=EPSILON",
+    callback=named_values,
+    help="Give an owner this share instead.",
 )
 @click.option(
     "--linkage",
     type=click.Choice(["oprf", "hmac", "none"]),
-    help="Match people this way (hmac: low assurance). Default: oprf where columns are joined.",
+    help="Match people by this protocol (hmac: low assurance). Default: oprf where columns are "
+    "joined.",
 )
 @click.option(
     "--dropout",
@@ -105,17 +119,23 @@ def round_group() -> None:
     show_default=True,
     help="Abort or continue if an owner of a horizontal round drops out.",
 )
-@click.option("--least-owners", type=int, default=1, show_default=True)
+@click.option(
+    "--least-owners",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Abort the round if fewer owners than this remain.",
+)
 @click.option(
     "--colluders",
     type=int,
-    help="Let so many owners collude where noise is shared out. Default: all but one.",
+    help="Tolerate this many colluding owners where they share the noise. Default: all but one.",
 )
 @click.option(
     "--deadline",
     default="24h",
     show_default=True,
-    help="End it after 30m, 24h, 7d, or at a date.",
+    help="End the round after this time (30m, 24h, 7d) or at this date.",
 )
 @click.option("--purpose", default="", help="Tell owners what the release is for.")
 @remote_options
@@ -123,8 +143,8 @@ def round_group() -> None:
 def open_round(home: Path, as_json: bool, **given: Any) -> None:
     """Open a round: invite owners to a joint release.
 
-    The parameters of the method are options: with -m NAME before --help, those of that method
-    are listed. Epsilon is the whole release's, and is shared out as the round says.
+    The method's parameters are options; `-m NAME --help` lists those of one method. Epsilon is for
+    the whole release; the round says how owners share it.
     """
     if given["url"] is not None:
         terms = _open_elsewhere(given)
@@ -155,12 +175,6 @@ def _terms(name: str, given: dict[str, Any]) -> Terms:
     from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Sharing, Terms
 
     parameters = _parameters(given)
-    shares = {}
-    for text in given["share"]:
-        owner, equals, amount = text.partition("=")
-        if not equals:
-            raise UsageError("--share cannot be read", must="OWNER=EPSILON", got=repr(text))
-        shares[owner] = amount
     kind = Kind(given["kind"])
     linkage = given["linkage"] or ("oprf" if kind.joins else "none")
     return Terms(
@@ -171,8 +185,8 @@ def _terms(name: str, given: dict[str, Any]) -> Terms:
         method=given["method"],
         parameters=parameters,
         epsilon=given["epsilon"],
-        sharing=Sharing.GIVEN if shares else Sharing(given["sharing"]),
-        given=shares,
+        sharing=Sharing.GIVEN if given["share"] else Sharing(given["sharing"]),
+        given=given["share"],
         linkage=Linkage(linkage),
         dropout=Dropout(given["dropout"]),
         least_owners=given["least_owners"],
@@ -219,13 +233,13 @@ def read_deadline(text: str, now: float) -> int:
     "--deadline",
     default="24h",
     show_default=True,
-    help="End it after 30m, 24h, 7d, or at a date.",
+    help="End the round after this time (30m, 24h, 7d) or at this date.",
 )
 @json_option
 def repeat_round(home: Path, name: str, new_name: str | None, deadline: str, as_json: bool) -> None:
-    """Open a round once more that ended without a release after owners were charged.
+    """Reopen a round that ended without a release after owners were charged.
 
-    Owners that were charged for it send what they paid for, and pay nothing more.
+    Owners that were charged send what they paid for and pay nothing more.
     """
     import secrets
 

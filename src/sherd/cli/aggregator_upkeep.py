@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @aggregator_option
-@click.option("-o", "--output", type=PATH, required=True)
+@click.option("-o", "--output", type=PATH, required=True, help="Write the backup to this file.")
 def backup(home: Path, output: Path) -> None:
-    """Write a backup of folder and database into one file, while the service runs.
+    """Back up the folder and the database to one file while the service runs.
 
-    The file holds the aggregator's keys: keep it as safe as the folder.
+    The file holds the aggregator's keys: protect it like the folder.
     """
     premises = open_aggregator(home)
     from sherd.federation.aggregator.aggregator_backup import back_up_aggregator
@@ -35,11 +35,11 @@ def backup(home: Path, output: Path) -> None:
 @click.command()
 @click.argument("backup_file", metavar="BACKUP", type=PATH)
 @click.option("--home", required=True, type=PATH, help="Restore to this new folder.")
-@click.option("--database", help="Restore the database into postgresql://…. Default: a file.")
+@click.option("--database", help="Restore the database to postgresql://…. Default: a file.")
 def restore(backup_file: Path, home: Path, database: str | None) -> None:
-    """Put a BACKUP into a new folder. Stop the service of the old folder first.
+    """Restore BACKUP to a new folder. Stop the service of the old folder first.
 
-    Rounds in which nothing happened since the backup go on; others end with a reason.
+    Rounds that have not moved since the backup continue; the others end with a reason.
     """
     from sherd.extras import require
 
@@ -54,15 +54,15 @@ def restore(backup_file: Path, home: Path, database: str | None) -> None:
 @click.command()
 @aggregator_option
 @click.option(
-    "--export", "target", type=PATH, help="Write the lines to a file, to be kept elsewhere."
+    "--export", "target", type=PATH, help="Write the lines to this file, to be kept elsewhere."
 )
-@click.option("--check", "source", type=PATH, help="Check such a file instead of the log.")
-@click.option("--head", help="Demand the line that has this hash, which was kept.")
+@click.option("--check", "source", type=PATH, help="Check this exported file instead of the log.")
+@click.option("--head", help="Require a line with this hash, which you kept earlier.")
 def audit(home: Path, target: Path | None, source: Path | None, head: str | None) -> None:
-    """Show the audit log, after checking that no line was changed, added or taken out.
+    """Show the audit log after checking that no line was changed, added or removed.
 
-    Keep the hash that is printed last, or an export, where the aggregator cannot write: it shows
-    whether the log's end was cut off.
+    Keep the last hash printed, or an export, where the aggregator cannot write: it reveals whether
+    the end of the log was cut off.
     """
     premises = open_aggregator(home)
     from sherd.federation.aggregator.storage import audit_log
@@ -80,17 +80,17 @@ def audit(home: Path, target: Path | None, source: Path | None, head: str | None
     elif source is None:
         for line in lines:
             when = datetime.fromtimestamp(line.time, UTC).isoformat()
-            told = f"{when}  {line.actor}  {line.event}  {line.subject}  {line.detail}"
-            click.echo(printable(told.rstrip()))
+            entry = f"{when}  {line.actor}  {line.event}  {line.subject}  {line.detail}"
+            click.echo(printable(entry.rstrip()))
     click.echo(f"{count} lines, none changed; the last has the hash {last}")
 
 
 @click.command()
 @aggregator_option
 def renew(home: Path) -> None:
-    """Give the service a new key and certificate now; `serve` does so 30 days before its end.
+    """Issue a new key and certificate now; `serve` does so 30 days before expiry.
 
-    A service that runs takes it when it is started again. Owners renew theirs by themselves.
+    Restart a running service to use it. Owners renew their own certificates.
     """
     days = open_aggregator(home).renew()
     click.echo(f"the service's certificate is good for {days} days")
@@ -112,8 +112,8 @@ def enrol_user(
         issuer = premises.settings.issuer
         if issuer is None:
             raise UsageError(
-                "people do not log in at this aggregator yet",
-                do="name a provider with `sherd aggregator provider`",
+                "this aggregator has no login provider yet",
+                do="set one with `sherd aggregator provider`",
             )
         store.add_member(name, role, person=person_text(issuer, person), now=now)
         if as_json:
@@ -131,14 +131,18 @@ def enrol_user(
 
 @click.command()
 @aggregator_option
-@click.option("--issuer", help="Use the provider at this address, as it calls itself.")
-@click.option("--client-id", help="Name the aggregator as the provider knows it.")
-@click.option("--remove", is_flag=True, help="Let nobody log in any more; tokens stay.")
+@click.option("--issuer", help="Set the provider's issuer URL, exactly as the provider states it.")
+@click.option("--client-id", help="Set the client ID that the provider gave the aggregator.")
+@click.option(
+    "--remove",
+    is_flag=True,
+    help="Remove the provider: nobody can log in, but existing tokens stay valid.",
+)
 def provider(home: Path, issuer: str | None, client_id: str | None, remove: bool) -> None:
-    """Name the OpenID provider at which people log in.
+    """Set the OpenID provider through which people log in.
 
-    Register a public client there, with the redirect http://127.0.0.1/callback on any port.
-    The service must be started again to know of it.
+    Register a public client with the provider, with the redirect http://127.0.0.1/callback on any
+    port. Restart the service to apply the change.
     """
     from dataclasses import replace
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sherd.cli.options import emit_json, json_option, load_schema, progress
+from sherd.cli.options import emit_json, json_option, load_schema, named_values, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 MARK = {"good": "+", "bad": "!", "plain": "-"}
 
 
-def report_options(command: _F) -> _F:
-    """Where and how a report is written."""
+def audit_options(command: _F) -> _F:
+    """What an audit is given beside table and release, and where its report is written."""
     for option in (
         json_option,
         click.option("--force", is_flag=True, help="Overwrite existing reports."),
@@ -30,77 +30,96 @@ def report_options(command: _F) -> _F:
             "outputs",
             multiple=True,
             type=click.Path(path_type=Path, dir_okay=False),
-            help="Write the report: .html, .json, .md or .pdf; may be repeated.",
+            help="Write the report to this file: .html, .json, .md or .pdf. Repeatable.",
         ),
         click.option(
             "--seed", type=int, default=0, show_default=True, help="Seed the audit's samples."
+        ),
+        click.option("--query", help="Run this SQL if the original is a database."),
+        click.option(
+            "--schema",
+            "schema_file",
+            metavar="FILE",
+            help="Use this schema if a manifest has none.",
+        ),
+        click.option("--target", metavar="COLUMN", help="Train models that predict this column."),
+        click.option(
+            "--holdout",
+            metavar="TABLE",
+            help="Compare with records that were not part of any release.",
         ),
     ):
         command = option(command)
     return command
 
 
+def audited(given: dict[str, Any]) -> dict[str, Any]:
+    """What the options of an audit say, as its arguments, once the reports can be written."""
+    from sherd.report import check_outputs
+
+    check_outputs(given["outputs"], force=given["force"])
+    schema, holdout = given["schema_file"], given["holdout"]
+    return {
+        "original": source_of(given["original"], given["query"]),
+        "schema": None if schema is None else load_schema(schema, None, None),
+        "holdout": None if holdout is None else source_of(holdout, None),
+        "target": given["target"],
+        "seed": given["seed"],
+    }
+
+
 @click.command()
 @click.argument("original")
 @click.argument("release")
 @click.option(
-    "--row-map", metavar="FILE", help="Read which original stands behind which released row."
+    "--row-map", metavar="FILE", help="Read which original row each released row was made from."
 )
-@click.option(
-    "--holdout", metavar="TABLE", help="Compare with records that took no part in the release."
-)
-@click.option("--target", metavar="COLUMN", help="Let models predict this column.")
-@click.option(
-    "--schema", "schema_file", metavar="FILE", help="Use this schema where the manifest has none."
-)
-@click.option("--query", help="Run this SQL where ORIGINAL is a database.")
 @click.option(
     "--owner",
     "owners",
     multiple=True,
     metavar="NAME=COLUMN,…",
+    callback=named_values,
     help="Audit the columns of this owner of a vertical joint release.",
 )
-@click.option("--alternatives/--no-alternatives", default=True, help="Draw the map of methods.")
-@report_options
+@click.option(
+    "--alternatives/--no-alternatives",
+    default=True,
+    help="Map other methods and settings beside this release.",
+)
+@audit_options
 def audit(**given: Any) -> None:
     """Audit RELEASE against the ORIGINAL table it was made from.
 
     ORIGINAL is a file, a database address (with --query) or one of the tables that come with
     sherd (:adult, :wine, :nursery). RELEASE is a release's folder, or any table with the same
-    columns (with --schema). Everything the report says is internal: it was computed from the
-    original, and no guarantee covers it.
+    columns (with --schema). The report is internal: it is computed from the original, and no
+    guarantee covers it.
 
     \b
     sherd audit adult.csv out/ --row-map map.csv --target income -o report.html
     """
-    from sherd.report import check_outputs
     from sherd.report.reporting import audit
 
-    check_outputs(given["outputs"], force=given["force"])
-    schema = None
-    if given["schema_file"] is not None:
-        schema = load_schema(given["schema_file"], None, None)
-    original = source_of(given["original"], given["query"])
-    holdout = None if given["holdout"] is None else source_of(given["holdout"], None)
+    arguments = audited(given)
     with progress("audit") as bar:
-        found = audit(
-            original,
-            Path(given["release"]),
-            schema=schema,
+        result = audit(
+            release=Path(given["release"]),
             row_map=given["row_map"],
-            holdout=holdout,
-            target=given["target"],
-            owners=owners_of(given["owners"]),
+            owners={
+                name: [column.strip() for column in columns.split(",")]
+                for name, columns in given["owners"].items()
+            }
+            or None,
             alternatives=given["alternatives"],
-            seed=given["seed"],
             progress=bar,
+            **arguments,
         )
-    found.save(*given["outputs"])
+    result.save(*given["outputs"])
     if given["as_json"]:
-        emit_json(found.as_data())
+        emit_json(result.as_data())
     else:
-        say(found, given["outputs"])
+        say(result, given["outputs"])
 
 
 def source_of(source: str, query: str | None) -> Any:
@@ -114,30 +133,19 @@ def source_of(source: str, query: str | None) -> Any:
     return source
 
 
-def owners_of(given: Sequence[str]) -> dict[str, list[str]] | None:
-    """``NAME=COLUMN,COLUMN`` options as a mapping."""
-    owners: dict[str, list[str]] = {}
-    for text in given:
-        name, equals, columns = text.partition("=")
-        if not (name and equals and columns):
-            raise click.UsageError("--owner must be NAME=COLUMN,COLUMN,…")
-        owners[name] = [column.strip() for column in columns.split(",")]
-    return owners or None
-
-
-def say(found: Audit, outputs: Sequence[Path]) -> None:
+def say(result: Audit, outputs: Sequence[Path]) -> None:
     """The verdict on the terminal."""
-    verdict = found.verdict
-    click.echo(f"{found.title}: {verdict.headline}")
+    verdict = result.verdict
+    click.echo(f"{result.title}: {verdict.headline}")
     click.echo(
         f"risk: {verdict.risk}   usefulness: {verdict.usefulness}   promise: {verdict.promise}"
     )
     for point in verdict.points:
         click.echo(f"  {MARK[point.tone]} {point.text}")
-    if found.skipped:
-        reasons = dict.fromkeys(skipped.reason for skipped in found.skipped)
+    if result.skipped:
+        reasons = dict.fromkeys(skipped.reason for skipped in result.skipped)
         for reason in reasons:
-            left = [s.spec.title for s in found.skipped if s.reason == reason]
+            left = [s.spec.title for s in result.skipped if s.reason == reason]
             click.echo(f"  left out: {', '.join(left)}: {reason}", err=True)
     for path in outputs:
         click.echo(f"report: {path}")

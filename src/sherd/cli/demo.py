@@ -37,16 +37,17 @@ from sherd.cli.options import PATH, emit_json, json_option, progress
 @click.option(
     "--methods",
     is_flag=True,
-    help="Protect one table by several methods instead, and compare them.",
+    help="Protect one table by several methods instead and compare the releases.",
 )
 @click.option("--quick", is_flag=True, help="Use a tenth of the rows.")
 @click.option(
     "--joint",
     is_flag=True,
-    help="Release Adult, cell by cell, by two and by three parties without an aggregator instead.",
+    help="Release Adult, held cell by cell, by two and by three parties without an aggregator "
+    "instead.",
 )
 @click.option(
-    "--records", type=click.IntRange(min=30), help="With --joint: use this many records only."
+    "--records", type=click.IntRange(min=30), help="With --joint: use only this many records."
 )
 @json_option
 def demo(
@@ -58,11 +59,11 @@ def demo(
     records: int | None,
     as_json: bool,
 ) -> None:
-    """Run an aggregator and seven owners as processes of their own, with mutual TLS.
+    """Run an aggregator and seven owners as separate processes, with mutual TLS.
 
-    Adult by rows over four owners and Wine Quality by columns over three, as in the paper, each
-    released twice by the same owners: by the paper's method and by dp-graph. Ends with one page
-    that compares them: what is promised, what attackers find out, what is left to work with.
+    Four owners hold Adult by rows and three hold Wine Quality by columns, as in the paper. They
+    release each table twice: by the paper's method and by dp-graph. A final page compares the
+    releases: what is promised, what attackers find out and what remains useful.
     """
     if math.isnan(epsilon):
         raise click.BadParameter("nan is not a number above 0.", param_hint="--epsilon")
@@ -168,15 +169,15 @@ def demonstrate_methods(epsilon: float, output: Path, as_json: bool) -> None:
     from sherd_examples.methods_demonstration import compare_methods
 
     with progress("demo") as bar:
-        made = compare_methods(epsilon, output, bar)
-    said = made.pop("audit")
+        comparison = compare_methods(epsilon, output, bar)
+    verdict = comparison.pop("audit")
     if as_json:
-        emit_json(made)
+        emit_json(comparison)
         return
-    _print_methods(made["rows"], epsilon, made["releases"])
-    click.echo(said)
-    click.echo(f"releases: {output}/   next: sherd verify {made['releases'][1]['folder']}")
-    click.echo(f"report: {made['report']}")
+    _print_methods(comparison["rows"], epsilon, comparison["releases"])
+    click.echo(verdict)
+    click.echo(f"releases: {output}/   next: sherd verify {comparison['releases'][1]['folder']}")
+    click.echo(f"report: {comparison['report']}")
 
 
 def _print_methods(count: int, epsilon: float, rows: list[dict[str, Any]]) -> None:

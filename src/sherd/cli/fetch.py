@@ -15,21 +15,22 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("round_id", metavar="ROUND")
 @click.option(
-    "--url", required=True, envvar="SHERD_URL", help="Call the aggregator at this address."
+    "--url", required=True, envvar="SHERD_URL", help="Connect to the aggregator at this address."
 )
 @click.option(
     "--token-file",
     required=True,
     type=PATH,
     envvar="SHERD_TOKEN_FILE",
-    help="Read the token that `sherd aggregator enrol --analyst` printed from this file.",
+    help="Read the token printed by `sherd aggregator enrol --analyst` from this file.",
 )
 @click.option(
     "--authority",
     type=PATH,
-    help="Trust the aggregator's own authority (authority.pem). Default: the system's.",
+    help="Trust this certificate authority (the aggregator's authority.pem). Default: the system's "
+    "authorities.",
 )
-@click.option("-o", "--output", type=PATH, required=True)
+@click.option("-o", "--output", type=PATH, required=True, help="Write the release to this folder.")
 @json_option
 def fetch(
     round_id: str,
@@ -41,7 +42,7 @@ def fetch(
 ) -> int:
     """Fetch the release of ROUND into a new folder and verify it.
 
-    Exit code 4 where a check failed; the folder is left for you to look at.
+    Exits with 4 if a check fails, and leaves the folder for inspection.
     """
     import sherd
 
@@ -50,7 +51,7 @@ def fetch(
         emit_json({"release": str(output), **result.as_data()})
     else:
         failed = ", ".join(check.name for check in result.failed)
-        made = len(result.checks) - len(result.unknown)
+        decided = len(result.checks) - len(result.unknown)
         click.echo(f"release of '{round_id}' is in {output}")
-        click.echo(f"failed: {failed}" if failed else f"{made} checks passed")
+        click.echo(f"failed: {failed}" if failed else f"{decided} checks passed")
     return 0 if result.passed else 4

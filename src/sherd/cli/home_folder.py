@@ -11,6 +11,7 @@ import click
 
 from sherd.cli.options import PATH, emit_json, printable
 from sherd.errors import SherdError, UsageError
+from sherd.signing_keys import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,10 +98,12 @@ def show(findings: list[Finding], *, as_json: bool) -> int:
 def _certificate(path: Path) -> str:
     from cryptography import x509
 
+    if not path.exists():
+        raise UsageError("there is no certificate yet", do="it comes with the enrolment")
     ends = x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
     days = (ends - datetime.datetime.now(datetime.UTC)).days
     if days < 0:
-        raise UsageError("the certificate has ended", got=f"{ends:%Y-%m-%d}", do="renew it")
+        raise UsageError("the certificate has expired", got=f"{ends:%Y-%m-%d}", do="renew it")
     warning = "; renew it soon" if days < WARN_DAYS else ""
     return f"until {ends:%Y-%m-%d}, {days} days{warning}"
 
@@ -122,7 +125,7 @@ def aggregator_checks(home: AggregatorHome) -> list[Finding]:
     return _found(
         [
             ("settings", lambda: home.settings.name),
-            ("key", lambda: home.key.public[:16]),
+            ("key", lambda: fingerprint(home.key.public)),
             ("certificate", lambda: _certificate(home.channel[0])),
             ("authority", lambda: _certificate(home.authority)),
             ("database", database),
@@ -142,13 +145,13 @@ def owner_checks(home: OwnerHome) -> list[Finding]:
 
     def seed() -> str:
         if len(home.seed) != 32:
-            raise UsageError("the seed is not whole", must="32 bytes", do="restore the folder")
+            raise UsageError("the seed is incomplete", must="32 bytes", do="restore the folder")
         return "there"
 
     return _found(
         [
             ("settings", lambda: home.settings.name),
-            ("key", lambda: home.key.public[:16]),
+            ("key", lambda: fingerprint(home.key.public)),
             ("seed", seed),
             ("policy", lambda: "allows " + (", ".join(home.policy.methods) or "nothing")),
             ("table", table),

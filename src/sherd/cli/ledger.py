@@ -24,22 +24,22 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
         "file",
         metavar="FILE",
         type=PATH,
-        help="Use this ledger  [default: $SHERD_LEDGER, else ~/.local/share/sherd/ledger.db]",
+        help="Use this ledger file. Default: $SHERD_LEDGER, else ~/.local/share/sherd/ledger.db.",
     )(command)
 
 
 @click.group(cls=CommandGroup)
 def ledger() -> None:
-    """Show, check and limit what has been spent of each population's privacy budget."""
+    """Show, check and limit each population's privacy budget."""
 
 
 @ledger.command()
 @click.argument("population", required=False)
 @_options
 def show(population: str | None, file: Path | None, as_json: bool) -> None:
-    """Show every account, or one POPULATION's with all its entries.
+    """Show all accounts, or the account of POPULATION with all its entries.
 
-    Reservations of runs that have died are freed first.
+    Frees the reservations of runs that have died first.
     """
     book = _existing(file)
     accounts = _chosen(book.accounts(), population)
@@ -70,7 +70,7 @@ def show(population: str | None, file: Path | None, as_json: bool) -> None:
 def verify(file: Path | None, as_json: bool) -> None:
     """Recompute the ledger's chain of hashes and its sums.
 
-    A row that was changed, added, removed or cut off is named, and the exit code is 4.
+    Names every row that was changed, added, removed or cut off, and then exits with 4.
     """
     book = _existing(file)
     count = book.verify()
@@ -89,16 +89,16 @@ def verify(file: Path | None, as_json: bool) -> None:
     type=click.Choice(["epsilon", "dp", "idp", "cost", "rho", "none", "looks"]),
     default="epsilon",
     show_default=True,
-    help="Limit the epsilon of differential and of individual differential privacy "
-    "(each for itself), one of the two, what is really spent, rho, the number of releases without "
-    "an epsilon, or of runs that read data and refused.",
+    help="Choose what to limit: the epsilon of differential and of individual differential privacy "
+    "(each separately), only one of the two, the actual cost, rho, the number of releases without "
+    "an epsilon, or the number of runs that read data and refused.",
 )
 @_options
 def set_limit(population: str, amount: str, of: str, file: Path | None, as_json: bool) -> None:
-    """Set the most a POPULATION may ever spend; AMOUNT "none" removes the limit.
+    """Set the most that POPULATION may ever spend; the AMOUNT "none" removes the limit.
 
-    A limit below what is spent already is allowed: nothing more can be spent then. Setting a
-    limit opens the account of a population that the ledger does not know.
+    A limit below what has already been spent is allowed and stops all further spending. Setting a
+    limit opens an account if the population has none.
     """
     from sherd.budget import Amount, Ledger, default_path
 
@@ -144,10 +144,10 @@ def _print_limit(account: Account, of: str, as_json: bool) -> None:
 @click.argument("reservation")
 @_options
 def free(reservation: str, file: Path | None, as_json: bool) -> None:
-    """Give back a RESERVATION whose run cannot be seen from here, by its id.
+    """Free the RESERVATION of a run that cannot be seen from here, by its ID.
 
-    Reservations of runs that died on this machine are freed by themselves; this is for a
-    run in another container. A run that still lives cannot charge afterwards.
+    Reservations of runs that died on this machine are freed automatically; use this for a run in
+    another container. If that run is still alive, it can no longer charge.
     """
     book = _existing(file)
     held = {one.id: one for one in book.reservations()}
@@ -165,10 +165,10 @@ def free(reservation: str, file: Path | None, as_json: bool) -> None:
 @ledger.command()
 @_options
 def recover(file: Path | None, as_json: bool) -> None:
-    """Publish releases that were paid for by a run that died before it could.
+    """Publish releases whose run paid for them but died before publishing.
 
-    Nothing is charged again. A staged release is moved to its place only if every file is
-    the one that was paid for, and never over something else.
+    Nothing is charged again. A staged release is published only if every file is the one that was
+    paid for, and never overwrites anything else.
     """
     done = _existing(file).recover(_artefact)
     if as_json:
@@ -201,7 +201,8 @@ def _existing(file: Path | None) -> Ledger:
         raise UsageError(
             "there is no ledger yet",
             got=str(path),
-            do="the first release makes it, or `sherd ledger set-limit`; --ledger names another",
+            do="make a first release or run `sherd ledger set-limit`, which create it; or name "
+            "another with --ledger",
         )
     return Ledger(path)
 

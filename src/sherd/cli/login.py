@@ -31,12 +31,13 @@ def log_in_here(url: str, authority: Path | None, *, browser: bool) -> PersonSes
 
 @click.command()
 @click.option(
-    "--url", required=True, envvar="SHERD_URL", help="Call the aggregator at this address."
+    "--url", required=True, envvar="SHERD_URL", help="Connect to the aggregator at this address."
 )
 @click.option(
     "--authority",
     type=PATH,
-    help="Trust the aggregator's own authority (authority.pem). Default: the system's.",
+    help="Trust this certificate authority (the aggregator's authority.pem). Default: the system's "
+    "authorities.",
 )
 @click.option(
     "-o",
@@ -45,15 +46,15 @@ def log_in_here(url: str, authority: Path | None, *, browser: bool) -> PersonSes
     required=True,
     type=PATH,
     envvar="SHERD_TOKEN_FILE",
-    help="Write the token to this file, which only you can read.",
+    help="Write the token to this file, readable only by you.",
 )
 @click.option("--browser/--no-browser", default=True, help="Open a browser.")
 @json_option
 def login(url: str, authority: Path | None, token_file: Path, browser: bool, as_json: bool) -> None:
-    """Log in at an aggregator as a person, for an hour.
+    """Log in to an aggregator for an hour.
 
-    The aggregator says which provider people log in at; the address is printed, and must be
-    opened in a browser on this machine. Other commands take the token by --token-file.
+    The aggregator names the OpenID provider; open the printed address in a browser on this machine.
+    Pass the token to other commands with --token-file.
     """
     from sherd.extras import OWNER, require
     from sherd.tables.files import write_whole

@@ -30,11 +30,11 @@ def explain_choice(schema: Schema, rows: int | None) -> str:
     from sherd.release.first_choice import suggested
 
     size = "a table of this size" if rows is None else f"at most {rows:,} records"
-    said = [f"{_options(*pair)}: {pair[1].gives}" for pair in suggested(schema, rows)]
-    said.append("`sherd methods` lists what else there is")
+    suggestions = [f"{_options(*pair)}: {pair[1].gives}" for pair in suggested(schema, rows)]
+    suggestions.append("`sherd methods` lists what else there is")
     return (
-        f"For {len(schema.protected)} attributes and {size}, begin with {said[0]}.\n"
-        f"Otherwise {said[1]}.\n"
+        f"For {len(schema.protected)} attributes and {size}, begin with {suggestions[0]}.\n"
+        f"Otherwise {suggestions[1]}.\n"
         "All methods, and what was measured of them: `sherd methods`, and the how-to page "
         "'Choose a method and its parameters'."
     )

@@ -56,7 +56,7 @@ class MethodCommand(click.Command):
             for one in self.get_params(ctx)
             if isinstance(one, click.Option)
         ]
-        kinds = (("Options", False), ("Parameters of the method", True))
+        kinds = (("Options", False), ("Method parameters", True))
         for title, of_method in kinds:
             rows = [
                 record
@@ -132,7 +132,7 @@ def chosen_parameters(given: dict[str, Any], method: Method) -> dict[str, Any]:
     """The parameters that options say, in their own types; files are read first."""
     own = {p.name: p for p in method.parameters}
     chosen: dict[str, Any] = {}
-    said: dict[str, Any] = {}
+    given_values: dict[str, Any] = {}
     for key, value in given.items():
         name = key.removeprefix(MARK)
         if not key.startswith(MARK) or value in (None, (), False):
@@ -141,10 +141,10 @@ def chosen_parameters(given: dict[str, Any], method: Method) -> dict[str, Any]:
         if parameter.in_file:
             chosen |= _in_file(method, name, Path(value))
         elif parameter.kind is bool:
-            said[name] = True
+            given_values[name] = True
         else:
-            said[name] = parameter.read([value] if isinstance(value, str) else value)
-    return chosen | said
+            given_values[name] = parameter.read([value] if isinstance(value, str) else value)
+    return chosen | given_values
 
 
 def _in_file(method: Method, name: str, path: Path) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def with_set(chosen: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
     """The parameters of options and of ``--set`` together; none may be given by both."""
     if twice := sorted(set(chosen) & set(extra)):
         raise UsageError(
-            f"the parameter '{twice[0]}' is given twice, by an option of its own and by --set",
+            f"the parameter '{twice[0]}' is given twice, by its own option and by --set",
             must="given once",
             do="leave out one of the two",
         )

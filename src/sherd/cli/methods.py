@@ -13,7 +13,7 @@ from sherd.errors import SherdError
 @click.argument("name", required=False)
 @json_option
 def methods(name: str | None, as_json: bool) -> None:
-    """List every method, or describe NAME: what it does, promises, and does not promise."""
+    """List the methods, or describe NAME: what it does, promises and does not promise."""
     chosen = sherd.methods.names() if name is None else (name,)
     described = []
     for method_name in chosen:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.errors import PlanError
+from sherd.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +28,21 @@ host_option = click.option(
     show_default=True,
     help="Listen on this machine only: 127.0.0.1 or ::1.",
 )
-port_option = click.option("--port", default=0, help="Listen at this port. Default: any free port.")
+port_option = click.option("--port", default=0, help="Listen on this port. Default: any free port.")
+
+
+def named_values(
+    ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, str]:
+    """What a repeatable option such as ``NAME=FILE`` was given, by name: a click callback."""
+    del ctx
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, _, value) in zip(texts, pairs, strict=True):
+        if not (name and value):
+            raise UsageError(
+                f"{option.opts[-1]} cannot be read", must=option.metavar, got=repr(text)
+            )
+    return {name: value for name, _, value in pairs}
 
 
 class CommandGroup(click.Group):
@@ -48,23 +62,6 @@ class CommandGroup(click.Group):
 def emit_json(data: Any) -> None:
     """Print a command's result as JSON."""
     click.echo(json.dumps(data, indent=2, ensure_ascii=False))
-
-
-def pairs(given: tuple[str, ...], what: str) -> dict[str, float | int] | None:
-    """``NAME=NUMBER`` options as a mapping, None where there are none."""
-    if not given:
-        return None
-    numbers: dict[str, float | int] = {}
-    for text in given:
-        name, equals, number = text.rpartition("=")
-        try:
-            value = float(number)
-        except ValueError:
-            equals = ""
-        if not equals or not name:
-            raise PlanError(f"{what} cannot be read", must="ATTRIBUTE=NUMBER", got=repr(text))
-        numbers[name] = int(value) if value.is_integer() else value
-    return numbers
 
 
 def settings(given: tuple[str, ...]) -> dict[str, Any]:

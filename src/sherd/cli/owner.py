@@ -24,7 +24,9 @@ from sherd.cli.owner_upkeep import backup, recover, renew, restore
 
 @click.group(cls=CommandGroup)
 def owner() -> None:
-    """Take part in joint releases. Only dials out; refuses what the policy does not allow.
+    """Take part in joint releases as an owner.
+
+    The agent only makes outgoing connections and refuses what its policy forbids.
 
     \b
     sherd owner init --name north --source patients.csv --schema patients.yaml --key ssn
@@ -38,39 +40,43 @@ def owner() -> None:
 
 @owner.command()
 @owner_option
-@click.option("--name", help="Name this owner as the aggregator will know it.")
-@click.option("--source", help="Take the table from a file or a database's address.")
-@click.option("--schema", "schema_file", type=PATH, help="Read its schema (YAML).")
-@click.option("--query", help="Run this SQL where the source is a database.")
+@click.option("--name", help="Set the name under which the aggregator knows this owner.")
+@click.option("--source", help="Read the table from this file or database address.")
+@click.option("--schema", "schema_file", type=PATH, help="Read the table's schema (YAML).")
+@click.option("--query", help="Run this SQL if the source is a database.")
 @click.option(
     "--key",
     "key_columns",
     multiple=True,
-    help="Link people by this column; by several together if repeated.",
+    help="Link people by this column, or by several columns together if repeated.",
 )
 @click.option(
     "--normalise",
     type=click.Choice(["exact", "letters"]),
     default="exact",
     show_default=True,
-    help="Compare keys as written, or by letters and digits without case and accents.",
+    help="Compare keys exactly, or by letters and digits only, ignoring case and accents.",
 )
 @click.option("--population", help="Charge this population's budget. Default: the owner's name.")
-@click.option("--witness", help="Keep a copy of the ledger's head in a file elsewhere.")
+@click.option(
+    "--witness", help="Keep a copy of the ledger's head in this file, outside the folder."
+)
 @click.option(
     "--keeps",
     type=click.Choice(["data", "manifest"]),
     default="data",
     show_default=True,
-    help="Fetch the data of joint releases, too, or the manifest alone.",
+    help="Fetch joint releases with their data, or only their manifests.",
 )
 @click.option("--enrolment", type=PATH, help="Read the operator's answer.")
 @click.option(
-    "--fingerprint", "given", help="Check the aggregator's fingerprint, as its operator told you."
+    "--fingerprint",
+    "given",
+    help="Require this fingerprint, which the aggregator's operator told you.",
 )
 @json_option
 def init(home: Path, as_json: bool, **given: Any) -> None:
-    """Set up the folder, or (--enrolment) take in the operator's answer."""
+    """Set up the folder, or read the operator's answer (--enrolment)."""
     from sherd.extras import OWNER, require
 
     require(OWNER)
@@ -90,7 +96,7 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
     for column in given["key_columns"]:
         schema[column]  # says which attributes there are
     source: str = given["source"]
-    made = OwnerHome.make(
+    folder = OwnerHome.make(
         home,
         OwnerSettings(
             name=given["name"],
@@ -104,13 +110,13 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
             keeps=given["keeps"],
         ),
     )
-    shown = fingerprint(made.key.public)
+    shown = fingerprint(folder.key.public)
     if as_json:
         emit_json({"home": str(home), "request": str(home / "request.json"), "fingerprint": shown})
         return
     click.echo(f"owner '{given['name']}' is set up in {home}")
     click.echo(f"fingerprint of its key: {shown}")
-    click.echo(f"next: edit {made.policy_file} (it refuses everything now), send")
+    click.echo(f"next: edit {folder.policy_file} (it refuses everything now), send")
     click.echo(f"  {home / 'request.json'} to the operator and tell the fingerprint by telephone")
 
 
@@ -131,11 +137,14 @@ def _join(home: Path, answer_file: Path, given: str | None, as_json: bool) -> No
 @owner.command()
 @owner_option
 @click.option(
-    "--wait", default=20.0, show_default=True, help="Wait this many seconds for messages."
+    "--wait",
+    default=20.0,
+    show_default=True,
+    help="Poll for messages for this many seconds at a time.",
 )
-@click.option("--until-ended", type=int, help="Stop when this many rounds have ended.")
+@click.option("--until-ended", type=int, help="Stop after this many rounds have ended.")
 def run(home: Path, wait: float, until_ended: int | None) -> None:
-    """Run the agent: dial out, check, protect what is approved, deliver."""
+    """Run the agent: connect to the aggregator, check, protect what is approved, deliver."""
     folder = open_owner(home)
     from sherd.federation.owner.agent import Agent
     from sherd.federation.protocol.states import OWNER_ENDS
@@ -171,7 +180,7 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
 @owner_option
 @json_option
 def check_home(home: Path, as_json: bool) -> int:
-    """Look whether the folder is complete, and the table fits its schema and the policy."""
+    """Check that the folder is complete and that the table fits its schema and the policy."""
     from sherd.cli.home_folder import owner_checks, show
 
     return show(owner_checks(open_owner(home)), as_json=as_json)
@@ -182,7 +191,7 @@ def check_home(home: Path, as_json: bool) -> int:
 @click.option("--preview", is_flag=True, help="Show what each would cost, for your eyes only.")
 @json_option
 def requests(home: Path, preview: bool, as_json: bool) -> None:
-    """List the rounds that wait for a person's approval."""
+    """List the rounds that await a person's approval."""
     folder, journal = open_journal(home)
     from sherd.federation.aggregator.round_view import owner_report
     from sherd.federation.owner.approvals import waiting
@@ -217,9 +226,9 @@ def requests(home: Path, preview: bool, as_json: bool) -> None:
 @host_option
 @port_option
 def page(home: Path, host: str, port: int) -> None:
-    """Show the requests in a browser on this machine, to approve or refuse them there.
+    """Show requests in a browser on this machine, to approve or refuse them there.
 
-    The same as `sherd studio --owner HOME`. Prints an address that holds a secret and works once.
+    Same as `sherd studio --owner HOME`. Prints an address that holds a secret and works once.
     """
     from sherd.cli.studio import owner_home, serve
     from sherd.studio.studio_server import require_parts
@@ -239,7 +248,7 @@ def _decide(home: Path, name: str, decision: str) -> None:
 @owner_option
 @click.argument("name")
 def approve(home: Path, name: str) -> None:
-    """Approve a round: the agent signs its plan, protects, charges and delivers."""
+    """Approve a round: the agent then signs the plan, protects, charges and delivers."""
     _decide(home, name, "approve")
     click.echo(f"round '{name}' is approved; the agent goes on when it runs")
 
@@ -248,17 +257,17 @@ def approve(home: Path, name: str) -> None:
 @owner_option
 @click.argument("name")
 def refuse(home: Path, name: str) -> None:
-    """Refuse a round; the aggregator is told that a person refused, not why."""
+    """Refuse a round; the aggregator learns that a person refused, but not why."""
     _decide(home, name, "refuse")
     click.echo(f"round '{name}' is refused")
 
 
 @owner.command()
 @owner_option
-@click.option("--audit", is_flag=True, help="Show the audit log, too.")
+@click.option("--audit", is_flag=True, help="Also show the audit log.")
 @json_option
 def status(home: Path, audit: bool, as_json: bool) -> None:
-    """Show every round and what is spent."""
+    """Show all rounds and what has been spent."""
     from sherd.budget.ledger import Ledger
     from sherd.federation.aggregator.round_view import owner_report
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @owner_option
-@click.option("-o", "--output", type=PATH, required=True)
+@click.option("-o", "--output", type=PATH, required=True, help="Write the backup to this file.")
 def backup(home: Path, output: Path) -> None:
-    """Write a backup of the folder into one file, while the agent runs.
+    """Back up the folder to one file while the agent runs.
 
-    The file holds the owner's keys and the seed of its noise: keep it as safe as the folder. The
-    table itself is not in it.
+    The file holds the owner's keys and the seed of its noise: protect it like the folder. It does
+    not hold the table.
     """
     folder = open_owner(home)
     from sherd.federation.owner.recovery import back_up_owner
@@ -33,10 +33,10 @@ def backup(home: Path, output: Path) -> None:
 @click.argument("backup_file", metavar="BACKUP", type=PATH)
 @click.option("--home", required=True, type=PATH, help="Restore to this new folder.")
 def restore(backup_file: Path, home: Path) -> None:
-    """Put a BACKUP into a new folder. Stop the agent of the old folder first.
+    """Restore BACKUP to a new folder. Stop the agent of the old folder first.
 
-    The ledger of a backup lacks what was spent since: the agent does not run before
-    `sherd owner recover` has charged that.
+    The backup's ledger lacks what was spent since: the agent refuses to run until `sherd owner
+    recover` has charged it.
     """
     from sherd.extras import OWNER, require
 
@@ -52,10 +52,10 @@ def restore(backup_file: Path, home: Path) -> None:
 @owner_option
 @json_option
 def recover(home: Path, as_json: bool) -> None:
-    """Lead a folder back that was restored from a backup.
+    """Bring a folder restored from a backup back into service.
 
-    Charges every plan that this owner signed and its ledger does not hold, since it may have
-    been carried out. Restore the whole folder first, with its keys and its seed.
+    Charges every plan that this owner signed but its ledger lacks, since the plan may have been
+    carried out. Restore the whole folder first, including its keys and seed.
     """
     folder, journal = open_journal(home)
     from sherd.budget.ledger import Ledger
@@ -80,9 +80,9 @@ def recover(home: Path, as_json: bool) -> None:
 @click.command()
 @owner_option
 def renew(home: Path) -> None:
-    """Get a new certificate by a new key now; the agent does so 30 days before its end.
+    """Get a new key and certificate now; the agent does so 30 days before expiry.
 
-    An agent that runs takes it when it is started again.
+    Restart a running agent to use it.
     """
     folder = open_owner(home)
     from sherd.federation.owner.renewing import renew as renew_certificate

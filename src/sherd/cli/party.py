@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 
 @click.group(cls=CommandGroup)
 def party() -> None:
-    """Take part in a joint release of records whose cells several parties hold.
+    """Take part in a joint release of records whose cells are spread over several parties.
 
-    Every party runs `sherd party run` with its own file; see `sherd party init`.
+    Every party runs `sherd party run` with its own settings file; see `sherd party init`.
     """
 
 
 @party.command()
 @click.argument("folder", type=PATH)
-@click.option("--name", required=True, help="Name this party as the others will know it.")
+@click.option(
+    "--name", required=True, help="Set the name under which the other parties know this one."
+)
 @json_option
 def init(folder: Path, name: str, as_json: bool) -> None:
-    """Make a key, its certificate and a file of settings to edit in FOLDER."""
+    """Set up FOLDER with a key, its certificate and a settings file to edit."""
     from sherd.secure.party import init as make
 
     path = make(folder, name)
@@ -43,19 +45,19 @@ def init(folder: Path, name: str, as_json: bool) -> None:
 @party.command()
 @click.argument("settings", type=PATH)
 @click.option(
-    "--ledger", "ledger_file", metavar="FILE", help="Use this ledger ('none': keep none)."
+    "--ledger", "ledger_file", metavar="FILE", help="Use this ledger file; 'none' keeps no ledger."
 )
-@click.option("--costs", type=PATH, help="Write the seconds and bytes of each step to this file.")
+@click.option("--costs", type=PATH, help="Write the time and traffic of each step to this file.")
 @click.option("--unwatched", is_flag=True, hidden=True)
 @json_option
 def run(
     settings: Path, ledger_file: str | None, costs: Path | None, unwatched: bool, as_json: bool
 ) -> None:
-    """Take part in the joint release that the file SETTINGS describes.
+    """Take part in the joint release described by the file SETTINGS.
 
-    All parties must run at the same time. A run that breaks off is started again in the same
-    way: what was opened before is not drawn again, and nothing is charged twice. A party that
-    has finished already and is started again tells the others what they missed.
+    All parties must run at the same time. To resume a run that broke off, run the same command
+    again: what was already opened is not drawn again, and nothing is charged twice. A party that
+    has already finished and is run again tells the others what they missed.
     """
     import tempfile
 
@@ -148,7 +150,7 @@ def _watched(
 @click.argument("settings", type=PATH)
 @json_option
 def status(settings: Path, as_json: bool) -> None:
-    """Show how far the joint release is that the file SETTINGS describes."""
+    """Show how far the joint release described by the file SETTINGS has come."""
     import sherd
     from sherd.secure.party.run_journal import RunJournal, finished
 

@@ -48,33 +48,47 @@ _PLAN = (
         "extra",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Set any parameter of the method.",
+        help="Set a parameter of the method by name.",
     ),
     click.option(
-        "--plan", "plan_file", metavar="FILE", help="Take method and parameters from a file."
+        "--plan",
+        "plan_file",
+        metavar="FILE",
+        help="Take the method and its parameters from this file.",
     ),
 )
 _OWNER = (
     click.option("--population", metavar="NAME", help="Charge this population's budget."),
     click.option(
-        "--ledger", "ledger_file", metavar="FILE", help="Use this ledger ('none': keep none)."
+        "--ledger",
+        "ledger_file",
+        metavar="FILE",
+        help="Use this ledger file; 'none' keeps no ledger.",
     ),
-    click.option("--row-map", type=PATH, help="Write the private permutation."),
-    click.option("--keep-order", is_flag=True, help="Keep the rows' order: not for publication."),
+    click.option(
+        "--row-map", type=PATH, help="Write the private map from released rows to original rows."
+    ),
+    click.option(
+        "--keep-order", is_flag=True, help="Keep the original row order (not for publication)."
+    ),
     click.option("--threads", type=click.IntRange(min=1), help="Use this many cores."),
     click.option(
         "--engine",
         metavar="auto|memory|columns|duckdb|database|spark",
         default="auto",
         show_default=True,
-        help="Run the work there; auto chooses by the table's size, and never spark. On database, "
-        "records are counted where they are.",
+        help="Run the work on this engine. auto chooses by table size and never picks spark; "
+        "database counts the records inside the database.",
     ),
-    click.option("--master", metavar="URL", help="With spark: use the cluster of this master."),
+    click.option("--master", metavar="URL", help="With spark: connect to this cluster's master."),
     click.option(
-        "--staging", metavar="URL", help="With spark: share files in a folder all executors reach."
+        "--staging",
+        metavar="URL",
+        help="With spark: exchange files through this folder, which all executors can reach.",
     ),
-    click.option("--memory", metavar="SIZE", help="Use at most this much memory, such as 2.5GB."),
+    click.option(
+        "--memory", metavar="SIZE", help="Use at most this much memory, for example 2.5GB."
+    ),
 )
 
 
@@ -108,9 +122,8 @@ def protect() -> None:
     """Protect TABLE and write a release: data, manifest, data package.
 
     TABLE is a CSV, Parquet or Feather file, a database address (with --query), or one of
-    the tables that come with sherd (:adult, :wine, :nursery; their schemas are used unless
-    --schema is given). The parameters of the method are options: with -m NAME before --help,
-    those of that method are listed.
+    the tables that come with sherd (:adult, :wine, :nursery; their schemas are used unless --schema
+    is given). The method's parameters are options; `-m NAME --help` lists those of one method.
 
     \b
     sherd protect adult.csv --schema adult.yaml -m dp-um -e 1 -k 100 -o out/
@@ -121,7 +134,7 @@ def protect() -> None:
 def slice_table() -> None:
     """Slice TABLE into columns and buckets and write a release: `protect -m slice`.
 
-    No sensitive value can be assigned to a person with probability above 1/l. This is not
+    Nobody can assign a sensitive value to a person with probability above 1/l. This is not
     differential privacy.
 
     \b
@@ -131,18 +144,18 @@ def slice_table() -> None:
 
 @_command("fragment", method="fragment")
 def fragment() -> None:
-    """Split TABLE into fragments with true values, loosely associated: `protect -m fragment`.
+    """Split TABLE into loosely associated fragments of true values: `protect -m fragment`.
 
-    Constraints say which attributes may not be seen together. The fewest fragments that
-    respect them are found, or a given fragmentation is checked; then tuples are grouped so
-    that every sensitive association is hidden among K.
+    Constraints say which attributes may not be seen together. Sherd finds the fewest fragments that
+    respect them, or checks the fragmentation you give it, and then groups tuples so that every
+    sensitive association is hidden among K.
 
     \b
     sherd fragment patients.csv --schema patients.yaml \\
         --constraints constraints.yaml --looseness 12 --similar Education,Salary -o out/
 
-    After the table changed, a next release is made from the private record of the first:
-    add --key and --record to the above, then
+    To release the table again after it has changed, keep a private record of the first release: add
+    --key and --record to the command above, then run
 
     \b
     sherd fragment changed.csv --after out/ --old-record first.json \\
@@ -244,9 +257,11 @@ def _check_following(given: Mapping[str, Any]) -> None:
         for name in ("old_record", "parameter_withdraw"):
             if given.get(name) is not None:
                 option = name.removeprefix("parameter_").replace("_", "-")
-                raise click.UsageError(f"--{option} is for a release that follows one: --after.")
+                raise click.UsageError(
+                    f"--{option} is only for a release that follows another (--after)."
+                )
         if (given["key"] is None) != (given["record"] is None):
-            raise click.UsageError("--key and --record belong together.")
+            raise click.UsageError("--key and --record must be given together.")
         return
     for name in ("old_record", "record"):
         if given[name] is None:
@@ -254,7 +269,9 @@ def _check_following(given: Mapping[str, Any]) -> None:
             raise click.UsageError(f"Missing option '--{option}', which --after needs.")
     own_schema = given["schema_file"] is not None or given["table"].startswith(":")
     if not own_schema and (given["missing"] is not None or given["outside"] is not None):
-        raise click.UsageError("--missing and --outside need --schema: the old one says its own.")
+        raise click.UsageError(
+            "--missing and --outside need --schema, because the old schema sets its own."
+        )
 
 
 def _asked(given: dict[str, Any]) -> tuple[Schema, Plan, PrivateRecord | None]:
@@ -296,7 +313,7 @@ def _asked(given: dict[str, Any]) -> tuple[Schema, Plan, PrivateRecord | None]:
 def _check_method(named: str | None, planned: Mapping[str, Any]) -> None:
     if named not in (None, planned["method"]):
         raise UsageError(
-            "the plan's method is not the one of the command",
+            "the plan and the command name different methods",
             must=repr(named),
             got=repr(planned["method"]),
             do="leave out --method, or choose another plan",

@@ -35,7 +35,7 @@ def protect_on_cluster(
     for name, option in _ONLY_HERE.items():
         if given[name] is not None:
             raise UsageError(
-                f"the option {option} does not go with the engine spark",
+                f"the engine spark does not take the option {option}",
                 do="leave it out, or choose the engine memory, columns or duckdb",
             )
     settings = Settings(seed=given["seed"], keep_order=given["keep_order"], progress=progress)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import PATH, json_option
-from sherd.errors import OutputExistsError, UsageError
+from sherd.cli.options import PATH, json_option, named_values
+from sherd.errors import OutputExistsError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,48 +22,45 @@ if TYPE_CHECKING:
     "tables",
     multiple=True,
     metavar="NAME=FILE",
-    help="Join a table of your own (CSV, Parquet, Feather).",
+    callback=named_values,
+    help="Make your own table available for joins (CSV, Parquet, Feather).",
 )
 @click.option(
     "--key",
     type=PATH,
     metavar="FILE",
-    help="Open the ciphertext of withheld attributes with this key of yours.",
+    help="Decrypt withheld attributes with the key in this file.",
 )
-@click.option("-o", "--output", type=PATH, help="Write the answer (CSV, Parquet).")
-@click.option("--force", is_flag=True, help="Overwrite the output.")
+@click.option("-o", "--output", type=PATH, help="Write the answer to this file (CSV, Parquet).")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 def query(
     release: Path,
     sql: str,
-    tables: tuple[str, ...],
+    tables: dict[str, str],
     key: Path | None,
     output: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Answer SQL over the view `release` of the RELEASE folder.
+    """Answer an SQL query over the view `release` of the RELEASE folder.
 
-    Of fragments: a query that needs one is exact over the released tuples. One that needs several
-    gets expected values, each with a standard error and with the least and greatest value that the
-    release allows. With --key, withheld attributes can be asked about, and all is exact.
+    Fragments: a query that needs one fragment is exact over the released tuples. A query that needs
+    several gets expected values, each with a standard error and with the least and greatest value
+    that the release allows. With --key you can also query withheld attributes, and every answer is
+    exact.
 
-    Of `dp-graph`: COUNT, SUM and AVG come from the measured counts, each with a standard error and
-    an interval of 95 %.
+    `dp-graph`: COUNT, SUM and AVG come from the measured counts, each with a standard error and a
+    95 % interval.
 
     \b
     sherd query out/ "SELECT Race, AVG(Salary) FROM release GROUP BY Race"
     """
     import sherd
 
-    own: dict[str, Any] = {}
-    for text in tables:
-        name, equals, path = text.partition("=")
-        if not equals or not name:
-            raise UsageError("--table cannot be read", must="NAME=FILE", got=repr(text))
-        own[name] = sherd.read(path)
+    own = {name: sherd.read(path) for name, path in tables.items()}
     if output is not None and output.exists() and not force:
-        raise OutputExistsError("the output is there already", got=str(output), do="use --force")
+        raise OutputExistsError("the output already exists", got=str(output), do="use --force")
     answer = sherd.query(release, sql, own=own, key=key)
     if output is not None:
         from sherd.tables.write import write

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
 _SOURCE = (
-    click.option("--query", help="Run this SQL where TABLE is a database."),
+    click.option("--query", help="Run this SQL if TABLE is a database."),
     click.option(
         "--missing",
         type=click.Choice(["keep", "drop", "recode", "refuse"]),
-        help="Treat missing cells so, whatever the schema says.",
+        help="Override how the schema treats missing cells.",
     ),
     click.option(
         "--outside",
         type=click.Choice(["clamp", "drop", "refuse"]),
-        help="Treat values outside domains so, whatever the schema says.",
+        help="Override how the schema treats values outside their domains.",
     ),
 )
 
@@ -43,12 +43,17 @@ _OUTPUT = (
         type=click.Choice(["parquet", "csv", "csv.gz", "csv.zst", "feather"]),
         default="parquet",
         show_default=True,
+        help="Write tables in this format.",
     ),
     click.option(
-        "--spreadsheet-safe", is_flag=True, help="Escape cells that a spreadsheet would run."
+        "--spreadsheet-safe",
+        is_flag=True,
+        help="Escape cells that a spreadsheet would run as formulas.",
     ),
     click.option("-o", "--output", type=PATH, help="Write the release to this folder."),
-    click.option("--explain", is_flag=True, help="Say what would be promised, and read no data."),
+    click.option(
+        "--explain", is_flag=True, help="Explain what would be promised, without reading data."
+    ),
     click.option("--force", is_flag=True, help="Overwrite an existing release."),
     json_option,
 )
@@ -57,7 +62,9 @@ schema_option = click.option(
     "--schema", "schema_file", metavar="FILE", help="Read the table's schema (YAML)."
 )
 seed_option = click.option(
-    "--seed", type=int, help="Make random numbers reproducible: carries no guarantee."
+    "--seed",
+    type=int,
+    help="Draw reproducible random numbers; the release then carries no guarantee.",
 )
 
 
@@ -125,42 +132,44 @@ def print_findings(findings: Sequence[Finding]) -> None:
 
 
 FOLLOWING = (
-    click.option("--key", metavar="ATTRIBUTE", help="Name tuples by this attribute, for --record."),
+    click.option(
+        "--key", metavar="ATTRIBUTE", help="Identify tuples by this attribute in the --record file."
+    ),
     click.option(
         "--record",
         type=PATH,
         metavar="FILE",
-        help="Write the private record from which a next release is made.",
+        help="Write the private record that a later release needs.",
     ),
     click.option(
         "--after",
         type=PATH,
         metavar="OLD",
-        help="Follow this release: TABLE is what became of its table.",
+        help="Follow this release: TABLE is the changed version of the table it was made from.",
     ),
     click.option(
         "--old-record",
         type=PATH,
         metavar="FILE",
-        help="Read the private record of the release that is followed.",
+        help="Read the private record of the release given to --after.",
     ),
     click.option(
         "--to",
         multiple=True,
         metavar="TABLE=PLACE",
-        help="Send a table of the release to a place of its own, a folder or postgresql://…",
+        help="Send one table of the release to a separate place: a folder or postgresql://…",
     ),
     click.option(
         "--again",
         is_flag=True,
-        help="Release a population again without a record, by a method that takes for granted that "
-        "there is no other release.",
+        help="Release a population again without a record, though the method assumes that no other "
+        "release exists.",
     ),
     click.option(
         "--cell-key",
         type=PATH,
         metavar="FILE",
-        help="Seal withheld attributes under this key of yours; made where there is no such file.",
+        help="Encrypt withheld attributes with the key in this file; it is created if missing.",
     ),
 )
 """Options of releases that follow others, go elsewhere or hold ciphertext."""

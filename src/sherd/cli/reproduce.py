@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import PATH, emit_json, json_option, progress
+from sherd.cli.options import PATH, emit_json, json_option, named_values, progress
 from sherd.errors import MissingPartError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -20,27 +20,28 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("paper", required=False)
 @click.option("--figure", metavar="N", help="Reproduce only this figure.")
-@click.option("--runs", type=click.IntRange(min=2), help="Make this number of runs.")
-@click.option("--quick", is_flag=True, help="Run a short version of everything.")
+@click.option("--runs", type=click.IntRange(min=2), help="Repeat each experiment this many times.")
+@click.option("--quick", is_flag=True, help="Run a short version of every experiment.")
 @click.option(
     "--reading",
     "readings",
     multiple=True,
     metavar="SWITCH=VALUE",
-    help="Read the paper in another way; its page names the switches. Repeatable.",
+    callback=named_values,
+    help="Choose another reading of the paper; its page names the switches. Repeatable.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
-    help="Use other random numbers, to see whether verdicts hold.",
+    help="Use another seed, to see whether the verdicts hold.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
     show_default="the cores there are",
-    help="Compute this many figures at a time.",
+    help="Compute this many figures in parallel.",
 )
 @click.option(
     "-o",
@@ -56,17 +57,17 @@ def reproduce(
     figure: str | None,
     runs: int | None,
     quick: bool,
-    readings: tuple[str, ...],
+    readings: dict[str, str],
     seed: int,
     jobs: int,
     output: Path,
     as_json: bool,
 ) -> int:
-    """Run the experiments of PAPER (all of them by default) and judge the paper's claims.
+    """Run the experiments of PAPER (by default of all papers) and judge its claims.
 
-    Works from a checkout of the project. Exit code 4 where a verdict differs from the one
-    recorded beside the experiment. Runs with --runs, --reading or --seed are not held to the
-    record; what differs from it is printed.
+    Needs a checkout of the project. Exits with 4 if a verdict differs from the one recorded beside
+    the experiment. With --runs, --reading or --seed, differences are printed but not counted as
+    failures.
     """
     frame = _framework()
     known = frame.papers()
@@ -84,7 +85,7 @@ def reproduce(
         setting = frame.Setting(
             quick=quick,
             runs=runs,
-            readings=dict(map(_switch, readings)),
+            readings=readings,
             seed=seed,
             progress=bar,
             tell=(lambda _line: None) if watched else _tell,
@@ -100,13 +101,6 @@ def reproduce(
 def _tell(line: str) -> None:
     """A line for each figure that is done, where no bar can be drawn: full runs take hours."""
     click.echo(line, err=True)
-
-
-def _switch(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError("--reading cannot be read", must="SWITCH=VALUE", got=repr(text))
-    return name, value
 
 
 def _framework() -> ModuleType:

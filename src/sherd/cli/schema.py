@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import PATH, emit_json, json_option
-from sherd.errors import OutputExistsError, UsageError
+from sherd.cli.options import PATH, emit_json, json_option, named_values
+from sherd.errors import OutputExistsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,45 +20,48 @@ ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
 
 @click.command()
 @click.argument("table")
-@click.option("--query", help="Run this SQL where TABLE is a database.")
+@click.option("--query", help="Run this SQL if TABLE is a database.")
 @click.option(
     "--hierarchy",
     multiple=True,
     metavar="ATTRIBUTE=FILE",
-    help="Group its labels as a file says: one line a label, up to the root (ARX's CSV).",
+    callback=named_values,
+    help="Group the attribute's labels by this file: one line per label, from label to root (ARX's "
+    "CSV).",
 )
 @click.option(
     "--values",
     multiple=True,
     metavar="ATTRIBUTE=FILE",
-    help="Take its labels from a file, one a line, in their order.",
+    callback=named_values,
+    help="Take the attribute's labels from this file, one per line, in order.",
 )
-@click.option("--ask", is_flag=True, help="Ask for every decision and write a finished schema.")
-@click.option("-o", "--output", type=PATH, help="Write to a file.")
+@click.option("--ask", is_flag=True, help="Ask about every decision and write a finished schema.")
+@click.option("-o", "--output", type=PATH, help="Write the schema to this file.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 def schema(
     table: str,
     query: str | None,
-    hierarchy: tuple[str, ...],
-    values: tuple[str, ...],
+    hierarchy: dict[str, str],
+    values: dict[str, str],
     ask: bool,
     output: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Draft a schema of TABLE to edit: types, roles and values, never bounds."""
+    """Draft a schema for TABLE to edit: types, roles and values, but never bounds."""
     import sherd
 
     if output is not None and output.exists() and not force:
-        raise OutputExistsError("the file is there already", got=str(output), do="use --force")
+        raise OutputExistsError("the file already exists", got=str(output), do="use --force")
     if ask and output is None:
         raise click.UsageError("Missing option '-o' / '--output', which --ask needs.")
     draft = sherd.schema(
         sherd.read(table, query=query),
         name=Path(table).name,
-        hierarchies=_files(hierarchy, "--hierarchy"),
-        values=_files(values, "--values"),
+        hierarchies=hierarchy,
+        values=values,
     )
     if ask:
         assert output is not None, "checked above"
@@ -79,18 +82,8 @@ def schema(
     click.echo(f"wrote {output}: read it, and decide what its {count} comments ask", err=True)
 
 
-def _files(given: tuple[str, ...], option: str) -> dict[str, str]:
-    named = {}
-    for text in given:
-        name, equals, path = text.partition("=")
-        if not equals or not name or not path:
-            raise UsageError(f"{option} cannot be read", must="ATTRIBUTE=FILE", got=repr(text))
-        named[name] = path
-    return named
-
-
 def _asked(draft: Draft) -> dict[str, Any]:
-    """The draft as data, with the steward's answers in the place of guesses."""
+    """The draft as data, with the steward's answers instead of guesses."""
     data = draft.schema.as_data()
     attributes = data["attributes"]
     for name, attribute in attributes.items():

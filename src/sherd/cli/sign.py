@@ -10,9 +10,9 @@ import click
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def key(file: Path) -> None:
-    """Make an Ed25519 key in FILE, to sign releases with, and its public part in FILE.pub.
+    """Write a new Ed25519 signing key to FILE and its public part to FILE.pub.
 
-    Give the fingerprint to those who receive your releases over another channel.
+    Send the fingerprint to the recipients of your releases over a separate channel.
     """
     import sherd
 
@@ -30,11 +30,11 @@ def key(file: Path) -> None:
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Sign with the private key that `sherd key` made.",
+    help="Sign with this private key, made by `sherd key`.",
 )
-@click.option("--force", is_flag=True, help="Sign a release again that is signed already.")
+@click.option("--force", is_flag=True, help="Replace an existing signature.")
 def sign(release: Path, key_file: Path, force: bool) -> None:
-    """Sign the RELEASE folder: writes signature.json over its manifest and so over every file."""
+    """Sign the RELEASE folder: signature.json covers the manifest and, through it, every file."""
     import sherd
 
     click.echo(f"signed by {sherd.sign(release, key_file, force=force)}")

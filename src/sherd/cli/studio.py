@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sherd import interrupts
 from sherd.cli.options import PATH, host_option, port_option
 from sherd.errors import RefusedError, UsageError
 
@@ -23,26 +24,26 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", required=False)
-@click.option("--owner", type=PATH, help="Show an owner's folder: its requests and rounds.")
-@click.option("--aggregator", type=PATH, help="Show an aggregator's folder: its rounds.")
-@click.option("--query", help="Run this SQL where FILE is a database.")
+@click.option("--owner", type=PATH, help="Show the requests and rounds of this owner's folder.")
+@click.option("--aggregator", type=PATH, help="Show the rounds of this aggregator's folder.")
+@click.option("--query", help="Run this SQL if FILE is a database.")
 @click.option(
-    "--ledger", "ledger_file", metavar="FILE", help="Use this ledger ('none': keep none)."
+    "--ledger", "ledger_file", metavar="FILE", help="Use this ledger file; 'none' keeps no ledger."
 )
 @click.option(
     "--workspace",
     type=PATH,
     envvar="SHERD_STUDIO",
-    help="Keep open tables and jobs in this folder. Default: in the user's data folder.",
+    help="Keep open tables and jobs in this folder. Default: the user's data folder.",
 )
 @host_option
 @port_option
 @click.option("--browser/--no-browser", default=True, help="Open a browser.")
 def studio(**given: Any) -> int:
-    """Open the studio: from FILE to an audited release, by looking and clicking.
+    """Open the studio: take FILE to an audited release in the browser.
 
-    Prints an address for a browser on this machine. It holds a secret that works once; every
-    time it is used a fresh one is printed. Ctrl-C ends the studio; nothing is lost.
+    Prints an address to open in a browser on this machine. The address holds a secret that works
+    once; after each use a new one is printed. Ctrl-C stops the studio without losing work.
 
     \b
     sherd studio people.csv
@@ -54,7 +55,9 @@ def studio(**given: Any) -> int:
     require_parts()
     homes = [name for name in ("file", "owner", "aggregator") if given[name] is not None]
     if len(homes) > 1:
-        raise UsageError("the studio has one home", must="a FILE, --owner or --aggregator")
+        raise UsageError(
+            "the studio shows one thing at a time", must="a FILE, --owner or --aggregator"
+        )
     serve(_home(given), host=given["host"], port=given["port"], browser=given["browser"])
     return 0
 
@@ -76,7 +79,7 @@ def serve(home: StudioHome, *, host: str, port: int, browser: bool) -> None:
     try:
         server.run(browser=browser)
     except KeyboardInterrupt:
-        pass
+        interrupts.settle()
     finally:
         stopped = close()
     for title in stopped:
@@ -126,7 +129,8 @@ def _operator(home: AggregatorHome, *, browser: bool) -> PersonSession | None:
     session = log_in_here(home.settings.url, home.authority, browser=browser)
     if session.role != "operator":
         raise RefusedError(
-            "the aggregator's studio is for operators", got=f"'{session.name}', {session.role}"
+            "only operators may open the aggregator's studio",
+            got=f"'{session.name}', {{session.role}}",
         )
     click.echo(f"logged in as '{session.name}'", err=True)
     return session

@@ -24,7 +24,7 @@ LABEL = "internal: not for publication"
 @click.command()
 @click.argument("table")
 @click.option("--schema", "schema_file", metavar="FILE", help="Read the table's schema (YAML).")
-@click.option("-m", "--method", "methods", multiple=True, help="Try this method; may be repeated.")
+@click.option("-m", "--method", "methods", multiple=True, help="Try this method. Repeatable.")
 @click.option(
     "-e", "--epsilon", "epsilons", multiple=True, type=float, help="Try it; may be repeated."
 )
@@ -34,16 +34,20 @@ LABEL = "internal: not for publication"
     default=10,
     show_default=True,
     type=click.IntRange(min=2),
-    help="Run each plan this often.",
+    help="Run each plan this many times.",
 )
 @click.option(
-    "--set", "extra", multiple=True, metavar="NAME=VALUE", help="Set any other parameter."
+    "--set",
+    "extra",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set another parameter of the method by name.",
 )
-@click.option("--query", help="Run this SQL where TABLE is a database.")
+@click.option("--query", help="Run this SQL if TABLE is a database.")
 @click.option(
     "--missing",
     type=click.Choice(["keep", "drop", "recode", "refuse"]),
-    help="Treat missing cells so, whatever the schema says.",
+    help="Override how the schema treats missing cells.",
 )
 @click.option("--threads", type=click.IntRange(min=1), help="Use this many cores.")
 @click.option(
@@ -52,12 +56,12 @@ LABEL = "internal: not for publication"
     "outputs",
     multiple=True,
     type=PATH,
-    help="Write a .png (heat map), .json or .csv file; may be repeated.",
+    help="Write a .png (heat map), .json or .csv file. Repeatable.",
 )
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 @json_option
 def tune(**given: Any) -> None:
-    """Try every epsilon and k on TABLE and show the loss of each, for the owner only.
+    """Try every epsilon and k on TABLE and show the loss of each. For the owner only.
 
     \b
     sherd tune :adult -m dp-um -m idp-ls -e 0.1 -e 1 -k 50 -k 500 -o map.png
@@ -93,10 +97,10 @@ def _check_outputs(paths: tuple[Path, ...], *, force: bool) -> None:
     for path in paths:
         if path.suffix not in (".png", ".json", ".csv"):
             raise UsageError(
-                "the output's kind is unknown", must=".png, .json or .csv", got=path.name
+                "the output's format is unknown", must=".png, .json or .csv", got=path.name
             )
         if path.exists() and not force:
-            raise OutputExistsError("the file is there already", got=str(path), do="use --force")
+            raise OutputExistsError("the file already exists", got=str(path), do="use --force")
         if path.suffix == ".png" and importlib.util.find_spec("matplotlib") is None:
             raise MissingPartError("drawing needs matplotlib", do="pip install 'sherd[report]'")
 

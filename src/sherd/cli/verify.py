@@ -20,19 +20,20 @@ SIGNS = {True: "ok  ", False: "FAIL", None: "?   "}
     "--beside",
     type=PATH,
     metavar="OLD",
-    help="Check what somebody can tell who also holds this earlier release of the same fragments.",
+    help="Check what somebody who also holds this earlier release of the same fragments could "
+    "infer.",
 )
 @click.option(
     "--key",
     metavar="KEY",
-    help="Demand this key's signature: a fingerprint, or a file that `sherd key` wrote.",
+    help="Require a signature by this key: a fingerprint, or a file written by `sherd key`.",
 )
 @json_option
 def verify(release: Path, beside: Path | None, key: str | None, as_json: bool) -> int:
-    """Re-check the RELEASE folder: files, schema, bounds, cluster sizes, the promise.
+    """Check the RELEASE folder: files, schema, bounds, cluster sizes and the promise.
 
-    Says what it could not check. Exit code 4 where a check failed, also where the folder has
-    no manifest that can be read.
+    Also lists what it could not check. Exits with 4 if a check fails or the folder has no readable
+    manifest.
     """
     import sherd
 
@@ -43,9 +44,9 @@ def verify(release: Path, beside: Path | None, key: str | None, as_json: bool) -
     for check in result.checks:
         click.echo(f"{SIGNS[check.passed]}  {check.name}: {check.detail}")
     unknown = len(result.unknown)
-    made = len(result.checks) - unknown
+    decided = len(result.checks) - unknown
     if not result.passed:
-        click.echo(f"error: {len(result.failed)} of {made} checks failed", err=True)
+        click.echo(f"error: {len(result.failed)} of {decided} checks failed", err=True)
         return 4
-    click.echo(f"{made} checks passed; {unknown} could not be made from the release alone")
+    click.echo(f"{decided} checks passed; {unknown} could not be made from the release alone")
     return 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from sherd.errors import TableError, UsageError
 from sherd.tables.conform import check_columns, check_names
@@ -25,7 +26,6 @@ from sherd.tables.treatment import Treated
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from sherd.tables.address import Address
@@ -79,7 +79,7 @@ def database_source(address: Address) -> Iterator[TableInPlace]:
     dialect = COUNTING.get(address.scheme)
     if dialect is None:
         raise UsageError(
-            "the database cannot be asked for counts",
+            "this database cannot count records for Sherd",
             must="DuckDB, PostgreSQL or Spark",
             got=address.shown,
             do="choose --engine memory",
@@ -136,6 +136,7 @@ class DatabaseCounts:
 
     def _cells(self, attribute: CountedAttribute, field: pa.Field, alias: str) -> SqlCells:
         told = (field.metadata or {}).get(b"ADBC:postgresql:typname", b"")
+        self._check_days(field)
         return coded_cells(
             self._schema[attribute.name],
             self._schema,
@@ -149,6 +150,19 @@ class DatabaseCounts:
                 f"LIMIT {MOST_DISTINCT + 1}"
             ).column(0),
         )
+
+    def _check_days(self, field: pa.Field) -> None:
+        """Refuse days and times that the database's driver reads as others."""
+        dialect = self._source.dialect
+        if dialect.endless and (pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)):
+            condition = dialect.endless.format(dialect.name(field.name))
+            query = f"SELECT COUNT(*) FROM {self._source.relation} AS t WHERE {condition}"  # noqa: S608
+            if self._number(query):
+                raise TableError(
+                    f"the attribute '{field.name}' has infinite days or times",
+                    must="days and times from the year 1 to the year 9999",
+                    do="leave those rows out in the query, or make them NULL there",
+                )
 
     def _check_units(self) -> None:
         if self._schema.unit is None:

@@ -50,7 +50,7 @@ class ExternalSort(MappedColumns):
             raise MissingPartError(
                 "the engine duckdb is not installed",
                 must="the library duckdb",
-                do="install it by `pip install 'sherd[sql]'`",
+                do="install it with `pip install 'sherd[sql]'`",
             ) from None
         super().__init__(scratch, block_rows)
         self.memory = max(LEAST_MEMORY, memory)
@@ -88,7 +88,7 @@ class ExternalSort(MappedColumns):
             raise StorageError(
                 "the engine duckdb cannot sort a column",
                 got=f"{self.folder.parent}: {type(error).__name__}",
-                do="make room there, or allow more memory by --memory",
+                do="make room there, or allow more memory with --memory",
             ) from None
         for start in range(0, len(words), self.block_rows):
             stop = start + self.block_rows

@@ -63,8 +63,12 @@ _STAGING = "spark.sherd.staging"
 _PARTS = "spark.sherd.parts"
 LEAST_PARTS = 16
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_SPLIT = "spark.sql.files.maxPartitionBytes"
 _ROWS_AT_ONCE = 1 << 16
 _BLOCKS_AT_ONCE = 8
+_BYTES_IN_A_BATCH = 64 << 20
+_BYTES_READ_BY_A_TASK = 64 << 20
 _FAILED = "failed"
 
 
@@ -82,7 +86,7 @@ def spark_session(master: str | None = None) -> Any:
         raise MissingPartError(
             "the engine spark is not installed",
             must="the package pyspark, and Java 17 or newer",
-            do="install it by `pip install 'sherd[spark]'`",
+            do="install it with `pip install 'sherd[spark]'`",
         ) from None
     builder: Any = SparkSession.builder
     # Executors on this machine run the Python that has Sherd.
@@ -153,7 +157,7 @@ class SparkStages:
 
         ``rows`` says that the frame holds rows of a table and not blocks.
         """
-        with self._batches(_ROWS_AT_ONCE if rows else _BLOCKS_AT_ONCE):
+        with self._settings(_for_rows(frame) if rows else _FOR_BLOCKS):
             return self.commit(name, frame.mapInArrow(work, schema), blocks=schema is BLOCKS)
 
     def commit(self, name: str, frame: Any, *, blocks: bool = True) -> Any:
@@ -204,7 +208,7 @@ class SparkStages:
         """Run a step that makes little out of what was committed, and bring that to the driver."""
         self._progress(name, self._done, self._steps)
         for frame in frames:
-            with self._batches(_BLOCKS_AT_ONCE):
+            with self._settings(_FOR_BLOCKS):
                 told = list(frame.mapInArrow(work, BLOCKS).collect())
             yield told
         self._done += 1
@@ -231,16 +235,82 @@ class SparkStages:
                 files.delete(top, True)
 
     @contextlib.contextmanager
-    def _batches(self, records: int) -> Iterator[None]:
-        before = self.session.conf.get(_BATCH, None)
-        self.session.conf.set(_BATCH, str(records))
+    def _settings(self, wanted: dict[str, str]) -> Iterator[None]:
+        """The session's settings for one step; what they were before is put back."""
+        before = {name: self.session.conf.get(name, None) for name in wanted}
+        for name, value in wanted.items():
+            self.session.conf.set(name, value)
         try:
             yield
         finally:
-            if before is None:
-                self.session.conf.unset(_BATCH)
-            else:
-                self.session.conf.set(_BATCH, before)
+            for name, value in before.items():
+                if value is None:
+                    self.session.conf.unset(name)
+                else:
+                    self.session.conf.set(name, value)
+
+
+_FOR_BLOCKS = {_BATCH: str(_BLOCKS_AT_ONCE), _SPLIT: str(_BYTES_READ_BY_A_TASK)}
+"""Few blocks at once, and tasks small enough that no core waits long for the last of them."""
+
+
+def _for_rows(frame: Any) -> dict[str, str]:
+    """As many rows at once as fit.
+
+    Spark would weigh the whole batch after each of its rows; where all columns have a fixed
+    width, the number of rows says as much.
+    """
+    from pyspark.sql import types
+
+    times = (types.DateType, types.TimestampType, types.TimestampNTZType)
+    fixed = (types.NumericType, types.BooleanType, *times)
+    widths = [isinstance(field.dataType, fixed) for field in frame.schema.fields]
+    if not widths or not all(widths):
+        return {_BATCH: str(_ROWS_AT_ONCE)}
+    rows = _BYTES_IN_A_BATCH // (16 * len(widths))
+    return {
+        _BATCH: str(max(1, min(_ROWS_AT_ONCE, rows))),
+        _BATCH_BYTES: str(2**31 - 1),
+    }
+
+
+def in_its_own_partition(number: Any, partitions: int) -> Any:
+    """A column to partition by that puts record ``number`` into partition ``number % partitions``.
+
+    Spark partitions by a hash, so that of sixteen numbers three may meet in one partition and
+    leave another one empty: the cores then wait for the one that has three. Here each number
+    stands for a word whose hash is the partition. Were it another hash, the numbers would be
+    spread as unevenly as before, and nothing else would change.
+    """
+    from pyspark.sql import functions as spark
+
+    words: dict[int, int] = {}
+    word = 0
+    while len(words) < partitions:
+        words.setdefault(_spark_hash(word) % partitions, word)
+        word += 1
+    listed = spark.array(*(spark.lit(words[at]) for at in range(partitions)))
+    return spark.element_at(listed, (number % partitions + 1).cast("int"))
+
+
+def _spark_hash(word: int) -> int:
+    """Spark's hash of a 32-bit number (Murmur 3, seed 42), as a signed number.
+
+    >>> [_spark_hash(word) for word in (0, 1, 42)]
+    [933211791, -559580957, 29417773]
+    """
+    mask = 0xFFFFFFFF
+
+    def turned(value: int, by: int) -> int:
+        return ((value << by) | (value >> (32 - by))) & mask
+
+    mixed = turned(word * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    value = (turned(42 ^ mixed, 13) * 5 + 0xE6546B64) & mask
+    value ^= 4  # its length in bytes
+    value = (value ^ (value >> 16)) * 0x85EBCA6B & mask
+    value = (value ^ (value >> 13)) * 0xC2B2AE35 & mask
+    value ^= value >> 16
+    return value - (1 << 32) if value >> 31 else value
 
 
 def _local_folder(alone: bool) -> str:
@@ -251,7 +321,7 @@ def _local_folder(alone: bool) -> str:
             "the engine spark needs a folder that every executor can reach",
             must="an address such as s3a://bucket/staging, hdfs:///staging or a shared mount",
             got="none",
-            do=f"name it by the setting {_STAGING}, or with --staging",
+            do=f"name it in the setting {_STAGING}, or with --staging",
         )
     return tempfile.gettempdir()
 

@@ -45,7 +45,7 @@ def discrete_gaussian(randomness: Randomness, deviation: Fraction, n: int) -> ND
     p, q = deviation.numerator, deviation.denominator
     if not 0 < p <= MOST_NUMERATOR:
         raise PlanError(
-            "the standard deviation of the noise does not fit",
+            "the standard deviation of the noise is not valid",
             must=f"a fraction above 0 with numerator at most {MOST_NUMERATOR}",
             do="round it up to such a fraction",
         )

@@ -292,7 +292,7 @@ def _scale(
     # A scale may come from the data, so the message names the limit and not the number.
     if largest > exponential.MOST_NUMERATOR or denominator > exponential.MOST_DENOMINATOR:
         raise PlanError(
-            "the noise scale does not fit",
+            "the noise scale is not valid",
             must="a fraction with numerator at most 2**56 and denominator below 2**63",
             do="round the scale up to such a fraction",
         )

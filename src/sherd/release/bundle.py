@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
 from sherd.release.data_package import DOCUMENT, data_package
-from sherd.release.staging import StagingDesk, hidden_beside
+from sherd.release.staging import StagingDesk, hidden_beside, make_hidden
 from sherd.tables.files import sync_file, sync_folder
 
 if TYPE_CHECKING:
@@ -151,8 +151,9 @@ class Release:
         check_format(format, spreadsheet_safe=spreadsheet_safe)
         folder = Path(folder)
         check_target(folder, force=force)
-        hidden = hidden_beside(folder, staging)
+        hidden = hidden_beside(folder)
         try:
+            make_hidden(hidden, folder, staging)
             desk = StagingDesk(key)
             files: dict[str, dict[str, Any]] = {}
             for name, table in self.tables.items():
@@ -289,13 +290,13 @@ def check_target(folder: Path, *, force: bool) -> None:
         return
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST).exists()):
         raise OutputExistsError(
-            "the output is there already and is not a release",
+            "the output already exists and is not a release",
             got=str(folder),
             do="choose another: only releases are ever overwritten",
         )
     if not force:
         raise OutputExistsError(
-            "the output folder is there already",
+            "the output folder already exists",
             got=str(folder),
             do="choose another, or overwrite it with --force (in Python: force=True)",
         )

@@ -107,7 +107,6 @@ def protect_distributed(
         with reserved(book, plan, schema, population) as reservation:
             with looking(book, reservation):
                 _check_columns(frame, schema)
-                _check_units(frame, schema)
                 made = method.commit_on_cluster(frame, schema, plan, run, stages)
             manifest = manifest_of(schema, plan, promised, settings, reservation)
             manifest |= {"facts": {"rows": made.rows}}
@@ -136,17 +135,6 @@ def _check_columns(frame: Any, schema: Schema) -> None:
 
     check_names(frame.columns, shown="the DataFrame")
     check_columns(frame.columns, schema, shown="the DataFrame")
-
-
-def _check_units(frame: Any, schema: Schema) -> None:
-    """Refuse a table in which somebody has more rows than the schema allows."""
-    from sherd.tables.prepare import too_many_rows
-
-    if schema.unit is None:
-        return
-    most = frame.groupBy(schema.unit).count().groupBy().max("count").collect()[0][0]
-    if most is not None and int(most) > schema.rows_per_unit:
-        raise too_many_rows(schema)
 
 
 def treatments(treated: tuple[Treated, ...]) -> list[Finding]:

@@ -392,7 +392,7 @@ def _from_outside(entry: EntryPoint) -> Method:
         ) from error
     if not isinstance(method, Method) or method.name != entry.name:
         raise PlanError(
-            f"what a package ships as the method '{entry.name}' is not a method",
+            f"a package ships something as the method '{entry.name}' that is not a method",
             must="an object with all of sherd.release.method.Method, and that name",
             got=entry.value,
             do="repair or remove the package that ships it",

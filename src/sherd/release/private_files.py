@@ -75,7 +75,7 @@ class PrivateFiles:
                 )
             if path.exists() and not force and path is not self.key_file:
                 raise OutputExistsError(
-                    f"{what} is there already",
+                    f"{what} already exists",
                     got=str(path),
                     do="choose another file, or overwrite it with --force",
                 )
@@ -152,13 +152,15 @@ class CellKey:
             ) from None
         if open_to_others:
             raise StorageError(
-                "others may read the key", must="a file of its owner's alone", got=str(path),
+                "other users can read the key",
+                must="a file that only its owner can read",
+                got=str(path),
                 do=f"chmod 600 {path}",
-            )  # fmt: skip
+            )
         form = _FORM.fullmatch(text)
         if form is None:
             raise FormatError(
-                "the key's file is not one", must="a file that `sherd fragment --cell-key` made",
+                "the file does not hold a key", must="a file that `sherd fragment --cell-key` made",
                 got=str(path),
             )  # fmt: skip
         return cls(secret=bytes.fromhex(form[1].decode()))
@@ -190,6 +192,6 @@ def check_cell_key(plan: Plan, key: CellKey | None) -> None:
         )
     if key is not None and not sealed:
         raise PlanError(
-            "there is a key and nothing to seal under it",
+            "a key was given, but there is nothing to encrypt with it",
             do="add the parameter 'withheld: ciphertext', or leave the key out",
         )

@@ -174,7 +174,7 @@ def _told(release: Release, schema: Schema, population: str | None) -> Release:
     finding = Finding(
         name="population",
         value=population,
-        meaning=f"WARNING: charged in the place of '{schema.population}', which the schema names",
+        meaning=f"WARNING: charged instead of '{schema.population}', which the schema names",
     )
     return replace(release, findings=(finding, *release.findings))
 

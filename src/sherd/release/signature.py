@@ -33,7 +33,7 @@ def sign(folder: str | Path, key: Path, *, force: bool = False) -> str:
     read_manifest(folder)
     path = folder / SIGNATURE
     if path.exists() and not force:
-        raise OutputExistsError("the release is signed already", got=str(path), do="add --force")
+        raise OutputExistsError("the release is already signed", got=str(path), do="add --force")
     private = SigningKey.load(key)
     write_signature(folder, private)
     return fingerprint(private.public)
@@ -58,7 +58,7 @@ def _write(folder: Path, name: str, data: dict[str, Any]) -> None:
 
 
 def add_countersignature(folder: Path, owner: str, signature: str) -> None:
-    """Add an owner's signature of a joint release; one that is there already stays."""
+    """Add an owner's signature to a joint release; an existing one stays."""
     given = countersignatures(folder)
     if given.get(owner) != signature:
         _write(folder, COUNTERSIGNATURES, {"format": 1, "owners": {**given, owner: signature}})
@@ -83,7 +83,7 @@ def make_key(path: Path) -> str:
     public = path.with_name(path.name + ".pub")
     for one in (path, public):
         if one.exists():
-            raise OutputExistsError("the key is there already", got=str(one), do="choose another")
+            raise OutputExistsError("the key already exists", got=str(one), do="choose another")
     key = SigningKey.generate()
     key.save(path)
     public.write_text(key.public + "\n", encoding="utf-8")

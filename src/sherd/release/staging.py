@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from sherd.budget.sealed_folder import SealedFile
 
 
-def hidden_beside(folder: Path, staging: Callable[[Path], object]) -> Path:
+def hidden_beside(folder: Path) -> Path:
+    """Where a bundle is staged: known before it is made, so that an interrupt finds it."""
+    return folder.parent / f".{folder.name}.staged-{secrets.token_hex(8)}"
+
+
+def make_hidden(hidden: Path, folder: Path, staging: Callable[[Path], object]) -> None:
     """Make the folder in which a bundle is staged, of which ``staging`` is told before."""
-    hidden = folder.parent / f".{folder.name}.staged-{secrets.token_hex(8)}"
     try:
         make_folder(folder.parent)
         # Told before it is made, so that it can be cleared away whenever the run dies.
@@ -29,7 +33,6 @@ def hidden_beside(folder: Path, staging: Callable[[Path], object]) -> Path:
         raise StorageError(
             "the output folder cannot be made", got=f"{folder}: {error.strerror}"
         ) from None
-    return hidden
 
 
 class StagingDesk:

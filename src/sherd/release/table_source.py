@@ -22,7 +22,7 @@ from sherd.release.distributed_release import treatments
 from sherd.release.method import Counting
 from sherd.tables.address import Address, is_address
 from sherd.tables.blocks import extent, read_blocks
-from sherd.tables.sql_cells import UncountableError
+from sherd.tables.sql_scale import UncountableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

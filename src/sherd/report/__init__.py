@@ -34,7 +34,7 @@ def check_outputs(paths: Sequence[Path], *, force: bool) -> None:
             )
         if path.exists() and not force:
             raise OutputExistsError(
-                "the report is there already", got=str(path), do="choose another, or add --force"
+                "the report already exists", got=str(path), do="choose another, or add --force"
             )
 
 

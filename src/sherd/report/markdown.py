@@ -91,8 +91,8 @@ def comparison(result: Comparison) -> str:
             f"{risk} | {promise} |"
         )
     titles = [CATALOGUE[code].title for code in result.shared]
-    said = ", ".join(titles) or "there is none"
-    lines += ["", f"Risk is judged by the attacks that could be run on all: {said}."]
+    attacks = ", ".join(titles) or "there is none"
+    lines += ["", f"Risk is judged by the attacks that could be run on all: {attacks}."]
     for name, one in result.judged.items():
         lines += ["", f"## {_cell(name)}", "", _cell(one.headline), ""]
         lines += [f"- {words.MARKS[point.tone]} {_cell(point.text)}" for point in one.points]

@@ -158,11 +158,11 @@ def beside(
     columns = []
     for name, audit in result.audits.items():
         lights = {"risk": result.judged[name].risk} if alike else {}
-        told = {
+        answers = {
             part: words.told_of(audit, part, light=lights.get(part)) for part in words.QUESTIONS
         }
         recommended = name == result.recommended
-        columns.append({"title": shown[name], "recommended": recommended, "told": told})
+        columns.append({"title": shown[name], "recommended": recommended, "told": answers})
     return columns
 
 

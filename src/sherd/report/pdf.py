@@ -49,8 +49,8 @@ def audit(result: Audit) -> bytes:
         numbers.append((title, 12, True, LIGHT.ink))
         for m in result.on(side):
             yardstick = "" if m.baseline is None else f"; yardstick {words.number(m.baseline)}"
-            said = f"{m.spec.title}: {words.number(m.value)} ({words.interval(m)}{yardstick}; "
-            numbers.append((f"{said}{m.spec.label})", 9, False, LIGHT.ink))
+            line = f"{m.spec.title}: {words.number(m.value)} ({words.interval(m)}{yardstick}; "
+            numbers.append((f"{line}{m.spec.label})", 9, False, LIGHT.ink))
             numbers.append((f"    {m.basis}", 7, False, LIGHT.muted))
     numbers += [
         (f"Left out: {s.spec.title}: {s.reason}", 8, False, LIGHT.muted) for s in result.skipped

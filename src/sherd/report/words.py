@@ -53,11 +53,11 @@ def advice(tables: Sequence[tuple[str, Comparison]], shown: Mapping[str, str]) -
 
     One sentence where it is the same for all tables.
     """
-    said = {title: _advice(result, shown) for title, result in tables}
-    texts = list(dict.fromkeys(said.values()))
+    advised = {title: _advice(result, shown) for title, result in tables}
+    texts = list(dict.fromkeys(advised.values()))
     if len(texts) == 1:
         return f"{texts[0][0].upper()}{texts[0][1:]}."
-    return " ".join(f"{title}: {text}." for title, text in said.items())
+    return " ".join(f"{title}: {text}." for title, text in advised.items())
 
 
 def _advice(result: Comparison, shown: Mapping[str, str]) -> str:
@@ -82,25 +82,25 @@ def _promise(audit: Audit) -> list[str]:
     if epsilon is None:
         return ["No bound on what a person's data changes is promised."]
     factor = number(math.exp(float(epsilon)))
-    said = []
+    sentences = []
     if guarantee["notion"] == "differential-privacy":
         but = ""
         if guarantee.get("delta"):
             but = f", but for a chance of 1 in {round(1 / float(guarantee['delta'])):,}"
-        said.append(
+        sentences.append(
             f"Nobody can be told apart by more than a factor: whatever is published is at most "
             f"{factor} times as likely with a person's true data as with any other in its "
             f"place{but}."
         )
     else:
-        said.append(
+        sentences.append(
             f"A weaker promise than differential privacy: a factor of at most {factor}, with noise "
             "that is itself taken from the data."
         )
-    said.append(f"It covers {guarantee.get('covers', 'what is released')}.")
-    said += [f"Outside the promise: {text}." for text in _leaks(guarantee)]
-    said.append(_tested(audit, float(epsilon)))
-    return said
+    sentences.append(f"It covers {guarantee.get('covers', 'what is released')}.")
+    sentences += [f"Outside the promise: {text}." for text in _leaks(guarantee)]
+    sentences.append(_tested(audit, float(epsilon)))
+    return sentences
 
 
 def _leaks(guarantee: Mapping[str, Any]) -> list[str]:
@@ -152,20 +152,20 @@ _OF_PEOPLE = {
 
 def _risk(audit: Audit) -> list[str]:
     measures = audit.by_code
-    said = []
+    sentences = []
     if any(one.spec.code in ("linkage", "cluster-linkage") and one.lacks == "rows"
            for one in audit.skipped):  # fmt: skip
-        said.append("No row of it belongs to anybody.")
-    said += [
+        sentences.append("No row of it belongs to anybody.")
+    sentences += [
         _of_people(measures[code]) for code in JUDGED if code in measures and code in _OF_PEOPLE
     ]
     if "membership" in measures:
         right = round(500 + 500 * max(0.0, measures["membership"].value))
-        said.append(
+        sentences.append(
             f"Of 1,000 people, half of whom are in the table, an attacker says of {right} rightly "
             "whether they are (by tossing a coin: 500)."
         )
-    return said or ["No attack could be run on it."]
+    return sentences or ["No attack could be run on it."]
 
 
 def _of_people(one: Measure) -> str:
@@ -175,7 +175,7 @@ def _of_people(one: Measure) -> str:
 
 
 def _usefulness(audit: Audit) -> list[str]:
-    said = []
+    sentences = []
     for code, what in (
         ("marginals-1", "single attributes"),
         ("marginals-2", "two attributes at once"),
@@ -183,17 +183,17 @@ def _usefulness(audit: Audit) -> list[str]:
     ):
         one = audit.by_code.get(code)
         if one is not None:
-            said.append(
+            sentences.append(
                 f"Tables of {what}: {_of_hundred(one.value)} of 100 records are counted in a wrong "
                 f"place (had other people been asked: {_of_hundred(one.baseline or 0.0)})."
             )
     one = audit.by_code.get("queries")
     if one is not None:
-        said.append(
+        sentences.append(
             f"A count of people with certain properties is off by {_of_hundred(one.value)} % of "
             "what it should be, typically."
         )
-    return said or ["It could not be measured."]
+    return sentences or ["It could not be measured."]
 
 
 def _of_hundred(share: float) -> str:

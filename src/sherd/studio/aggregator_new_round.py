@@ -18,7 +18,7 @@ from sherd.federation.protocol.collusion import collusion_table
 from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Sharing, Terms
 from sherd.release.method import find, usable
 from sherd.studio import plan_form
-from sherd.studio.page_rendering import check_code, go, moment, page
+from sherd.studio.page_rendering import check_code, form_route, go, moment, page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +44,8 @@ class NewRoundPages:
         """Where these pages are."""
         return [
             Route("/new", self._new),
-            Route("/new", self._look, methods=["POST"]),
-            Route("/open", self._open, methods=["POST"]),
+            form_route("/new", self._look),
+            form_route("/open", self._open),
         ]
 
     def _owners(self) -> list[str]:
@@ -60,8 +60,8 @@ class NewRoundPages:
         """The form; what the address gives is filled in already."""
         given = dict(request.query_params)
         method = find(given.get("method") or "dp-um")
-        kept = {p.name: given[p.name] for p in method.parameters if given.get(p.name)}
-        fields = [f for f in plan_form.fields(method, kept, None) if f.name != "epsilon"]
+        filled = {p.name: given[p.name] for p in method.parameters if given.get(p.name)}
+        fields = [f for f in plan_form.fields(method, filled, None) if f.name != "epsilon"]
         chosen = request.query_params.getlist("owner")
         owners = await run_in_threadpool(self._owners)
         return await page(
@@ -85,12 +85,12 @@ class NewRoundPages:
         known = await run_in_threadpool(self._owners)
         if strangers := [name for name in owners if name not in known]:
             raise UsageError("somebody who is not enrolled cannot take part", got=strangers[0])
-        told = await run_in_threadpool(announced_policies, self._aggregator, owners)
+        policies = await run_in_threadpool(announced_policies, self._aggregator, owners)
         look = {
             "terms": terms,
             "epsilon": _shares(terms),
-            "attributes": agreed_attributes(terms, told),
-            "objections": announced_objections(terms, told),
+            "attributes": agreed_attributes(terms, policies),
+            "objections": announced_objections(terms, policies),
             "saw": collusion_table(terms),
             "ends": moment(terms.deadline),
         }

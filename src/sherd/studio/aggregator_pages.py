@@ -38,6 +38,7 @@ from sherd.studio.page_rendering import (
     check_code,
     download,
     form_of,
+    form_route,
     fragment,
     go,
     moment,
@@ -97,23 +98,22 @@ class AggregatorPages:
 
     def app(self) -> Starlette:
         """The application."""
-        post = ["POST"]
         routes = [
             Route("/", self._rounds),
             Route("/part", self._part),
             Route("/round/{round}", self._round),
             Route("/round/{round}/part", self._round_part),
-            Route("/round/{round}/abort", self._abort, methods=post),
-            Route("/round/{round}/verify", self._verify, methods=post),
+            form_route("/round/{round}/abort", self._abort),
+            form_route("/round/{round}/verify", self._verify),
             Route("/log.json", self._log),
             Route("/audit-log.jsonl", self._audit_log),
             *NewRoundPages(self._premises.settings.name, self._aggregator).routes(),
             *self._members.routes(),
         ]
-        made = application(routes)
+        app = application(routes)
         if self._person is not None:
-            made.add_middleware(StillOperator, aggregator=self._aggregator, person=self._person)
-        return made
+            app.add_middleware(StillOperator, aggregator=self._aggregator, person=self._person)
+        return app
 
     @staticmethod
     def most(path: str) -> int:
@@ -237,15 +237,15 @@ class MemberPages:
         """Where these pages are."""
         return [
             Route("/members", self._members),
-            Route("/members/enrol", self._enrol, methods=["POST"]),
-            Route("/members/renew", self._renew, methods=["POST"]),
-            Route("/members/revoke", self._revoke, methods=["POST"]),
+            form_route("/members/enrol", self._enrol),
+            form_route("/members/renew", self._renew),
+            form_route("/members/revoke", self._revoke),
         ]
 
     def every(self) -> list[dict[str, Any]]:
         """Every member with what is known of it."""
         members, seen = self._aggregator.store.members(), self._aggregator.store.seen()
-        told = announced_policies(self._aggregator, [m.name for m in members])
+        policies = announced_policies(self._aggregator, [m.name for m in members])
         return [
             {
                 "name": m.name,
@@ -253,7 +253,7 @@ class MemberPages:
                 "fingerprint": fingerprint(m.key) if m.key else "",
                 "seen": moment(seen[m.name]) if m.name in seen else None,
                 "until": self._until(m.name) if m.role == "owner" else "",
-                "announced": told[m.name].told if m.name in told else {},
+                "announced": policies[m.name].told if m.name in policies else {},
             }
             for m in members
         ]
@@ -310,6 +310,6 @@ class MemberPages:
         name = form.get("name", "")
         owner = await run_in_threadpool(self._aggregator.store.member, name)
         if owner is None or owner.role != "owner":
-            raise UsageError("no owner of that name is enrolled")
+            raise UsageError("no owner with that name is enrolled")
         await run_in_threadpool(self._aggregator.revoke, name)
         return go(request, "/members")

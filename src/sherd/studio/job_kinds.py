@@ -221,8 +221,8 @@ def release(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
     output = Path(given["output"])
     tell("reading", 0, 1)
     made, engine = _protected(output, project, schema, plan, given, tell)
-    told = {"manifest": dict(made.manifest), "output": str(output), "engine": engine}
-    save_json(folder / "released.json", told)
+    summary = {"manifest": dict(made.manifest), "output": str(output), "engine": engine}
+    save_json(folder / "released.json", summary)
     tell("verifying", 0, 1)
     save_json(folder / "checks.json", verify(output).as_data()["checks"])
     if given["audit"] and engine in IN_MEMORY:
@@ -254,7 +254,7 @@ def _protected(
         project.source, schema, project.query, engine=choice.name, lenient=is_strict(plan)
     )
     with private.writing() as write, contextlib.closing(engine):
-        made = protect_to(
+        release = protect_to(
             output,
             read,
             schema,
@@ -265,7 +265,7 @@ def _protected(
             spreadsheet_safe=given["spreadsheet_safe"],
             before_publishing=write,
         )
-    return made, choice.name
+    return release, choice.name
 
 
 KINDS: dict[str, Callable[[Path, Project, Mapping[str, Any], Tell], None]] = {

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sherd import interrupts
 from sherd.budget.process import current
 from sherd.errors import SherdError
 from sherd.studio.workspace import Workspace, load_json, save_json
@@ -86,6 +87,7 @@ def run(folder: Path) -> str:
         project = Workspace(folder.parent.parent).project(request["project"])
         KINDS[request["kind"]](folder, project, request["arguments"], status.tell)
     except KeyboardInterrupt as stop:
+        interrupts.settle()
         notes = "; ".join(getattr(stop, "__notes__", ()))
         status.end("stopped", _only(notes) if notes else None)
         return "stopped"
@@ -102,7 +104,7 @@ def run(folder: Path) -> str:
 
 def main() -> None:
     """Run the job whose folder is the only argument."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupts.watch()
     threading.Thread(target=_end_with_the_studio, daemon=True).start()
     state = run(Path(sys.argv[1]))
     # Threads that still wait must not hold up the end.

@@ -20,7 +20,7 @@ from sherd.federation.owner.owner_journal import OwnerJournal
 from sherd.federation.owner.preview import LABEL, preview
 from sherd.release.bundle import digest
 from sherd.studio.access_guard import MOST_FORM
-from sherd.studio.page_rendering import application, form_of, go, inside, page
+from sherd.studio.page_rendering import application, form_of, form_route, go, inside, page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,9 +47,9 @@ class OwnerPages:
         """The application."""
         routes = [
             Route("/", self._requests),
-            Route("/decide", self._decide, methods=["POST"]),
+            form_route("/decide", self._decide),
             Route("/rounds", self._rounds),
-            Route("/rounds/{round}/audit", self._audit, methods=["POST"]),
+            form_route("/rounds/{round}/audit", self._audit),
             Route("/rounds/{round}/audit.html", self._report),
             Route("/budget", self._budget),
         ]
@@ -105,7 +105,7 @@ class OwnerPages:
             raise HTTPException(400, "approve or refuse")
         who, why = form.get("who", "").strip(), form.get("why", "").strip()
         if not 1 <= len(who) <= 80 or not who.isprintable():
-            raise UsageError("the decision has no name", must="the name of whoever decides")
+            raise UsageError("nobody is named for the decision", must="the name of whoever decides")
         if len(why) > 1000:
             raise UsageError("the comment is too long", must="at most 1,000 characters")
         await run_in_threadpool(self._write, form, decision, who, why)
@@ -117,7 +117,7 @@ class OwnerPages:
         try:
             name = form.get("round", "")
             if all(data.round != name for data in approvals.waiting(journal)):
-                raise UsageError("the round does not wait for a decision any more")
+                raise UsageError("the round no longer awaits a decision")
             approvals.decide(journal, name, decision, plan_hash=form.get("plan", ""))
             said = " ".join("".join(c if c.isprintable() else " " for c in why).split())
             journal.note(name, "decided by", f"{who}: {said}" if said else who)

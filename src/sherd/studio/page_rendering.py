@@ -63,20 +63,20 @@ def _environment() -> Any:
     from sherd.report.words import LIGHTS
     from sherd.studio import drawings
 
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["draw"] = drawings
-    made.globals["light_words"] = LIGHTS
-    made.filters["thousands"] = lambda number: f"{number:,}"
-    made.filters["sentence"] = _sentence
-    made.filters["stage"] = lambda state: _STAGES.get(state, state.replace("-", " "))
-    made.filters["slider_log"] = lambda number: f"{math.log10(max(number, 0.001)):.2f}"
-    return made
+    environment.globals["draw"] = drawings
+    environment.globals["light_words"] = LIGHTS
+    environment.filters["thousands"] = lambda number: f"{number:,}"
+    environment.filters["sentence"] = _sentence
+    environment.filters["stage"] = lambda state: _STAGES.get(state, state.replace("-", " "))
+    environment.filters["slider_log"] = lambda number: f"{math.log10(max(number, 0.001)):.2f}"
+    return environment
 
 
 def _sentence(text: str) -> str:
@@ -161,9 +161,9 @@ async def static(request: Request) -> Response:
 
 async def problem(request: Request, error: Exception) -> Response:
     """What went wrong: in place, or as a page of its own."""
-    told = problem_of(error)
+    description = problem_of(error)
     template = "problem_part.html" if in_place(request) else "problem.html"
-    return await page(request, template, status=400, problem=told, back=_page_of(request))
+    return await page(request, template, status=400, problem=description, back=_page_of(request))
 
 
 def _page_of(request: Request) -> tuple[str, str]:
@@ -193,6 +193,11 @@ async def refusal(request: Request, error: Exception) -> Response:
     return PlainTextResponse(error.detail, error.status_code)
 
 
+def form_route(path: str, endpoint: Callable[[Request], Awaitable[Response]]) -> Route:
+    """Where a form is sent to."""
+    return Route(path, endpoint, methods=["POST"])
+
+
 class JobPages:
     """Watching and stopping jobs; ``panel`` draws what one of them shows now."""
 
@@ -205,7 +210,7 @@ class JobPages:
         return [
             Route("/j/{job}", self._show),
             Route("/j/{job}/events", self._events),
-            Route("/j/{job}/stop", self._stop, methods=["POST"]),
+            form_route("/j/{job}/stop", self._stop),
         ]
 
     async def _show(self, request: Request) -> Response:
@@ -241,11 +246,11 @@ class JobPages:
 
 def application(routes: list[Route]) -> Starlette:
     """An application of these routes, with the files that pages load and what errors lead to."""
-    made = Starlette(
+    app = Starlette(
         routes=[Route("/static/{name}", static), *routes], exception_handlers=handlers(SherdError)
     )
-    made.router.redirect_slashes = False
-    return made
+    app.router.redirect_slashes = False
+    return app
 
 
 def handlers(error: type[SherdError]) -> dict[Any, Callable[..., Awaitable[Response]]]:

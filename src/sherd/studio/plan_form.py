@@ -69,8 +69,8 @@ def _card(method: Method, schema: Schema) -> Card:
     problem, asks = "", ""
     try:
         guarantee = trial(method, schema).guarantee(schema)
-        told = promise_lines(guarantee).get("Not covered", ())
-        lacking |= dict.fromkeys(text.rstrip(".") for text in told)
+        uncovered = promise_lines(guarantee).get("Not covered", ())
+        lacking |= dict.fromkeys(text.rstrip(".") for text in uncovered)
     except PlanError as error:
         asks = _reason(error)
     except SherdError as error:

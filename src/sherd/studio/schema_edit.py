@@ -21,11 +21,11 @@ CHOSEN = ("type", "role", "missing", "outside", "recode", "other", "grid")
 def _yaml() -> Any:
     from ruamel.yaml import YAML
 
-    made = YAML()
-    made.preserve_quotes = True
-    made.width = 100
-    made.indent(mapping=2, sequence=4, offset=2)
-    return made
+    parser = YAML()
+    parser.preserve_quotes = True
+    parser.width = 100
+    parser.indent(mapping=2, sequence=4, offset=2)
+    return parser
 
 
 def _document(text: str) -> Any:
@@ -120,9 +120,9 @@ def _flow(value: Any) -> Any:
 
     if not isinstance(value, list):
         return value
-    made = CommentedSeq(value)
-    made.fa.set_flow_style()
-    return made
+    sequence = CommentedSeq(value)
+    sequence.fa.set_flow_style()
+    return sequence
 
 
 def questions(attribute: Attribute, decided: Sequence[str]) -> list[str]:
@@ -152,7 +152,7 @@ def settings_of(form: Mapping[str, Any], attribute: Attribute) -> dict[str, Any]
     if "low" in form:
         if bool(low) != bool(high):
             raise SchemaError(
-                f"the domain of '{attribute.name}' has one end only", must="a lowest and a highest"
+                f"the domain of '{attribute.name}' has only one end", must="a lowest and a highest"
             )
         if low and not known:
             raise SchemaError(

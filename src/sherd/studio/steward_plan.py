@@ -16,7 +16,7 @@ from sherd.release.method import find
 from sherd.release.plan import Plan
 from sherd.studio import plan_form
 from sherd.studio.job_worker import problem_of
-from sherd.studio.page_rendering import form_of, fragment, go, inside, page
+from sherd.studio.page_rendering import form_of, form_route, fragment, go, inside, page
 from sherd.studio.steward_table import described
 
 if TYPE_CHECKING:
@@ -48,17 +48,16 @@ class PlanPages:
         self._steward = steward
 
     def routes(self) -> list[Route]:
-        """Where these pages are."""
-        post = ["POST"]
+        """Where a promise is chosen and its cost explored."""
         return [
             Route("/p/{project}/promise", self._promise),
-            Route("/p/{project}/promise", self._save, methods=post),
-            Route("/p/{project}/promise/words", self._words, methods=post),
+            form_route("/p/{project}/promise", self._save),
+            form_route("/p/{project}/promise/words", self._words),
             Route("/p/{project}/explore", self._explore),
-            Route("/p/{project}/explore/map", self._map, methods=post),
-            Route("/p/{project}/explore/candidate", self._candidate, methods=post),
-            Route("/p/{project}/explore/take", self._take, methods=post),
-            Route("/p/{project}/explore/compare", self._compare, methods=post),
+            form_route("/p/{project}/explore/map", self._map),
+            form_route("/p/{project}/explore/candidate", self._candidate),
+            form_route("/p/{project}/explore/take", self._take),
+            form_route("/p/{project}/explore/compare", self._compare),
             Route("/p/{project}/explore/{job}/{name}.html", self._report),
         ]
 
@@ -98,17 +97,17 @@ class PlanPages:
     ) -> dict[str, Any]:
         """What a filled-in form would promise and cost, or what is wrong with it."""
         rows = (project.profile or {}).get("rows")
-        told: dict[str, Any] = {"problem": None, "promise": [], "budget": None, "meanings": []}
+        answer: dict[str, Any] = {"problem": None, "promise": [], "budget": None, "meanings": []}
         try:
             plan = plan_form.plan_of(method, form)
             guarantee = plan.guarantee(schema)
-            told["promise"] = plan_form.promise_lines(guarantee)
-            told["budget"] = plan_form.budget_of(plan, schema, self._steward.ledger)
+            answer["promise"] = plan_form.promise_lines(guarantee)
+            answer["budget"] = plan_form.budget_of(plan, schema, self._steward.ledger)
             meanings = {n: plan_form.meaning(n, v, rows) for n, v in plan.parameters.items()}
-            told["meanings"] = [(name, text) for name, text in meanings.items() if text]
+            answer["meanings"] = [(name, text) for name, text in meanings.items() if text]
         except SherdError as error:
-            told["problem"] = problem_of(error)
-        return told
+            answer["problem"] = problem_of(error)
+        return answer
 
     async def _words(self, request: Request) -> Response:
         form = await form_of(request)

@@ -14,7 +14,7 @@ from sherd.errors import PlanError, UsageError
 from sherd.release.bundle import FORMATS, check_format, check_target
 from sherd.release.private_files import PrivateFiles
 from sherd.studio import plan_form
-from sherd.studio.page_rendering import download, form_of, go, inside, page
+from sherd.studio.page_rendering import download, form_of, form_route, go, inside, page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +34,10 @@ class ReleasePages:
         self._steward = steward
 
     def routes(self) -> list[Route]:
-        """Where these pages are."""
+        """Where releases are made and shown."""
         return [
             Route("/p/{project}/release", self._ask),
-            Route("/p/{project}/release", self._release, methods=["POST"]),
+            form_route("/p/{project}/release", self._release),
             Route("/p/{project}/release/{job}", self._made),
             Route("/p/{project}/release/{job}/audit.html", self._audit),
             Route("/p/{project}/release/{job}/{name}", self._file),
@@ -206,28 +206,28 @@ def python_code(project: Project, folder: Path, given: Mapping[str, Any]) -> lis
 
 def notebook(project: Project, folder: Path, given: Mapping[str, Any]) -> str:
     """The same as a Jupyter notebook."""
-    told = (
+    heading = (
         f"# {project.name}\n\nThe plan and the schema of a release made in Sherd's studio. "
         "Running this notebook makes another release with the same plan, and charges for it."
     )
-    cells: list[dict[str, Any]] = [_cell("markdown", told, 0)]
+    cells: list[dict[str, Any]] = [_cell("markdown", heading, 0)]
     for place, code in enumerate(python_code(project, folder, given), 1):
         cells.append(_cell("code", code, place))
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    made = {
+    document = {
         "cells": cells,
         "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
         "nbformat": 4,
         "nbformat_minor": 5,
     }
-    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def _cell(kind: str, text: str, place: int) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    cell: dict[str, Any] = {
         "cell_type": kind,
         "id": f"cell-{place}",
         "metadata": {},
         "source": text.splitlines(keepends=True),
     }
-    return made if kind == "markdown" else {**made, "execution_count": None, "outputs": []}
+    return cell if kind == "markdown" else {**cell, "execution_count": None, "outputs": []}

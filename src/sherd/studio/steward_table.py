@@ -19,6 +19,7 @@ from sherd.studio.page_rendering import (
     check_code,
     download,
     form_of,
+    form_route,
     fragment,
     go,
     in_place,
@@ -97,19 +98,18 @@ class TablePages:
         self._steward = steward
 
     def routes(self) -> list[Route]:
-        """Where these pages are."""
-        post = ["POST"]
+        """Where tables are opened, repaired and described."""
         return [
             Route("/", self._home),
-            Route("/open", self._open, methods=post),
-            Route("/upload", self._upload, methods=post),
+            form_route("/open", self._open),
+            form_route("/upload", self._upload),
             Route("/p/{project}/open", self._table),
-            Route("/p/{project}/fix", self._fix, methods=post),
+            form_route("/p/{project}/fix", self._fix),
             Route("/p/{project}/schema", self._schema),
-            Route("/p/{project}/schema", self._change, methods=post),
-            Route("/p/{project}/schema/confirm", self._confirm, methods=post),
-            Route("/p/{project}/schema/population", self._population, methods=post),
-            Route("/p/{project}/schema/file", self._file, methods=post),
+            form_route("/p/{project}/schema", self._change),
+            form_route("/p/{project}/schema/confirm", self._confirm),
+            form_route("/p/{project}/schema/population", self._population),
+            form_route("/p/{project}/schema/file", self._file),
             Route("/p/{project}/schema.yaml", self._yaml),
         ]
 
@@ -145,9 +145,9 @@ class TablePages:
                     "the file's format is unknown",
                     must="a name that ends in .csv, .tsv, .parquet, .feather or .arrow",
                 )
-            kept = self._steward.workspace.folder / "uploads"
-            kept.mkdir(mode=0o700, exist_ok=True)
-            path = kept / f"{secrets.token_hex(8)}{suffix[0]}"
+            uploads = self._steward.workspace.folder / "uploads"
+            uploads.mkdir(mode=0o700, exist_ok=True)
+            path = uploads / f"{secrets.token_hex(8)}{suffix[0]}"
 
             def take() -> Project:
                 with path.open("xb") as file:
@@ -284,7 +284,7 @@ class TablePages:
             project.decide(*schema.attributes)
         else:
             if path.exists():
-                raise UsageError("the file is there already", got=str(path), do="choose another")
+                raise UsageError("the file already exists", got=str(path), do="choose another")
             described(project)
             await run_in_threadpool(write_whole, path, project.schema_file.read_bytes())
         return go(request, f"/p/{project.id}/schema")

@@ -92,7 +92,7 @@ class Jobs:
         ``files`` are put into the job's folder, where nothing changes them any more.
         """
         if not _ID.fullmatch(id):
-            raise UsageError("the job's id is not valid", must="8 to 40 hexadecimal digits")
+            raise UsageError("the job's ID is not valid", must="8 to 40 hexadecimal digits")
         folder = self._folder / id
         with self._lock:
             try:

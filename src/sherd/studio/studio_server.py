@@ -43,7 +43,7 @@ def listen(host: str, port: int) -> tuple[socket.socket, str]:
         address = None
     if address is None or not address.is_loopback:
         raise UsageError(
-            "the studio is for this machine only", must="127.0.0.1 or ::1", got=repr(host)
+            "the studio only listens on this machine", must="127.0.0.1 or ::1", got=repr(host)
         )
     listener = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET)
     try:

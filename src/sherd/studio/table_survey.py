@@ -55,7 +55,7 @@ class Survey:
 
 
 def _expanded(path: Path) -> None:
-    """Refuse a compressed file that grows out of all proportion, before its text is parsed."""
+    """Refuse a compressed file that would become far too large, before its text is parsed."""
     suffix = path.suffix.lower()
     if suffix in COMPRESSIONS:
         most = max(MOST_EXPANDED, MOST_RATIO * path.stat().st_size)
@@ -78,7 +78,7 @@ def _expanded(path: Path) -> None:
 
 def _too_dense() -> FormatError:
     return FormatError(
-        "the file would grow out of all proportion when it is unpacked",
+        "the file would become far too large when unpacked",
         must=f"at most {MOST_RATIO} times its size",
         do="unpack it yourself if you trust it, and open the result",
     )
@@ -173,7 +173,7 @@ def _survey(
 ) -> Survey:
     draws = np.random.default_rng(seed)
     survey = Survey()
-    kept: list[pa.RecordBatch] = []
+    sampled: list[pa.RecordBatch] = []
     every = 1  # one row of so many is kept
     labels: dict[str, set[Any]] = {}
     ends: dict[str, tuple[int, int]] = {}
@@ -185,16 +185,16 @@ def _survey(
             survey.missing = dict.fromkeys(schema.names, 0)
         survey.rows += batch.num_rows
         _count(batch, survey.missing, labels, ends)
-        kept.append(_thinned(batch, every, draws))
-        survey.sampled = sum(part.num_rows for part in kept)
+        sampled.append(_thinned(batch, every, draws))
+        survey.sampled = sum(part.num_rows for part in sampled)
         while survey.sampled > 2 * SAMPLE:
             every *= 2
-            kept = [_thinned(part, 2, draws) for part in kept]
-            survey.sampled = sum(part.num_rows for part in kept)
+            sampled = [_thinned(part, 2, draws) for part in sampled]
+            survey.sampled = sum(part.num_rows for part in sampled)
         tell("reading", survey.rows, 0)
     if schema is None or not survey.rows:
         raise TableError("the table has no rows", must="at least one row")
-    sample = pa.Table.from_batches(kept, schema)
+    sample = pa.Table.from_batches(sampled, schema)
     survey.counted = tuple(
         name for name, (low, high) in ends.items()
         if high - low == survey.rows - 1 > 8 and _distinct(sample[name])

@@ -81,15 +81,15 @@ class Project:
 
     def save(self) -> None:
         """Write what is known about the project."""
-        kept = ("name", "source", "query", "created", "decided")
-        save_json(self.file("project.json"), {key: getattr(self, key) for key in kept})
+        saved = ("name", "source", "query", "created", "decided")
+        save_json(self.file("project.json"), {key: getattr(self, key) for key in saved})
 
     def decide(self, *names: str) -> Project:
         """The project with the treatment of these attributes confirmed."""
         known = dict.fromkeys((*self.decided, *names))
-        made = replace(self, decided=tuple(known))
-        made.save()
-        return made
+        project = replace(self, decided=tuple(known))
+        project.save()
+        return project
 
     @property
     def profile(self) -> dict[str, Any] | None:
@@ -138,9 +138,9 @@ class Workspace:
         folder = self.folder / "projects" / secrets.token_hex(6)
         folder.mkdir(mode=0o700)
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        made = Project(folder=folder, name=name, source=source, query=query, created=created)
-        made.save()
-        return made
+        project = Project(folder=folder, name=name, source=source, query=query, created=created)
+        project.save()
+        return project
 
     def project(self, id: str) -> Project:  # noqa: A002 - what it is called in addresses
         """A project by its id."""

@@ -87,9 +87,9 @@ def _text_length(path: Path) -> int:
     if kind == "gzip" and usual < 1 << 32 and size >= 18:
         with path.open("rb") as file:
             file.seek(-4, os.SEEK_END)
-            told = int.from_bytes(file.read(4), "little")
-        if size <= told:
-            return told
+            length = int.from_bytes(file.read(4), "little")
+        if size <= length:
+            return length
     return usual
 
 

@@ -47,6 +47,8 @@ NO_VALUES = (
 )  # fmt: skip
 """Texts that programs write where a number, a day, a time or a truth has no value."""
 
+_DECIMALS = 38
+"""Digits behind the point of a decimal that is rounded as such: twice as many fit beside it."""
 _PLAIN = (str, int, float, bool, date, Decimal, np.bool_, np.integer, np.floating)
 _MOST = 2**63 - 1
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
@@ -236,9 +238,17 @@ def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
         return column.cast(pa.int64())
-    if pa.types.is_decimal(kind) or pa.types.is_uint64(kind):
-        with contextlib.suppress(pa.ArrowInvalid):
-            return pc.round(column, ndigits=0, round_mode="half_to_even").cast(pa.int64())
+    if pa.types.is_uint64(kind):
+        return pc.min_element_wise(column, pa.scalar(_MOST, kind), skip_nulls=False).cast(
+            pa.int64()
+        )
+    if pa.types.is_decimal(kind) and 0 <= kind.scale <= _DECIMALS:
+        # Exact, cell by cell: what one becomes must not hang on how long others are.
+        wide = pa.decimal256(76, kind.scale)
+        rounded = pc.round(column.cast(wide), ndigits=0, round_mode="half_to_even")
+        ends = [pa.scalar(Decimal(end), wide) for end in (-_MOST, _MOST)]
+        rounded = pc.if_else(pc.less(rounded, ends[0]), ends[0], rounded)
+        return pc.if_else(pc.greater(rounded, ends[1]), ends[1], rounded).cast(pa.int64())
     numbers = _finite(column.cast(pa.float64(), safe=False))
     chunks = []
     for chunk in numbers.chunks:

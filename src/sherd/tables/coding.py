@@ -65,13 +65,13 @@ def positions(
     column: pa.ChunkedArray, axis: Axis, missing_values: Sequence[str] = ()
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The whole column as positions from 0 to axis.steps, and which cells are missing."""
-    found = np.empty(len(column), np.int64)
+    places = np.empty(len(column), np.int64)
     gaps = np.zeros(len(column), np.bool_)
     for start, block, missing in encode(column, axis, missing_values):
-        found[start : start + len(block)] = block
+        places[start : start + len(block)] = block
         if missing is not None:
             gaps[start : start + len(block)] = missing
-    return found, gaps
+    return places, gaps
 
 
 _UNLISTED = -2
@@ -136,7 +136,7 @@ def texts(values: pa.Array) -> list[str | None]:
             values = values.cast(pa.string())
         except pa.ArrowInvalid:
             raise TableError(
-                "a column of categories holds bytes that are not UTF-8 text",
+                "a category column holds bytes that are not UTF-8 text",
                 do="convert the column to text first",
             ) from None
     cells: list[str | None] = values.to_pylist()

@@ -113,13 +113,19 @@ def conform(
         {
             name: table[name]
             if lenient and is_text(table[name].type)
-            else _column(table[name], schema[name], schema)
+            else conform_column(table[name], schema[name], schema)
             for name in table.column_names
         }
     )
 
 
-def _column(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> pa.ChunkedArray:
+def conform_column(
+    column: pa.ChunkedArray, attribute: Attribute, schema: Schema, *, rows: bool = True
+) -> pa.ChunkedArray:
+    """A column in a type that serves its attribute.
+
+    ``rows`` says that cells lie as in the table, so that a refusal can name the row.
+    """
     if (
         attribute.role is Role.IDENTIFIER
         and attribute.name != schema.unit
@@ -144,7 +150,7 @@ def _column(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> pa
     try:
         return _convert(column, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        row = _first_bad(column, target)
+        row = _first_bad(column, target) if rows else None
         where = "" if row is None else f" in row {row}"
         raise TableError(
             f"the column '{attribute.name}' does not fit its attribute{where}",
@@ -162,10 +168,10 @@ def plain(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         kind = column.type
     if _strange(kind):
         raise TableError(
-            f"the column '{name}' holds values Sherd cannot treat",
+            f"the column '{name}' holds values that Sherd cannot handle",
             must="numbers, dates, true or false, or text",
             got=f"the type {kind}",
-            do="leave it out, or turn it into text before",
+            do="leave it out, or convert it to text first",
         )
     return column
 
@@ -204,9 +210,11 @@ def _blank(column: pa.ChunkedArray, marks: pa.Array) -> pa.ChunkedArray:
         for chunk in column.chunks:
             known = pc.is_in(chunk.dictionary, value_set=marks)
             gone = pc.take(known, chunk.indices)
-            kept = pc.if_else(gone, pa.scalar(None, chunk.indices.type), chunk.indices)
+            indices = pc.if_else(gone, pa.scalar(None, chunk.indices.type), chunk.indices)
             ordered = column.type.ordered
-            chunks.append(pa.DictionaryArray.from_arrays(kept, chunk.dictionary, ordered=ordered))
+            chunks.append(
+                pa.DictionaryArray.from_arrays(indices, chunk.dictionary, ordered=ordered)
+            )
         return pa.chunked_array(chunks, type=column.type)
     none = pa.scalar(None, column.type)
     return pc.if_else(pc.is_in(column, value_set=marks), none, column)
@@ -237,17 +245,19 @@ def _by_rows(kind: pa.DataType, attribute: Attribute) -> bool:
     """
     if attribute.type.labelled:
         return True
+    if attribute.type is Type.BOOLEAN:  # a gap among noughts and ones makes them fractions
+        return bool(pa.types.is_floating(kind))
     fractions = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     return attribute.type is Type.INTEGER and bool(fractions)
 
 
 def _convert(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     """The column in a type; raises Arrow's errors, also where a day would lose its hours."""
-    made = column.cast(target)
+    converted = column.cast(target)
     cut = pa.types.is_timestamp(column.type) and pa.types.is_date(target)
-    if cut and not made.cast(column.type).equals(column):
+    if cut and not converted.cast(column.type).equals(column):
         raise pa.ArrowInvalid("a time would be cut to its day")
-    return made
+    return converted
 
 
 def _first_bad(column: pa.ChunkedArray, target: pa.DataType) -> int | None:

@@ -115,7 +115,9 @@ def _ragged(path: Path, seen: CsvLayout) -> SherdError | None:
                 f"{where} of the file has {actual} cell(s)",
                 must=f"{expected}, as many as the header",
                 got=str(path),
-                do="put cells that contain the delimiter into double quotes",
+                do="put cells that contain the delimiter into double quotes"
+                if actual > expected
+                else "write a delimiter for every cell, also where it is empty",
             )
     return None
 

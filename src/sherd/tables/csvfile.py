@@ -185,6 +185,7 @@ def _batches(
             convert_options=convert,
         ) as reader,
     ):
+        _ = reader.schema.names  # raises here where one is no text, and not wherever it is used
         for batch in reader:
             last = batch
             _tell(progress, raw, total)
@@ -235,7 +236,13 @@ def _explained(
             yield stream, convert, raw
     except FormatError:
         raise
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, TableError):
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowNotImplementedError,
+        pa.ArrowKeyError,
+        TableError,
+        UnicodeDecodeError,  # of a column's name: Arrow looks at cells only
+    ):
         if schema is not None and not as_text and not by_cell:
             raise _CellError from None
         raise explain(path, seen, schema) from None

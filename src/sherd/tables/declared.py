@@ -71,10 +71,10 @@ def attribute(name: str, given: Any, folder: Path | None) -> Attribute:
             kind = _type(data.get("type", "text" if role is Role.IDENTIFIER else None), what)
     if role is not None and kind is not None:
         with Noting(SchemaError, wrong):
-            made = _attribute(name, data, role, kind, folder)
+            attribute = _attribute(name, data, role, kind, folder)
     if wrong:
         raise together(wrong, f"settings of {what} are not valid")
-    return made
+    return attribute
 
 
 def _type(given: Any, what: str) -> Type:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import secrets
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ DEEPEST = 100
 
 
 def check_unfolded(text: str) -> None:
-    """Refuse YAML whose aliases unfold out of all proportion, or that is nested without end."""
+    """Refuse YAML whose aliases expand to far too many values, or that is nested without end."""
     import yaml
 
     sizes: dict[str, int] = {}
@@ -96,7 +96,7 @@ def check_unfolded(text: str) -> None:
             sizes |= {anchor: nodes - before} if anchor else {}
         if nodes > MOST_NODES or len(opened) > DEEPEST:
             raise FormatError(
-                "the YAML unfolds out of all proportion",
+                "the YAML expands to far too many values",
                 must=f"at most {MOST_NODES:,} values, {DEEPEST} inside each other, none in itself",
             )
 
@@ -107,21 +107,21 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     ``mode`` is what the file may be used for by whom, from its first byte on.
     """
     path = Path(path)
-    name: str | None = None
+    # Known before it is made, so that an interrupt meanwhile leaves nothing behind.
+    name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     try:
         make_folder(path.parent)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, path)  # noqa: PTH105 - pathlib's replace is this call
+        name.replace(path)
         sync_folder(path.parent)
     except BaseException as error:
-        if name is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(name)  # noqa: PTH108 - the same
+        with contextlib.suppress(OSError):
+            name.unlink()
         if isinstance(error, OSError):
             raise StorageError(
                 "the file cannot be written", got=f"{path}: {error.strerror}"

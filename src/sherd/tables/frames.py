@@ -57,7 +57,7 @@ def _foreign(frame: Any, *, lenient: bool, declared: bool) -> pa.Table:
         wrapped = nw.from_native(frame)
     except TypeError:
         raise UsageError(
-            "the table is of a kind Sherd does not know",
+            "Sherd does not know this kind of table",
             must="a pandas, polars or DuckDB table, an Arrow table, or one with __arrow_c_stream__",
             got=f"{type(frame).__module__}.{type(frame).__qualname__}",
         ) from None
@@ -105,7 +105,7 @@ def _from_polars(frame: Any) -> pa.Table:
     held = [name for name, kind in frame.schema.items() if kind == pl.Object]
     if held:  # which polars would hand over as bare addresses in memory
         raise TableError(
-            f"the column '{held[0]}' holds values Sherd cannot treat",
+            f"the column '{held[0]}' holds values that Sherd cannot handle",
             must="numbers, dates, true or false, or text",
             got="Python objects",
         )

@@ -217,8 +217,8 @@ def _scalar(text: str) -> str:
 
     plain = text.isprintable() and "\n" not in text
     style = None if plain else '"'
-    made = yaml.safe_dump(text, default_style=style, allow_unicode=True, width=float("inf"))
-    return str(made).removesuffix("\n").removesuffix("\n...")
+    dumped = yaml.safe_dump(text, default_style=style, allow_unicode=True, width=float("inf"))
+    return str(dumped).removesuffix("\n").removesuffix("\n...")
 
 
 def _flow(labels: tuple[str, ...]) -> str:
@@ -239,11 +239,11 @@ def _quoted(label: str) -> str:
 
     # Dumped as a list of one, so that commas and brackets are seen for what they are there.
     style = None if label.isprintable() else '"'
-    made = yaml.safe_dump(
+    dumped = yaml.safe_dump(
         [label],
         default_flow_style=True,
         default_style=style,
         allow_unicode=True,
         width=float("inf"),
     )
-    return str(made).strip().removeprefix("[").removesuffix("]")
+    return str(dumped).strip().removeprefix("[").removesuffix("]")

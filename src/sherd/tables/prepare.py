@@ -78,14 +78,14 @@ def prepare(
             table = table.set_column(table.column_names.index(name), name, column)
     if not drop.any():
         return Prepared(table=table, kept=None, treated=tuple(treated))
-    kept = np.flatnonzero(~drop)
+    rows_kept = np.flatnonzero(~drop)
     if not part:
-        check_rows(table.num_rows, left=kept.size)
-    left = table.take(arrow_array(kept))
+        check_rows(table.num_rows, left=rows_kept.size)
+    left = table.take(arrow_array(rows_kept))
     for place, name in enumerate(left.column_names):
         if pa.types.is_dictionary(left.column(name).type):
             left = left.set_column(place, name, _without_unused(left.column(name)))
-    return Prepared(table=left, kept=kept, treated=tuple(treated))
+    return Prepared(table=left, kept=rows_kept, treated=tuple(treated))
 
 
 def check_rows(rows: int, left: int | None = None) -> None:

@@ -34,15 +34,7 @@ def read(
     progress: Progress | None = None,
     lenient: bool = False,
 ) -> pa.Table:
-    """The table in a file or a database.
-
-    ``source`` is a path (.csv, .tsv, also compressed; .parquet; .feather, .arrow) or an
-    address (``sqlite:///``, ``duckdb:///``, ``postgresql://``), which needs a ``query`` or
-    ``?table=name``. With a schema the table's columns must be those of the schema and get
-    its types; without one they have the types found. With ``lenient``, a text that is no value of
-    its attribute's type is not refused here. ``progress`` is told the step, what is done of it
-    and how much there is.
-    """
+    """Read the table in a file or a database, as ``sherd.datasets.sources.read`` describes it."""
     from sherd.tables.conform import check_names, conform
 
     if not isinstance(source, (str, os.PathLike)):
@@ -93,6 +85,7 @@ def _kind(path: Path, shown: str) -> str:
             must="a name that ends in .csv, .tsv (also .gz, .zst, .bz2, .lz4), .parquet, "
             ".feather or .arrow",
             got=shown,
+            do="save a sheet as CSV in UTF-8 and give that, or rename a file that is one of these",
         )
     return kind
 
@@ -136,7 +129,7 @@ def reading_errors(shown: str, name: str) -> Iterator[None]:
                 "the file cannot be read", got=f"{shown}: {error.strerror}"
             ) from None
         raise FormatError(
-            f"the file is damaged or no {name} file",
+            f"the file is damaged or is not {name}",
             must=f"a whole {name} file",
             got=shown,
             do="copy or make it again",

@@ -63,7 +63,7 @@ class Schema:
     def _check_unit(self) -> None:
         if self.unit is not None and self.unit not in self.attributes:
             raise SchemaError(
-                "the schema's unit is not one of its attributes",
+                "the schema's unit is not among its attributes",
                 got=repr(self.unit),
                 do="list it as an attribute with the role identifier",
             )

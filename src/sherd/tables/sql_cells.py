@@ -26,9 +26,10 @@ from sherd.errors import TableError
 from sherd.tables.axis import measure
 from sherd.tables.canonical_form import canonical_cells
 from sherd.tables.coding import arrow_array, in_units, numpy_array
+from sherd.tables.conform import conform_column
 from sherd.tables.prepare import beyond_schema, is_missing, recoded
 from sherd.tables.schema import Attribute, Missing, Outside, Schema
-from sherd.tables.sql_scale import ColumnScale, least_keys
+from sherd.tables.sql_scale import ColumnScale, UncountableError, least_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,10 +93,6 @@ class _Judged:
     codes: NDArray[np.int64]
 
 
-class UncountableError(TableError):
-    """A column has more labels than are counted where they are; in memory they are read."""
-
-
 def coded_cells(
     attribute: Attribute,
     schema: Schema,
@@ -125,14 +122,14 @@ def coded_cells(
         values = distinct(value)
         if len(values) > MOST_DISTINCT:
             raise UncountableError(
-                f"the attribute '{attribute.name}' has too many values to be counted where they "
-                "are",
+                f"the attribute '{attribute.name}' has too many values to be counted inside the "
+                f"database",
                 must=f"at most {MOST_DISTINCT} distinct labels, or a column of numbers or times",
                 got=f"a column of type {kind}",
                 do="correct the column's type in the query, or choose --engine memory",
             )
-        words = [None if v is None else dialect.literal(v) for v in values.to_pylist()]
-        values = _texts(values) if text else values
+        words = _words(values, attribute, dialect)
+        values = conform_column(_texts(values) if text else values, attribute, schema, rows=False)
         missing, outside, expression = _listed(values, words, attribute, schema, codes, alias)
     else:
         missing, outside, expression = _ranged(scale, attribute, schema, codes, alias)
@@ -147,6 +144,21 @@ def coded_cells(
         missing_code=_missing_code(attribute, schema, codes),
         drops=drops,
     )
+
+
+def _words(values: pa.ChunkedArray, attribute: Attribute, dialect: Dialect) -> list[str | None]:
+    """Values as a query writes them."""
+    try:
+        return [None if v is None else dialect.literal(v) for v in values.to_pylist()]
+    except TableError:
+        raise
+    except (OverflowError, ValueError):  # Python's own message quotes the cell
+        raise UncountableError(
+            f"the attribute '{attribute.name}' has days that cannot be counted where they are",
+            must="days and times from the year 1 to the year 9999",
+            got=f"a column of type {values.type} with others, or with an infinity",
+            do="leave them out in the query, or choose --engine memory",
+        ) from None
 
 
 def _missing_code(attribute: Attribute, schema: Schema, codes: Codes) -> int | None:
@@ -167,10 +179,10 @@ def _judged(values: pa.ChunkedArray, attribute: Attribute, schema: Schema, codes
     outside = beyond_schema(cells, attribute, schema)
     clamped = not attribute.type.labelled or attribute.other is not None
     good = ~missing & ~outside if not clamped else ~missing
-    made = np.zeros(len(cells), np.int64)
+    places = np.zeros(len(cells), np.int64)
     if good.any():
-        made[good] = codes(cells.filter(arrow_array(good)))
-    return _Judged(missing=missing, outside=outside, codes=made)
+        places[good] = codes(cells.filter(arrow_array(good)))
+    return _Judged(missing=missing, outside=outside, codes=places)
 
 
 Parts = tuple[str, str, Callable[[Sequence[int]], str]]
@@ -225,7 +237,7 @@ def _ranged(
     def amounts(keys: NDArray[np.int64]) -> NDArray[Any]:
         return in_units(cells(keys).combine_chunks(), attribute.name, attribute.type)[0]
 
-    top = int(codes(cells(np.array([scale.high], np.int64)))[0])
+    top = int(codes(cells(scale.keys([scale.high])))[0])
     firsts = least_keys(scale, lambda keys, at: codes(cells(keys)) >= at, np.arange(1, top + 1))
     marks = _marks(scale, cells, attribute, schema)
     known = "" if not scale.finite else f" OR NOT ({alias} {scale.finite})"

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from sherd.tables.attribute import Attribute, Type
 from sherd.tables.coding import arrow_array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 _LARGEST = float(np.finfo(np.float64).max)
 _FIRST_DAY, _LAST_DAY = date(1, 1, 1), date(9999, 12, 31)
 _EPOCH = date(1970, 1, 1)
+
+
+class UncountableError(TableError):
+    """A column cannot be counted where it is; in memory it can be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +61,24 @@ class ColumnScale:
     cast: str = "{}"
     finite: str = ""
 
+    def keys(self, numbers: Sequence[int]) -> NDArray[Any]:
+        """Numbers as keys; those of long decimals fit into no word."""
+        return np.array(numbers, np.int64 if self.high < 1 << 63 else object)
+
     @classmethod
     def of(
         cls, kind: pa.DataType, attribute: Attribute, dialect: Dialect, *, number: bool
     ) -> ColumnScale | None:
         """The scale of a column, None where its values must be listed."""
         test, wanted = pa.types, attribute.type
+        if number and wanted is Type.INTEGER:
+            # Read, they are texts: those with a fraction are refused, and all digits count.
+            raise UncountableError(
+                f"the whole numbers of '{attribute.name}' cannot be counted where they are",
+                must="a column of integers, of numbers with double precision, or of a fixed scale",
+                got="numbers of any length and scale",
+                do="cast the column in the query, or choose --engine memory",
+            )
         if wanted in (Type.NUMBER, Type.INTEGER):
             if test.is_floating(kind) or number:
                 return _floats(dialect)
@@ -111,10 +127,11 @@ def _integers(dialect: Dialect) -> ColumnScale:
 
 
 def _decimals(kind: pa.DataType, dialect: Dialect) -> ColumnScale:
-    most = min(10**kind.precision - 1, 10**18 - 1)
+    most = 10**kind.precision - 1
+    enough = Context(prec=kind.precision + 1)
 
     def exact(key: int) -> Decimal:
-        return Decimal(int(key)).scaleb(-kind.scale)
+        return Decimal(int(key)).scaleb(-kind.scale, enough)
 
     return ColumnScale(
         low=-most,
@@ -150,10 +167,9 @@ def least_keys(
     wanted: NDArray[Any],
 ) -> list[int | None]:
     """For each thing wanted the least key that meets it and every greater key does; None: none."""
-    low = np.full(len(wanted), scale.low, np.int64)
-    high = np.full(len(wanted), scale.high, np.int64)
     if not len(wanted):
         return []
+    low, high = (scale.keys([end] * len(wanted)) for end in (scale.low, scale.high))
     never = ~meets(high, wanted)
     while (low < high).any():
         middle = (low >> 1) + (high >> 1) + (low & high & 1)  # no sum overflows
@@ -169,7 +185,8 @@ class Dialect:
 
     ``zoned`` and ``unzoned`` are the words before a literal of a time with and without a zone.
     ``hexadecimal`` writes the bytes of a text (of {}) as digits: texts are compared by these, as
-    a column's own collation may call different texts equal.
+    a column's own collation may call different texts equal. ``endless`` is a condition on a day
+    or time {} that the driver cannot read: an infinity wraps around to the other end.
     """
 
     title: str
@@ -177,6 +194,7 @@ class Dialect:
     zoned: str
     unzoned: str
     hexadecimal: str
+    endless: str = ""
     quote: str = '"'
     escapes: bool = False
 
@@ -208,7 +226,7 @@ class Dialect:
         if isinstance(value, date):
             return f"DATE '{value.isoformat()}'"
         raise TableError(
-            "a column holds values that cannot be counted where they are",
+            "a column holds values that cannot be counted inside the database",
             must="numbers, dates, true or false, or text",
             got=f"the type {type(value).__name__}",
             do="choose --engine memory",
@@ -232,6 +250,7 @@ DUCKDB = Dialect(
 )
 POSTGRESQL = Dialect(
     title="PostgreSQL",
+    endless="{} IN ('infinity', '-infinity')",
     double="DOUBLE PRECISION",
     zoned="TIMESTAMPTZ",
     unzoned="TIMESTAMP",

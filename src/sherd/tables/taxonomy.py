@@ -61,7 +61,7 @@ class Taxonomy:
             leaves.add(path[0])
             if len(set(path)) != len(path):
                 raise SchemaError(
-                    f"the taxonomy's line of '{path[0]}' comes back to a node it left",
+                    f"the taxonomy's line of '{path[0]}' visits a node twice",
                     must="a tree: every node once on the way to the root",
                 )
             for child, parent in itertools.pairwise(path):
@@ -92,12 +92,12 @@ class Taxonomy:
         """Read a taxonomy file, separated by commas or semicolons, without a header."""
         path = Path(path)
         try:
-            told = path.stat()
-            kind = stat.S_IFMT(told.st_mode)
-            if kind not in (stat.S_IFREG, stat.S_IFDIR) or told.st_size > MOST_BYTES:
+            status = path.stat()
+            kind = stat.S_IFMT(status.st_mode)
+            if kind not in (stat.S_IFREG, stat.S_IFDIR) or status.st_size > MOST_BYTES:
                 # A device or a pipe may never end.
                 raise FormatError(
-                    "the taxonomy's path leads to something else",
+                    "the taxonomy's path does not lead to a readable file",
                     must=f"a file of at most {MOST_BYTES >> 20} MiB",
                     got=str(path),
                     do="correct the path in the schema",

@@ -56,10 +56,12 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
         if not path.is_file():
             checks.append(Check(name=f"file {name}", passed=False, detail="it is not there"))
             continue
-        same = digest(path) == facts.get("sha256")
-        detail = "unchanged" if same else "its sha256 is not the manifest's"
-        if same and path.stat().st_size != facts.get("bytes"):
+        # Before it is hashed: a sparse file can be longer than anybody would wait for.
+        if path.stat().st_size != facts.get("bytes"):
             same, detail = False, "it has another number of bytes than the manifest says"
+        else:
+            same = digest(path) == facts.get("sha256")
+            detail = "unchanged" if same else "its sha256 is not the manifest's"
         checks.append(Check(name=f"file {name}", passed=same, detail=detail))
     beside = {MANIFEST, SIGNATURE} | ({COUNTERSIGNATURES} if "joint" in manifest else set())
     unlisted = sorted(p.name for p in folder.iterdir() if p.name not in {*listed, *beside})
@@ -74,7 +76,27 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
     )
     documents = [n for n in listed if n == PACKAGE or is_document(n)]
     texts = [n for n in (*there, *documents) if _is_plain_file(folder / n)]
+    checks += _attached([folder, *(p for p in folder.iterdir() if not p.is_symlink())])
     return [*checks, _spelling(folder, texts), *check_hashes(manifest)]
+
+
+def _attached(paths: list[Path]) -> list[Check]:
+    """What a file system holds beside a file's bytes, where there is something: it may tell."""
+    found = []
+    for path in paths:
+        try:
+            names = os.listxattr(path) if hasattr(os, "listxattr") else []
+        except OSError:
+            names = []
+        # What a browser notes of a download is its user's own.
+        told = [n for n in names if n.startswith("user.") and not n.startswith("user.xdg.")]
+        found += [f"{path.name}: {', '.join(told)}"] if told else []
+    if not found:
+        return []
+    detail = "extended attributes are no part of a release; look at them, or copy the files without"
+    return [
+        Check(name="attached to the files", passed=None, detail=f"{detail}: {'; '.join(found)}")
+    ]
 
 
 def _is_plain_file(path: Path) -> bool:

@@ -26,3 +26,20 @@ class Check:
     name: str
     passed: bool | None
     detail: str
+
+    def __post_init__(self) -> None:
+        # Names of files and fields are somebody else's: they write no lines of their own, and
+        # move no cursor.
+        for part in ("name", "detail"):
+            object.__setattr__(self, part, _shown(getattr(self, part)))
+
+
+def _shown(text: str) -> str:
+    r"""A text with every sign escaped that is not printed as itself.
+
+    >>> print(_shown("a\tb"))
+    a\tb
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

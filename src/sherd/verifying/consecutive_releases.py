@@ -30,7 +30,7 @@ from sherd.verifying.fragmented_tables import (
     is_implied,
     read_layout,
 )
-from sherd.verifying.looseness import value_codes
+from sherd.verifying.row_groups import value_codes
 from sherd.verifying.sealed_tables import TABLE as SEALED_TABLE
 
 if TYPE_CHECKING:

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sherd.verifying.check import Check
-from sherd.verifying.looseness import direct, linked
+from sherd.verifying.looseness import Link, direct, linked
+from sherd.verifying.row_groups import NOWHERE, Grouping, value_codes
 from sherd.verifying.sealed_tables import TABLE as SEALED_TABLE
 from sherd.verifying.sealed_tables import sealed_checks
 
@@ -33,6 +32,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sherd.verifying.stored_table import StoredTable
+
+    Stored = Mapping[str, pa.Table] | Mapping[str, pa.Table | StoredTable]
+
 _SLACK = 1e-9
 
 
@@ -40,17 +43,31 @@ _SLACK = 1e-9
 class ReleasedFragments:
     """What the files hold: fragments with their group columns, and the associations."""
 
-    fragments: tuple[pa.Table, ...]
+    fragments: tuple[Any, ...]
     attributes: tuple[tuple[str, ...], ...]
     groups: tuple[tuple[str, ...], ...]
-    associations: tuple[tuple[str, pa.Table], ...]
+    associations: tuple[tuple[str, Any], ...]
+    known: dict[str, Grouping] = field(default_factory=dict, compare=False, repr=False)
 
     def owner(self, column: str) -> int:
         """The fragment a column of group identifiers belongs to, from 0."""
         return next(f for f, names in enumerate(self.groups) if column in names)
 
+    def members(self, column: str) -> Grouping:
+        """The same of tuples that are in a group; no other is where a release is sound."""
+        whole = self.grouping(column)
+        if not len(whole.ids) or whole.ids[0] != NOWHERE:
+            return whole
+        return Grouping.of(self.fragments[self.owner(column)], column, filled=True)
 
-def verify(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[Check]:
+    def grouping(self, column: str) -> Grouping:
+        """The groups that a column of identifiers makes in its fragment; worked out once."""
+        if column not in self.known:
+            self.known[column] = Grouping.of(self.fragments[self.owner(column)], column)
+        return self.known[column]
+
+
+def verify(tables: Stored, manifest: Mapping[str, Any]) -> list[Check]:
     """Every check of a release made of fragments."""
     layout = read_layout(tables)
     if layout is None:
@@ -90,14 +107,14 @@ def verify(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> list[
     ]
 
 
-def _only_known(tables: Mapping[str, pa.Table], layout: ReleasedFragments) -> Check:
+def _only_known(tables: Stored, layout: ReleasedFragments) -> Check:
     """Whether there is no table but fragments, associations and ciphertext."""
     known = {f"fragment-{f}" for f in range(1, len(layout.fragments) + 1)} | {SEALED_TABLE}
     strange = sorted(set(tables) - known - {name for name, _ in layout.associations})
     return _check("tables", not strange, "not of this method: " + ", ".join(strange))
 
 
-def read_layout(tables: Mapping[str, pa.Table]) -> ReleasedFragments | None:
+def read_layout(tables: Stored) -> ReleasedFragments | None:
     """The fragments and associations among a release's tables, None where they are not there."""
     count = 0
     while f"fragment-{count + 1}" in tables:
@@ -246,10 +263,8 @@ def group_checks(layout: ReleasedFragments, manifest: Mapping[str, Any]) -> list
     for name, table in layout.associations:
         wrong = []
         for column in table.column_names:
-            f = layout.owner(column)
-            members = _counts(layout.fragments[f].column(column))
-            named = _counts(table.column(column))
-            if members != named:
+            named = Grouping.of(table, column, filled=True)
+            if not layout.members(column).counts_as(named):
                 wrong.append(column)
         checks.append(
             _check(f"{name}: groups occur as often as they have members", not wrong,
@@ -257,9 +272,10 @@ def group_checks(layout: ReleasedFragments, manifest: Mapping[str, Any]) -> list
         )  # fmt: skip
     for f, names in enumerate(layout.groups):
         for column in names:
-            least = min(_counts(layout.fragments[f].column(column)).values(), default=0)
             if sizes is None:
                 continue
+            held = layout.members(column).size
+            least = int(held.min()) if len(held) else 0
             checks.append(
                 _check(f"{column}: least group size", least >= sizes[f],
                        f"{least}, but {sizes[f]} is stated")
@@ -273,11 +289,6 @@ def group_checks(layout: ReleasedFragments, manifest: Mapping[str, Any]) -> list
                 )
             )
     return checks
-
-
-def _counts(column: pa.ChunkedArray) -> dict[int, int]:
-    values, counts = np.unique(column.drop_null().to_numpy(), return_counts=True)
-    return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def is_implied(constraint: tuple[str, ...], constraints: Sequence[tuple[str, ...]]) -> bool:
@@ -302,12 +313,14 @@ def constraint_checks(
         for f, names in enumerate(layout.attributes)
         if set(names).intersection(constraint)
     }
+    codes = {f: value_codes(layout.fragments[f], names) for f, names in parts.items()}
     checks = []
     for name, table in layout.associations:
         columns = {layout.owner(column): column for column in table.column_names}
         if not set(parts) <= set(columns):
             continue
-        found = direct(layout.fragments, table, columns, parts)
+        groupings = {f: layout.grouping(columns[f]) for f in parts}
+        found = direct(groupings, table, columns, codes)
         checks += [
             Check(
                 name=f"{label}: {k} different combinations ({name})",
@@ -323,15 +336,11 @@ def constraint_checks(
         ]
     if checks and len(layout.associations) == 1:
         return checks
-    chained = linked(
-        layout.fragments,
-        [
-            {layout.owner(column): (column, table.column(column)) for column in table.column_names}
-            # without rows that have an empty place the rest looks likelier, never less likely
-            for table in (table.drop_null() for _, table in layout.associations)
-        ],
-        parts,
-    )
+    links = []
+    for _, table in layout.associations:
+        columns = {layout.owner(column): column for column in table.column_names}
+        links.append(Link.of(table, columns, {f: layout.grouping(c) for f, c in columns.items()}))
+    chained = linked(links, codes)
     if chained is None:
         detail = "no associations link its fragments"
         return [*checks, Check(name=f"{label}: associations together", passed=True, detail=detail)]

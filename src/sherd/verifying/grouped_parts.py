@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sherd.tables.coding import arrow_array, numpy_array
+from sherd.tables.coding import arrow_array, nulls, numpy_array
 from sherd.verifying.stored_table import StoredTable, pieces
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ def _numbers(piece: pa.Table, keys: Sequence[str], count: int) -> NDArray[np.int
 
 def _hashes(column: pa.Array) -> NDArray[np.uint64]:
     """A number for every cell, the same for equal cells of any piece."""
-    if pa.types.is_integer(column.type) and not column.null_count:
+    if pa.types.is_integer(column.type):
         whole: NDArray[np.uint64] = numpy_array(column).astype(np.uint64)
-        return whole
+        return np.where(nulls(column), _ODD, whole) if column.null_count else whole
     encoded = column.dictionary_encode(null_encoding="encode")
     values = [zlib.crc32(repr(value).encode()) for value in encoded.dictionary.to_pylist()]
     hashed: NDArray[np.uint64] = np.array(values, np.uint64)[np.asarray(encoded.indices)]

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+
+from sherd.verifying.grouped_parts import parts
+from sherd.verifying.row_groups import Grouping, placed, scratch
+from sherd.verifying.stored_table import pieces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
+    import pyarrow as pa
+
+    from sherd.verifying.stored_table import StoredTable
 
     Ints = npt.NDArray[np.int64]
 
@@ -28,112 +34,125 @@ class Found:
     likeliest: float
 
 
-def value_codes(table: pa.Table, names: Sequence[str]) -> Ints:
-    """One number for every combination of values; missing is a value."""
-    total = np.zeros(table.num_rows, np.int64)
-    for name in names:
-        column = table.column(name).combine_chunks()
-        if not pa.types.is_dictionary(column.type):
-            column = pc.dictionary_encode(column)
-        # a dictionary may list a value twice: what counts is the value
-        same = np.unique(np.asarray(column.dictionary.cast(pa.string())), return_inverse=True)[1]
-        indices = pc.fill_null(column.indices.cast(pa.int64()), len(same)).to_numpy()
-        codes = np.append(same, len(same))[indices]
-        total = np.unique(total * (len(same) + 1) + codes, return_inverse=True)[1]
-    return total.astype(np.int64)
-
-
-class _Grouping:
-    """The members of every group of one fragment, groups numbered from 0."""
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        self.ids, self.of_tuple = np.unique(column.to_numpy(), return_inverse=True)
-        self.members = np.argsort(self.of_tuple, kind="stable")
-        self.size = np.bincount(self.of_tuple, minlength=len(self.ids))
-        self.start = np.cumsum(self.size) - self.size
-
-    def number(self, ids: npt.NDArray[Any]) -> Ints:
-        return np.searchsorted(self.ids, ids).astype(np.int64)
-
-
-def _expand(groups: Ints, grouping: _Grouping) -> tuple[Ints, Ints]:
-    """For every entry, all members of its group: which entry, which tuple."""
-    size = grouping.size[groups]
-    entry = np.repeat(np.arange(len(groups)), size)
-    within = np.arange(len(entry)) - np.repeat(np.cumsum(size) - size, size)
-    return entry, grouping.members[grouping.start[groups][entry] + within]
+ENTRIES = 1 << 18
+"""Combinations of an association that are looked at together, about."""
 
 
 def direct(
-    fragments: Sequence[pa.Table],
-    association: pa.Table,
+    groupings: Mapping[int, Grouping],
+    association: pa.Table | StoredTable,
     columns: Mapping[int, str],
-    parts: Mapping[int, tuple[str, ...]],
+    codes: Mapping[int, Ints],
 ) -> Found:
     """The looseness of one constraint under one association that covers it.
 
     A row with an empty place has a share in the group it comes from, but leads nowhere.
+    ``groupings`` and ``codes`` are of the fragments that hold a part of the constraint.
     """
-    groupings = {f: _Grouping(fragments[f].column(columns[f])) for f in parts}
-    wanted = association.select([columns[f] for f in parts])
-    whole = wanted.drop_null()
-    rows = {f: groupings[f].number(whole.column(columns[f]).to_numpy()) for f in parts}
-    codes = {f: value_codes(fragments[f], names) for f, names in parts.items()}
-    fewest, repeated, likeliest = association.num_rows + 1, 0, 0.0
-    for source in parts:
-        entry = np.arange(whole.num_rows)
-        combination = np.zeros(len(entry), np.int64)
-        weight = 1.0 / groupings[source].size[rows[source]]
-        for f in parts:
-            if f == source:
-                continue
-            further, tuples = _expand(rows[f][entry], groupings[f])
-            weight = weight[further] / groupings[f].size[rows[f][entry[further]]]
-            combination = combination[further] * (codes[f].max() + 1) + codes[f][tuples]
-            combination = np.unique(combination, return_inverse=True)[1].astype(np.int64)
-            entry = entry[further]
-        group = rows[source][entry]
-        pairs, which, times = np.unique(
-            group * (combination.max(initial=0) + 1) + combination,
-            return_inverse=True,
-            return_counts=True,
-        )
-        likeliest = max(likeliest, float(np.bincount(which, weights=weight).max(initial=0.0)))
-        of_pair = pairs // (combination.max(initial=0) + 1)
-        distinct = np.bincount(of_pair, minlength=len(groupings[source].ids))
-        distinct[np.bincount(rows[source], minlength=len(distinct)) < groupings[source].size] = 0
-        fewest = min(fewest, int(distinct[distinct > 0].min(initial=fewest)))
-        repeated += len(np.unique(of_pair[times > 1]))
-    return Found(fewest=fewest, repeated=repeated, likeliest=likeliest)
+    highest = {f: int(values.max(initial=0)) for f, values in codes.items()}
+    found = Found(fewest=association.num_rows + 1, repeated=0, likeliest=0.0)
+    for source in codes:
+        others = [f for f in codes if f != source]
+        each = math.prod(max(1, len(codes[f]) // max(1, len(groupings[f].ids))) for f in others)
+        count = 1 + association.num_rows * each // ENTRIES
+        names = [columns[f] for f in codes]
+        for part in parts(association, [columns[source]], names, count):
+            whole = part.drop_null()
+            rows = {f: groupings[f].number(whole.column(columns[f]).to_numpy()) for f in codes}
+            found = _reached(source, rows, groupings, codes, highest, found)
+    return found
 
 
-def linked(
-    fragments: Sequence[pa.Table],
-    associations: Sequence[Mapping[int, tuple[str, pa.ChunkedArray]]],
-    parts: Mapping[int, tuple[str, ...]],
-) -> float | None:
+def _reached(
+    source: int,
+    rows: Mapping[int, Ints],
+    groupings: Mapping[int, Grouping],
+    codes: Mapping[int, Ints],
+    highest: Mapping[int, int],
+    before: Found,
+) -> Found:
+    """What the groups of one fragment lead to, by all the association's rows that they have."""
+    groups, own = np.unique(rows[source], return_inverse=True)
+    entry = np.arange(len(own))
+    combination = np.zeros(len(entry), np.int64)
+    weight = 1.0 / groupings[source].size[rows[source]]
+    for f in codes:
+        if f == source:
+            continue
+        further, tuples = groupings[f].expand(rows[f][entry])
+        weight = weight[further] / groupings[f].size[rows[f][entry[further]]]
+        combination = combination[further] * (highest[f] + 1) + codes[f][tuples]
+        combination = np.unique(combination, return_inverse=True)[1].astype(np.int64)
+        entry = entry[further]
+    pairs, which, times = np.unique(
+        own[entry] * (combination.max(initial=0) + 1) + combination,
+        return_inverse=True,
+        return_counts=True,
+    )
+    of_pair = pairs // (combination.max(initial=0) + 1)
+    distinct = np.bincount(of_pair, minlength=len(groups))
+    distinct[np.bincount(own, minlength=len(groups)) < groupings[source].size[groups]] = 0
+    likeliest = float(np.bincount(which, weights=weight).max(initial=0.0))
+    return Found(
+        fewest=min(before.fewest, int(distinct[distinct > 0].min(initial=before.fewest))),
+        repeated=before.repeated + len(np.unique(of_pair[times > 1])),
+        likeliest=max(before.likeliest, likeliest),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """An association's rows without an empty place: the group that each names in a fragment."""
+
+    groupings: Mapping[int, Grouping]
+    rows: Mapping[int, Ints]
+
+    @classmethod
+    def of(
+        cls,
+        association: pa.Table | StoredTable,
+        columns: Mapping[int, str],
+        groupings: Mapping[int, Grouping],
+    ) -> Link:
+        """An association over fragments, by the columns that name their groups."""
+        rows = {f: scratch(association.num_rows, np.int64) for f in columns}
+        at = 0
+        for piece in pieces(association, *columns.values()):
+            # without rows that have an empty place the rest looks likelier, never less likely
+            whole = piece.drop_null()
+            for f, name in columns.items():
+                numbers = groupings[f].number(whole.column(name).to_numpy())
+                rows[f][at : at + len(numbers)] = numbers
+            at += whole.num_rows
+        return cls(groupings=groupings, rows={f: held[:at] for f, held in rows.items()})
+
+    def entered(self, fragment: int) -> tuple[Ints, Ints, Ints]:
+        """The rows by the groups of a fragment, each group's number of them, where they start."""
+        return placed(self.rows[fragment], len(self.groupings[fragment].ids))
+
+
+def linked(associations: Sequence[Link], codes: Mapping[int, Ints]) -> float | None:
     """The likeliest combination through several associations, None where nothing links them.
 
     From a tuple of one fragment, probabilities pass through an association to the tuples of
     its other fragments, and on from those through the next.
     """
-    codes = {f: value_codes(fragments[f], names) for f, names in parts.items()}
     worst: float | None = None
-    for source in parts:
-        path = _path(source, set(parts), associations)
+    for source in codes:
+        path = _path(source, set(codes), associations)
         if path is None:
             continue
-        for low in range(0, fragments[source].num_rows, _CHUNK):
-            tuples = np.arange(low, min(low + _CHUNK, fragments[source].num_rows))
-            found = _walk(tuples, source, path, fragments, associations, codes)
-            worst = max(worst or 0.0, found)
+        steps = [(associations[at], enter, associations[at].entered(enter)) for at, enter in path]
+        for low in range(0, len(codes[source]), _CHUNK):
+            tuples = np.arange(low, min(low + _CHUNK, len(codes[source])))
+            worst = max(worst or 0.0, _walk(tuples, source, steps, codes))
     return worst
 
 
 def _path(
     source: int,
     wanted: set[int],
-    associations: Sequence[Mapping[int, tuple[str, pa.ChunkedArray]]],
+    associations: Sequence[Link],
 ) -> list[tuple[int, int]] | None:
     """Associations to pass, each with the fragment it is entered from; None where cut off."""
     reached, path = {source}, []
@@ -141,10 +160,10 @@ def _path(
     while grew and not wanted <= reached:
         grew = False
         for at, association in enumerate(associations):
-            entry = reached.intersection(association)
-            if entry and not reached.issuperset(association):
+            entry = reached.intersection(association.rows)
+            if entry and not reached.issuperset(association.rows):
                 path.append((at, min(entry)))
-                reached.update(association)
+                reached.update(association.rows)
                 grew = True
                 break
     return path if wanted <= reached else None
@@ -153,24 +172,15 @@ def _path(
 def _walk(
     tuples: Ints,
     source: int,
-    path: Sequence[tuple[int, int]],
-    fragments: Sequence[pa.Table],
-    associations: Sequence[Mapping[int, tuple[str, pa.ChunkedArray]]],
+    steps: Sequence[tuple[Link, int, tuple[Ints, Ints, Ints]]],
     codes: Mapping[int, Ints],
 ) -> float:
     """The likeliest combination of the constraint's other parts for any of the tuples."""
     at = {source: tuples}
     origin = np.arange(len(tuples))
     weight = np.ones(len(tuples))
-    for which, enter in path:
-        association = associations[which]
-        groupings = {
-            f: _Grouping(fragments[f].column(name)) for f, (name, _) in association.items()
-        }
-        rows = {f: groupings[f].number(ids.to_numpy()) for f, (_, ids) in association.items()}
-        order = np.argsort(rows[enter], kind="stable")
-        count = np.bincount(rows[enter], minlength=len(groupings[enter].ids))
-        start = np.cumsum(count) - count
+    for association, enter, (order, count, start) in steps:
+        groupings, rows = association.groupings, association.rows
         group = groupings[enter].of_tuple[at[enter]]
         entry = np.repeat(np.arange(len(group)), count[group])
         within = np.arange(len(entry)) - np.repeat(
@@ -180,10 +190,10 @@ def _walk(
         weight = weight[entry] / count[group][entry]
         origin = origin[entry]
         at = {f: t[entry] for f, t in at.items()}
-        for f in association:
+        for f in rows:
             if f in at:
                 continue
-            entry, members = _expand(rows[f][row], groupings[f])
+            entry, members = groupings[f].expand(rows[f][row])
             weight = weight[entry] / groupings[f].size[rows[f][row[entry]]]
             origin, row = origin[entry], row[entry]
             at = {g: t[entry] for g, t in at.items()}

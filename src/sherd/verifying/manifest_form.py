@@ -6,6 +6,8 @@ a failed check. What no file of a release can confirm is listed as such.
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from datetime import datetime
 from fractions import Fraction
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sherd.release.bundle import PACKAGE, is_document, read_json
 from sherd.release.manifest import EARLIER_FORMAT, FORMAT
 from sherd.verifying.check import UNREADABLE, Check
+from sherd.verifying.stored_table import arrow_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -176,12 +179,63 @@ def _text(amount: Fraction) -> str:
     return f"{float(amount):g}"
 
 
-def _columns_of(resource: Mapping[str, Any]) -> int | None:
-    """How many columns a resource of the data package has; None for a document."""
+def _columns_of(folder: Path, resource: Mapping[str, Any], kinds: Mapping[str, str]) -> int | None:
+    """How many columns a resource of the data package has; None for a document.
+
+    Raises LookupError where they are not those of the file.
+    """
     if is_document(resource["path"]):
         return None if "schema" not in resource else -1
-    return len(resource["schema"]["fields"])
+    fields = resource["schema"]["fields"]
+    for field, (name, known) in zip(
+        fields, _columns(folder / resource["path"], kinds), strict=True
+    ):
+        if field["name"] != name or field["type"] not in known:
+            raise LookupError(name)
+    return len(fields)
 
+
+def _columns(path: Path, kinds: Mapping[str, str]) -> list[tuple[str, set[str]]]:
+    """The columns of a file, with what a data package may call their types."""
+    import pyarrow as pa
+
+    form = path.name.partition(".")[2]
+    if form.startswith("csv"):
+        with pa.input_stream(str(path), compression="detect") as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            header = next(csv.reader(text))
+        # Groups of values are labels, whatever type the values had.
+        return [
+            (name, {"string", kinds[name]} if name in kinds else _FIELD_TYPES) for name in header
+        ]
+    if form == "parquet":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path) as held:
+            schema = held.schema_arrow
+    else:
+        with arrow_batches(path) as (schema, _):
+            pass
+    return [(one.name, {_called(str(one.type))}) for one in schema]
+
+
+def _called(kind: str) -> str:
+    """What a data package calls an Arrow type; earlier releases have narrower integers, too."""
+    whole = re.sub(r"\W.*|\d+", "", kind)
+    return _ARROW_TYPES.get(whole, "string")
+
+
+_ARROW_TYPES = {
+    "int": "integer",
+    "uint": "integer",
+    "double": "number",
+    "float": "number",
+    "halffloat": "number",
+    "decimal": "number",
+    "bool": "boolean",
+    "date": "date",
+    "timestamp": "datetime",
+}
 
 _FIELD_TYPES = {"integer", "number", "boolean", "date", "datetime", "string"}
 
@@ -212,8 +266,13 @@ def check_package(folder: Path, manifest: Mapping[str, Any]) -> Check:
         return Check(name=name, passed=False, detail="is missing")
     try:
         package = read_json(folder / PACKAGE, "the data package")
+        declared = manifest["schema"]["attributes"]
+        kinds = {
+            name: one["type"] if one["type"] in _FIELD_TYPES else "string"
+            for name, one in declared.items()
+        }
         described = {
-            one["path"]: (one["hash"], one["bytes"], _columns_of(one))
+            one["path"]: (one["hash"], one["bytes"], _columns_of(folder, one, kinds))
             for one in package["resources"]
         }
         same = (
@@ -227,7 +286,7 @@ def check_package(folder: Path, manifest: Mapping[str, Any]) -> Check:
                 if file != PACKAGE
             }
         )
-    except UNREADABLE:
+    except (*UNREADABLE, OSError, csv.Error):
         return Check(name=name, passed=False, detail="cannot be read")
     detail = "says the same as the manifest" if same else "does not say what the manifest says"
     return Check(name=name, passed=same, detail=detail)

@@ -13,11 +13,15 @@ import binascii
 from typing import TYPE_CHECKING, Any
 
 from sherd.verifying.check import Check
+from sherd.verifying.row_groups import alike
+from sherd.verifying.stored_table import pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import pyarrow as pa
+
+    from sherd.verifying.stored_table import StoredTable
 
 TABLE = "ciphertext"
 _AUTHENTICATION, _ROW_NUMBER, _TUPLE_HASH = 16, 8, 16
@@ -29,7 +33,9 @@ def is_sealed(plan: Mapping[str, Any]) -> bool:
 
 
 def sealed_checks(
-    tables: Mapping[str, pa.Table], manifest: Mapping[str, Any], fragments: int
+    tables: Mapping[str, pa.Table] | Mapping[str, pa.Table | StoredTable],
+    manifest: Mapping[str, Any],
+    fragments: int,
 ) -> list[Check]:
     """The checks of a release's ciphertext; that there is none, where the plan asks for none."""
     plan, table = manifest["plan"], tables.get(TABLE)
@@ -42,10 +48,13 @@ def sealed_checks(
     lengths = {f"sealed_{at}": long for at in range(1, len(withheld) + 1)}
     lengths = {"sealed_0": fragments * _ROW_NUMBER + _TUPLE_HASH + _AUTHENTICATION, **lengths}
     columns = list(lengths) == table.column_names
-    odd = [] if not columns else [n for n, long in lengths.items() if not _even(table[n], long)]
-    whole = [t.drop_null() for name, t in tables.items() if name.startswith("association")]
-    rows = min((t.num_rows for t in whole), default=0)
-    cells = [c for name in table.column_names for c in table[name].to_pylist()]
+    odd = [] if not columns else [n for n, long in lengths.items() if not _even(table, n, long)]
+    whole = [
+        sum(piece.drop_null().num_rows for piece in pieces(t, *t.column_names))
+        for name, t in tables.items()
+        if name.startswith("association")
+    ]
+    rows = min(whole, default=0)
     return [
         _check("ciphertext: columns", "" if columns else "others than the links and attributes"),
         _check("ciphertext: equal lengths", "; ".join(odd) and f"not in {'; '.join(odd)}"),
@@ -56,9 +65,7 @@ def sealed_checks(
             if table.num_rows == rows or (len(whole) > 1 and table.num_rows < rows)
             else f"{table.num_rows}, but there are {rows}",
         ),
-        _check(
-            "ciphertext: no two cells alike", "" if len(set(cells)) == len(cells) else "some are"
-        ),
+        _check("ciphertext: no two cells alike", "some are" if alike(table) else ""),
         Check(
             name="ciphertext: order and content",
             passed=None,
@@ -71,9 +78,9 @@ def _check(name: str, wrong: str) -> Check:
     return Check(name=name, passed=not wrong, detail=wrong or "as it must be")
 
 
-def _even(column: pa.ChunkedArray, long: int) -> bool:
+def _even(table: pa.Table | StoredTable, name: str, long: int) -> bool:
     """Whether every cell is base64 of so many bytes, written in the one usual way."""
-    for cell in column.to_pylist():
+    for cell in (c for piece in pieces(table, name) for c in piece.column(name).to_pylist()):
         try:
             data = base64.b64decode(cell or "", validate=True)
         except (binascii.Error, ValueError):

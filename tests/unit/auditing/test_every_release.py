@@ -29,7 +29,9 @@ PLANS: dict[str, dict[str, Any]] = {
     "slice": {"l": 2},
     "mondrian": {"k": 5},
     "anatomy": {"l": 2},
-    "fragment": {"looseness": 4, "constraints": {"constraints": [["age", "ill"]]}},
+    # Four illnesses as frequent as each other allow a looseness of 4 in the table, but never in a
+    # random half of it, which the audit releases once more: in that some are more frequent.
+    "fragment": {"looseness": 2, "constraints": {"constraints": [["age", "ill"]]}},
     "diffgen": {"epsilon": 4.0, "h": 3, "class_attribute": "ill"},
     "dp-graph": {"epsilon": 2.0, "delta": 1e-6},
 }
@@ -61,15 +63,7 @@ def table(rows: int = ROWS) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        # Compiling these kernels takes longer than the audit; test_kinds has the others too.
-        pytest.param(name, marks=[pytest.mark.slow] * (name in ("slice", "fragment")))
-        for name in DIRECTORY
-        if name != "arbdistdp"
-    ],
-)
+@pytest.mark.parametrize("method", [name for name in DIRECTORY if name != "arbdistdp"])
 def test_no_verdict_is_better_than_the_methods_own_findings(method: str) -> None:
     """For a release of every method, one of whose cells was infinite."""
     if method == "fragment":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from sherd.methods.fragmenting.association import Search, associate
@@ -32,6 +33,38 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name in set(sys.modules) - before:
         if name in ("ipums", "patients", "plain", "placement", "speed"):
             del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", ["two", "three"])
+def test_one_placement_of_the_ipums_like_table_keeps_every_limit(
+    name: str, benchmark: Any, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing left out, and the utility of every query above its limit, in a second."""
+    monkeypatch.setenv("SHERD_DATA", str(data_dir))
+    ipums = benchmark("ipums")
+    given = ipums.case(name)
+    made = associate(*given.arguments[:-1], similar=given.similar, randomness=Randomness.seeded(5))
+    assert made.suppressed == 0
+    limits = {2: 0.95, 1: 0.80, 0: 0.0}
+    found = ipums.utilities(given, made.place)
+    assert [(ordered, u) for ordered, u in found if u <= limits[ordered]] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["two", "three"])
+def test_a_table_three_times_as_large_keeps_every_limit(
+    name: str, benchmark: Any, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What makes large tables fast costs neither tuples nor utility."""
+    monkeypatch.setenv("SHERD_DATA", str(data_dir))
+    ipums = benchmark("ipums")
+    given = ipums.case(name)
+    given = replace(given, table=pa.concat_tables([given.table] * 3).combine_chunks())
+    made = associate(*given.arguments[:-1], similar=given.similar, randomness=Randomness.seeded(5))
+    assert made.suppressed == 0
+    limits = {2: 0.95, 1: 0.80, 0: 0.0}
+    found = ipums.utilities(given, made.place)
+    assert [(ordered, u) for ordered, u in found if u <= limits[ordered]] == []
 
 
 @pytest.mark.slow

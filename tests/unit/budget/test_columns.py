@@ -117,7 +117,7 @@ def test_a_look_is_booked_and_can_be_limited(book: Ledger) -> None:
             book.look(held, note="TableError")
     assert [entry.kind for entry in book.entries()] == ["limit", "look", "look"]
     assert _spent(book) == {"looks": 2}
-    with pytest.raises(BudgetError, match="looked at"):
+    with pytest.raises(BudgetError, match="refused runs"):
         book.reserve(amount=Amount(1), **given)
 
 

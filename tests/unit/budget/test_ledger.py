@@ -90,7 +90,7 @@ def test_a_freed_reservation_gives_back_and_cannot_be_charged(
     ledger.free(reservation)
     ledger.free(reservation)
     assert ledger.account("people").left == Amount(1)
-    with pytest.raises(BudgetError, match="freed already"):
+    with pytest.raises(BudgetError, match="already freed"):
         ledger.charge(reservation, artefact_sha256=HASH)
     assert not ledger.account("people").spent
 
@@ -101,7 +101,7 @@ def test_a_charge_is_never_repeated_or_refunded(ledger: Ledger, reserve: Reserve
     assert not ledger.is_charged(reservation)
     ledger.charge(reservation, artefact_sha256=HASH)
     assert ledger.is_charged(reservation)
-    with pytest.raises(BudgetError, match="charged already"):
+    with pytest.raises(BudgetError, match="already charged"):
         ledger.charge(reservation, artefact_sha256=HASH)
     with pytest.raises(BudgetError, match="was charged"):
         ledger.free(reservation)
@@ -169,7 +169,7 @@ def test_refuses_a_charge_without_an_artefact(
         ledger.charge(reservation, artefact_sha256="")
     with pytest.raises(UsageError, match="both staged and final"):
         ledger.charge(reservation, artefact_sha256=HASH, staged=tmp_path)
-    with pytest.raises(StorageError, match="not there"):
+    with pytest.raises(StorageError, match="is missing"):
         ledger.charge(
             reservation, artefact_sha256=HASH, staged=tmp_path / "no", final=tmp_path / "out"
         )
@@ -249,7 +249,7 @@ def test_frees_what_the_dead_reserved(ledger: Ledger, reserve: Reserve) -> None:
     _pretend(ledger, second, boot="an earlier one")
     assert ledger.account("people").left == Amount(1)
     assert ledger.free_abandoned() == []
-    with pytest.raises(BudgetError, match="freed already"):
+    with pytest.raises(BudgetError, match="already freed"):
         ledger.charge(second, artefact_sha256=HASH)
 
 

@@ -39,7 +39,7 @@ def test_second_charge_of_an_occasion_is_refused(tmp_path: Path) -> None:
     first, second, third = (reserve(ledger) for _ in range(3))
     entry = ledger.charge(first, artefact_sha256="00" * 32, once=True)  # type: ignore[arg-type]
     assert ledger.charge_of(HASH) == entry
-    with pytest.raises(BudgetError, match="charged already"):
+    with pytest.raises(BudgetError, match="already been charged"):
         ledger.charge(second, artefact_sha256="11" * 32, once=True)  # type: ignore[arg-type]
     ledger.charge(third, artefact_sha256="22" * 32)  # type: ignore[arg-type]
     assert ledger.charge_of(HASH) == entry

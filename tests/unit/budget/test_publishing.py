@@ -205,7 +205,7 @@ def test_says_what_is_lost(left: Ledger, staged: Path, final: Path, other: bytes
 def test_does_not_overwrite(left: Ledger, staged: Path, final: Path) -> None:
     """An output that appeared meanwhile stays; others are recovered before the error."""
     final.write_bytes(b"somebody else's")
-    with pytest.raises(VerificationError, match="there already"):
+    with pytest.raises(VerificationError, match="already exists"):
         left.recover(sha256)
     assert final.read_bytes() == b"somebody else's"
     final.unlink()

@@ -72,7 +72,7 @@ def test_refuses_what_is_no_ledger(tmp_path: Path, size: int) -> None:
     """An empty file, text and noise are not taken for a ledger, and are not overwritten."""
     path = tmp_path / "ledger.db"
     path.write_bytes(b"x" * size)
-    with pytest.raises(VerificationError, match=r"damaged|not a ledger"):
+    with pytest.raises(VerificationError, match=r"damaged|not a Sherd ledger"):
         Ledger(path)
     assert path.read_bytes() == b"x" * size
 
@@ -83,7 +83,7 @@ def test_refuses_another_database(tmp_path: Path) -> None:
         db.execute("CREATE TABLE t (a)")
     db.close()
     before = (tmp_path / "other.db").read_bytes()
-    with pytest.raises(VerificationError, match="not a ledger"):
+    with pytest.raises(VerificationError, match="not a Sherd ledger"):
         Ledger(tmp_path / "other.db")
     assert (tmp_path / "other.db").read_bytes() == before
 
@@ -281,5 +281,21 @@ def test_no_ledger_by_option_or_by_environment(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("SHERD_LEDGER", "none")
     assert chosen_path(None) is None
     assert chosen_path("mine.db") == Path("mine.db")
-    with pytest.raises(UsageError, match="SHERD_LEDGER says so"):
+    with pytest.raises(UsageError, match="SHERD_LEDGER is set to"):
         default_path()
+
+
+def test_what_is_settled_is_in_the_file_itself(ledger: Ledger, tmp_path: Path) -> None:
+    """A copy of the file without its journal has it, while a connection is kept open."""
+
+    def limit(number: int) -> Amount | None:
+        copy = tmp_path / f"copy-{number}.db"
+        copy.write_bytes(ledger.path.read_bytes())
+        return Ledger(copy).account("people").limit
+
+    ledger.settle()  # nothing is kept open: nothing to do
+    with ledger.kept_open():
+        ledger.set_limit("people", Amount(3))
+        assert limit(1) is None
+        ledger.settle()
+        assert limit(2) == Amount(3)

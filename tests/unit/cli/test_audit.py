@@ -71,7 +71,7 @@ def test_audit_writes_reports_and_a_verdict(
     assert {m["code"] for m in data["measures"]} >= {"linkage", "mean-sse", "forest-accuracy"}
     assert data["verdict"]["headline"] in outputs[0].read_text()
     assert run(args) == 2
-    assert "there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_audit_as_json_without_pairs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,9 +96,9 @@ def test_bad_input_is_refused_with_a_reason(
     table, release = str(folder / "people.csv"), str(folder / "dp")
     for args, said in (
         ([str(other), release], "no column of the table is in the schema"),
-        ([str(short), release], "another number of rows"),
+        ([str(short), release], "differ in their number of rows"),
         ([table, release, "--target", "il"], "no column 'il' to predict"),
-        ([table, release, "--owner", "a"], "--owner must be"),
+        ([table, release, "--owner", "a"], "--owner cannot be read"),
         ([table, release, "-o", str(tmp_path / "x.doc")], "format is unknown"),
         ([table, str(tmp_path)], "not a release"),
         ([table, str(other)], "needs a schema"),

@@ -18,7 +18,7 @@ from sherd import cli
 from sherd.cli import options
 from sherd.errors import PlanError
 from sherd.release.bundle import digest, read_manifest
-from sherd.release.method import DIRECTORY, find
+from sherd.release.method import DIRECTORY
 from sherd.release.traits import Traits
 
 SCHEMA = """
@@ -196,7 +196,7 @@ def test_the_row_map_is_private_and_whole(tmp_path: Path) -> None:
     [
         ("out/map.csv", "inside the release"),
         ("out", "inside the release"),
-        ("people.yaml", "there already"),
+        ("people.yaml", "already exists"),
     ],
 )
 def test_a_row_map_in_the_wrong_place_is_refused(
@@ -368,7 +368,7 @@ def test_tune_prints_and_writes_the_map(capsys: pytest.CaptureFixture[str]) -> N
     assert Path("map.csv").read_text().startswith("method,guarantee,epsilon,k,loss,")
     assert Path("map.png").read_bytes().startswith(b"\x89PNG")
     assert cli.run([*TUNE, *outputs]) == 2
-    assert "the file is there already" in capsys.readouterr().err
+    assert "the file already exists" in capsys.readouterr().err
     assert cli.run([*TUNE, "-o", "map.json", "--force", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cells"][0]["method"] == "dp-um"
 
@@ -407,7 +407,7 @@ def test_schema_is_drafted_and_not_overwritten(capsys: pytest.CaptureFixture[str
         (click.exceptions.Abort(), 130, "interrupted: nothing was written"),
         (OSError(28, "No space left on device"), 5, "No space left on device"),
         (OSError("nothing is said"), 5, "no reason"),
-        (MemoryError(), 5, "the memory is not enough"),
+        (MemoryError(), 5, "does not fit into memory"),
         (click.exceptions.Exit(7), 7, ""),
         (ZeroDivisionError("marker"), 1, "this is a bug in sherd"),
         (PlanError("wrong", must="right", got="left", do="turn"), 2, "must be: right"),
@@ -485,16 +485,27 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.LazyGroup().get_command(click.Context(cli.cli), "nothing") is None
 
 
-def test_main_ends_with_the_code() -> None:
-    """Of the arguments it is given; a polite end is then taken like Ctrl-C."""
-    before = signal.getsignal(signal.SIGTERM)
+def test_main_ends_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the arguments it is given; a polite end is taken like Ctrl-C while it runs."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {one: signal.getsignal(one) for one in signals}
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    during: list[object] = []
+    true = cli.run
+
+    def run(args: list[str]) -> int:
+        during.extend(signal.getsignal(one) for one in signals)
+        return true(args)
+
+    monkeypatch.setattr(cli, "run", run)
     try:
         with pytest.raises(SystemExit) as caught:
             cli.main(["methods", "nothing-like-it"])
-        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
     assert caught.value.code == 2
+    assert during[0] == during[1] != signal.default_int_handler
 
 
 def test_a_bar_is_shown_where_a_person_watches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -503,10 +514,3 @@ def test_a_bar_is_shown_where_a_person_watches(monkeypatch: pytest.MonkeyPatch) 
     with options.progress("test") as advance:
         advance("step", 1, 2)
         advance("step", 2, 2)
-
-
-def test_pairs_are_numbers() -> None:
-    """Whole ones stay whole; a name may hold an equals sign."""
-    assert options.pairs((), "--weight") is None
-    assert options.pairs(("a=2", "b=c=0.5"), "--weight") == {"a": 2, "b=c": 0.5}
-    assert find("dp").name == "dp"

@@ -252,7 +252,7 @@ def test_a_next_release_is_made_verified_and_asked(
         (("--missing", "drop"), "need --schema"),
         (("--record", "out2/r.json"), "inside the release"),
         (("--record", "one/r.json"), "inside the release"),
-        (("--record", "r1.json"), "there already"),
+        (("--record", "r1.json"), "already exists"),
         (("--old-record", "t2.csv"), "not the record of a release"),
     ],
 )
@@ -297,7 +297,7 @@ def test_the_record_of_another_release_is_refused(
         (("--key", "who", "--set", "projections=[[1, 2]]"), "projections"),
         (("--key", "who", "--withdraw", "groups"), "--after"),
         (("--key", "who", "--old-record", "r1.json"), "--after"),
-        ((), "belong together"),
+        ((), "given together"),
     ],
 )
 def test_a_record_that_cannot_be_kept(

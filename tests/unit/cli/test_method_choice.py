@@ -7,7 +7,7 @@ import re
 import pytest
 
 import sherd
-from sherd.cli import main
+from sherd.cli import run
 from sherd.cli.method_choice import explain_choice
 from sherd.release.method import find
 
@@ -53,9 +53,7 @@ def test_the_first_choice_runs_as_it_is_written(name: str) -> None:
 
 def test_the_command_says_it(capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong usage as before, with the choice explained."""
-    with pytest.raises(SystemExit) as ended:
-        main(["protect", ":nursery", "-e", "1"])
-    assert ended.value.code == 2
+    assert run(["protect", ":nursery", "-e", "1"]) == 2
     said = capsys.readouterr().err
     assert "Missing option '-m' / '--method'." in said
     assert "begin with -m dp-graph -e 1 --delta 1e-9" in said

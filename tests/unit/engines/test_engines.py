@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,9 @@ import sherd
 from sherd.engines import Engine, InMemory, choose
 from sherd.engines.external_sort import ExternalSort
 from sherd.engines.mapped_columns import MappedColumns
-from sherd.errors import PlanError, StorageError, UsageError
+from sherd.errors import PlanError, StorageError, TableError, UsageError
+from sherd.methods.ranking import distributed_run
+from sherd.methods.ranking.distributed_snapshot import check_units
 from sherd.randomness import Randomness
 from sherd.release.protect import Settings, protect_to
 
@@ -182,6 +185,53 @@ def test_on_spark_the_order_of_rows_does_not_tell_equal_values(spark: Any) -> No
         np.ptp(np.flatnonzero(np.asarray(data["x"]) == cell)) for cell in set(data["x"].to_pylist())
     ]
     assert min(reach) > 0.7 * rows
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_on_spark_units_are_those_of_the_rows_that_are_released(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source that is replaced after units were counted is refused; odd names are not."""
+    schema = sherd.Schema.from_data(
+        {
+            "attributes": {
+                "a.b`c": {"type": "text", "role": "identifier"},
+                "x.y": {"type": "number", "domain": [0, 100]},
+            },
+            "unit": "a.b`c",
+            "rows_per_unit": 3,
+        }
+    )
+
+    def written(units: list[str]) -> None:
+        path = tmp_path / "source" / "part.parquet"
+        path.parent.mkdir(exist_ok=True)
+        values = np.arange(len(units), dtype=float)
+        pq.write_table(pa.table({"a.b`c": units, "x.y": values}), tmp_path / "new")
+        (tmp_path / "new").replace(path)
+
+    several = [str(at // 3) for at in range(21)]
+    written(several)
+    source = spark.read.parquet(str(tmp_path / "source"))
+    plan = sherd.Plan(method="idp-ls", epsilon=QUIET, k=5, guarantee="paper")
+    made: Any = sherd.protect(source, schema, plan, ledger=None)
+    assert made.collected.table.num_rows == 21
+    made.remove_parts()
+
+    def counted_too_early(*given: Any) -> Any:
+        told = check_units(*given)
+        written([f"new {unit}" for unit in several])
+        return told
+
+    monkeypatch.setattr(distributed_run, "check_units", counted_too_early)
+    with pytest.raises(TableError, match="changed while it was read"):
+        sherd.protect(source, schema, plan, ledger=None)
+    monkeypatch.undo()
+    written(["one"] * 21)
+    with pytest.raises(TableError, match="more rows than the schema allows"):
+        sherd.protect(source, schema, plan, ledger=None)
 
 
 def test_seeded_releases_are_the_same_in_memory_and_by_columns(tmp_path: Path) -> None:

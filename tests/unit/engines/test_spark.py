@@ -22,9 +22,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import spark_driver
-from spark_driver import SCHEMA, table_of
+from spark_driver import SCHEMA, WEIGHT, table_of
 
 import sherd
+from sherd.engines import spark_stages
 from sherd.engines.spark_stages import SparkStages, is_spark_frame
 from sherd.errors import InternalError, MissingPartError, PlanError, TableError, UsageError
 from sherd.methods.ranking.distributed_blocks import (
@@ -42,7 +43,7 @@ from sherd.methods.ranking.distributed_blocks import (
     unpacked,
 )
 from sherd.methods.ranking.distributed_run import Rows, check_plan, gathered, spans_of
-from sherd.methods.ranking.distributed_snapshot import Snapshot
+from sherd.methods.ranking.distributed_snapshot import UNIT, Snapshot
 from sherd.methods.ranking.individual_ranking import Ranking, reduce
 from sherd.tables.axis import Axis
 
@@ -354,10 +355,26 @@ def test_rows_are_drawn_into_parts_once_each() -> None:
             assert len({one["attempt"] for one in blocks}) == 1
             for one in blocks:
                 if one["kind"] == "rows":
-                    seen += unpacked(one["beside"]).column("weight").to_pylist()
-        assert sorted(seen) == sorted(table.column("weight").to_pylist())
+                    seen += unpacked(one["beside"]).column(WEIGHT).to_pylist()
+        assert sorted(seen) == sorted(table.column(WEIGHT).to_pylist())
         weights.append(seen)
     assert weights[0] != weights[1], "two attempts drew the same order"
+
+
+def test_a_snapshot_adds_up_the_units_it_read() -> None:
+    """Numbered columns get their names back; hashes of units are summed exactly, beyond 64 bits."""
+    pytest.importorskip("pyspark")
+    table = table_of(50, 1)
+    hashes = np.array([2**63 - 1, -(2**63), 2**62, 2**63 - 1, -5] * 10, np.int64)
+    given = table.rename_columns([f"c{at}" for at in range(table.num_columns)])
+    given = given.append_column(UNIT, pa.array(hashes))
+    snapshot = Snapshot(
+        schema=SCHEMA, axes=(), parts=8, shuffle=False, names=tuple(table.column_names)
+    )
+    out = list(records(snapshot(iter(given.to_batches(7)))))
+    assert json.loads(out[-1]["note"])["units"] == sum(hashes.tolist())
+    rows = pa.concat_tables([unpacked(one["beside"]) for one in out if one["kind"] == "rows"])
+    assert rows.column(WEIGHT).equals(table.column(WEIGHT))
 
 
 def test_a_refusal_in_a_task_is_told_as_a_record() -> None:
@@ -481,6 +498,42 @@ def test_a_cluster_needs_a_folder_that_all_can_reach(tmp_path: Path) -> None:
     assert not Path(nowhere.folder).exists()
 
 
+def test_settings_of_a_step_are_put_back(tmp_path: Path) -> None:
+    """What the session was told before is what it is told afterwards, whatever a step needs."""
+
+    class Told(dict[str, str]):
+        set = dict.__setitem__
+        unset = dict.__delitem__
+
+    session = Session("local[2]")
+    session.conf = Told({"spark.master": "local[2]", "spark.sql.files.maxPartitionBytes": "9"})
+    before = dict(session.conf)
+    stages = SparkStages(session, str(tmp_path))
+    with (
+        contextlib.suppress(InternalError),
+        stages._settings({"a": "1", "spark.sql.files.maxPartitionBytes": "7"}),
+    ):
+        assert session.conf.get("a") == "1"
+        assert session.conf.get("spark.sql.files.maxPartitionBytes") == "7"
+        raise InternalError("the step fails")
+    assert session.conf == before
+
+
+def test_rows_of_a_fixed_width_are_counted_and_not_weighed() -> None:
+    """Spark weighs a batch after each row; only texts need that, wide tables get fewer rows."""
+    types = pytest.importorskip("pyspark.sql.types")
+
+    def needed(*kinds: Any) -> dict[str, str]:
+        fields = [types.StructField(f"c{at}", kind) for at, kind in enumerate(kinds)]
+        return spark_stages._for_rows(SimpleNamespace(schema=types.StructType(fields)))
+
+    numbers = [types.DoubleType(), types.IntegerType(), types.DateType(), types.TimestampType()]
+    batch, weight = (f"spark.sql.execution.arrow.max{w}PerBatch" for w in ("Records", "Bytes"))
+    assert needed(*numbers) == {batch: "65536", weight: str(2**31 - 1)}
+    assert needed(*numbers, types.StringType()) == {batch: "65536"}
+    assert int(needed(*numbers * 1000)[batch]) * 4000 * 16 <= 64 << 20
+
+
 def test_executors_without_sherd_are_named(tmp_path: Path) -> None:
     """The cluster's own error is turned into what to do about it."""
 
@@ -539,8 +592,8 @@ def test_the_command_protects_on_a_cluster(tmp_path: Path, require_or_skip: Any)
     assert not list((tmp_path / "staging").glob("sherd-*"))
     release = sherd.Release.load(tmp_path / "out")
     assert release.rows == 300
-    assert sorted(release.table.column("weight").to_pylist()) == sorted(
-        table_of(300, 1).column("weight").to_pylist()
+    assert sorted(release.table.column(WEIGHT).to_pylist()) == sorted(
+        table_of(300, 1).column(WEIGHT).to_pylist()
     )
     checked = subprocess.run([*command, "verify", str(tmp_path / "out")], check=False, timeout=300)
     assert checked.returncode == 0

@@ -107,7 +107,7 @@ def test_an_existing_target_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     check_target(folder, force=False)
     folder.mkdir()
-    with pytest.raises(OutputExistsError, match="there already"):
+    with pytest.raises(OutputExistsError, match="already exists"):
         check_target(folder, force=False)
     check_target(folder, force=True)
     (folder / "holiday.jpg").write_bytes(b"x")

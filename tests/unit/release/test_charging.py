@@ -60,7 +60,7 @@ def test_a_population_that_overrides_the_schema_says_so(book: Ledger) -> None:
     """To the owner, with both names."""
     release = sherd.protect(TABLE, SCHEMA, PLAN, population="staff")
     (told,) = [one for one in release.findings if one.name == "population"]
-    assert "in the place of 'people'" in told.meaning
+    assert "instead of 'people'" in told.meaning
     assert book.account("staff").spent == sherd.Amount("0.5")
     same = sherd.protect(TABLE, SCHEMA, PLAN, population="PEOPLE")
     assert not [one for one in same.findings if one.name == "population"]
@@ -109,7 +109,7 @@ def test_a_refusal_is_booked_as_a_look_and_says_no_count(book: Ledger) -> None:
         assert not any(sign.isdigit() for sign in str(told.value))
     assert book.account("people").columns["looks"].spent == 3
     assert book.account("people").spent == sherd.Amount(0)
-    with pytest.raises(BudgetError, match="looked at"):
+    with pytest.raises(BudgetError, match="refused runs"):
         sherd.protect(TABLE, SCHEMA, PLAN)
 
 

@@ -127,12 +127,12 @@ def test_every_form_is_written(audit: Audit, tmp_path: Path) -> None:
 
 
 def test_outputs_are_checked_before_work(tmp_path: Path) -> None:
-    """An unknown form and a report that is there already are refused."""
+    """An unknown form and a report that is already exists are refused."""
     with pytest.raises(UsageError, match=r"\.html, \.json, \.md, \.pdf"):
         check_outputs([tmp_path / "report.doc"], force=False)
     there = tmp_path / "report.html"
     there.write_text("")
-    with pytest.raises(OutputExistsError, match="there already"):
+    with pytest.raises(OutputExistsError, match="already exists"):
         check_outputs([there], force=False)
     check_outputs([there], force=True)
 

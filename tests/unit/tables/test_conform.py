@@ -103,7 +103,7 @@ def test_what_cannot_be_converted_is_named_by_column_and_row(
 )
 def test_nested_and_binary_columns_are_refused(column: pa.Array) -> None:
     """Lists, records and bytes are not attributes."""
-    with pytest.raises(TableError, match="column 'a' holds values Sherd cannot treat"):
+    with pytest.raises(TableError, match="column 'a' holds values that Sherd cannot handle"):
         conform(pa.table({"a": column}), schema("text"))
 
 
@@ -113,7 +113,7 @@ def test_an_identifier_that_cannot_be_treated_is_left_out() -> None:
     attributes = {"a": {"type": "text", "role": "identifier"}, "b": {"type": "integer"}}
     given = Schema.from_data({"attributes": attributes})
     assert conform(table, given).to_pydict() == {"a": [None, None], "b": [1, 2]}
-    with pytest.raises(TableError, match="cannot treat"):
+    with pytest.raises(TableError, match="cannot handle"):
         conform(table, Schema.from_data({"attributes": attributes, "unit": "a"}))
 
 

@@ -131,7 +131,7 @@ def test_a_column_of_several_kinds_is_named_and_not_quoted() -> None:
 def test_a_polars_column_arrow_cannot_hold_is_refused() -> None:
     """A column of Python objects has no Arrow form."""
     frame = pl.DataFrame({"a": pl.Series([object()], dtype=pl.Object)})
-    with pytest.raises(TableError, match="column 'a' holds values Sherd cannot"):
+    with pytest.raises(TableError, match="column 'a' holds values that Sherd cannot"):
         to_arrow(frame)
 
 

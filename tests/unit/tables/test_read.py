@@ -281,6 +281,13 @@ def test_other_encodings_are_refused_at_their_first_byte(
     assert "iconv" in message
 
 
+@pytest.mark.parametrize("given", [None, schema(a="integer", b="category")])
+def test_a_header_in_another_encoding_is_refused(tmp_path: Path, given: Schema | None) -> None:
+    """As cells are, in words; Arrow stumbles over a column's name by itself."""
+    for header in (b"a\x80,b\n1,x\n", b"a,b\x80"):
+        refused(put(tmp_path, header), FormatError, "not UTF-8", given)
+
+
 def test_a_character_cut_at_the_end_of_the_file_is_not_utf8(tmp_path: Path) -> None:
     """Half a character is as wrong as a wrong one."""
     path = put(tmp_path, b"a,b\n1,x\n" + "1,ü".encode()[:-1])
@@ -379,7 +386,7 @@ def test_typed_files_keep_their_types_and_cut_ones_are_refused(tmp_path: Path, s
     whole = path.read_bytes()
     for cut in (len(whole) - 5, len(whole) // 2, 3):
         path.write_bytes(whole[:cut])
-        refused(path, FormatError, "damaged or no")
+        refused(path, FormatError, "damaged or is not")
 
 
 def test_an_arrow_stream_is_read_too(tmp_path: Path) -> None:
@@ -463,3 +470,24 @@ def test_a_want_of_memory_is_not_called_a_damaged_file(error: type[Exception]) -
     """Arrow's own is one of its exceptions too; the command line says what to do."""
     with pytest.raises(MemoryError), reading_errors("table.parquet", "Parquet"):
         raise error("no room")
+
+
+@pytest.mark.parametrize(
+    ("row", "advice"), [("1,2,3", "into double quotes"), ("1", "also where it is empty")]
+)
+def test_a_row_of_another_length_says_what_to_do(tmp_path: Path, row: str, advice: str) -> None:
+    """Too many cells are a delimiter inside one; too few are not."""
+    path = tmp_path / "people.csv"
+    path.write_text(f"a,b\n1,2\n{row}\n")
+    with pytest.raises(FormatError) as caught:
+        read(path)
+    assert advice in (caught.value.do or "")
+
+
+def test_a_spreadsheet_is_to_be_saved_as_text(tmp_path: Path) -> None:
+    """What a new user tries first."""
+    path = tmp_path / "people.xlsx"
+    path.write_bytes(b"PK")
+    with pytest.raises(UsageError) as caught:
+        read(path)
+    assert "as CSV in UTF-8" in (caught.value.do or "")

@@ -168,7 +168,7 @@ BAD: list[tuple[Any, str]] = [
     (_with(outside="ignore"), "'outside' is not valid"),
     ({**_with(), "missing": "ignore"}, "the schema's 'missing' is not valid"),
     ({**_with(), "outside": "ignore"}, "the schema's 'outside' is not valid"),
-    ({**_with(), "unit": "y"}, "unit is not one of its attributes"),
+    ({**_with(), "unit": "y"}, "unit is not among its attributes"),
     ({**_with(), "unit": "x"}, "unit 'x' would be released"),
     ({**_with(), "rows_per_unit": 2}, "rows_per_unit but no unit"),
     ({**_with(), "rows_per_unit": 0}, "rows_per_unit is out of range"),
@@ -243,7 +243,7 @@ def test_a_schema_of_ones_own_names_files_anywhere(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for endless in ("/dev/zero", pipe):
-        with pytest.raises(FormatError, match="leads to something else"):
+        with pytest.raises(FormatError, match="does not lead to a readable file"):
             naming(endless)
     (schema.parent / "manifest.json").write_text("{}")
     with pytest.raises(SchemaError, match="names a file"):

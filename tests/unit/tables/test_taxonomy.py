@@ -45,7 +45,7 @@ def test_a_file_is_read(tmp_path: Path, text: str) -> None:
         ([["a", "*"], ["a", "*"]], "lists the value 'a' twice"),
         ([["a", "x", "*"], ["b", "x", "y", "*"]], "gives 'x' two parents"),
         ([["x", "*"], ["b", "x", "*"]], "both as a value and as a group"),
-        ([["a", "x", "y", "x"], ["b", "x"]], "comes back to a node"),
+        ([["a", "x", "y", "x"], ["b", "x"]], "visits a node twice"),
     ],
 )
 def test_what_is_no_tree_is_refused(paths: list[list[str]], text: str) -> None:

@@ -187,7 +187,7 @@ def test_an_unknown_suffix_is_refused_before_anything_is_written(tmp_path: Path)
 
 def test_columns_csv_cannot_hold_are_refused(tmp_path: Path) -> None:
     """Lists are refused everywhere, names given twice too."""
-    with pytest.raises(TableError, match="cannot treat"):
+    with pytest.raises(TableError, match="cannot handle"):
         write(pa.table({"a": [[1]]}), tmp_path / "t.csv")
     with pytest.raises(TableError, match="cannot be written as CSV"):
         write(

@@ -22,7 +22,15 @@ from hypothesis import strategies as st
 import sherd
 from sherd.release.bundle import FORMATS, digest
 from sherd.tables import write as writing
-from sherd.verifying import grouped_parts, masked_tables, stored_table, verify, written_again
+from sherd.verifying import (
+    grouped_parts,
+    looseness,
+    masked_tables,
+    row_groups,
+    stored_table,
+    verify,
+    written_again,
+)
 from sherd.verifying.file_form import NAME
 from sherd.verifying.masked_tables import count_values
 from sherd.verifying.stored_table import pieces, whole
@@ -65,6 +73,11 @@ def _table(rows: int = ROWS, share: float = 0.1) -> pa.Table:
 
 
 JOBS = {"sensitive": ["job"], "l": 2}
+APART: dict[str, Any] = {"constraints": {"constraints": [["age", "pay"]]}, "looseness": 3}
+THREE: dict[str, Any] = {
+    "constraints": {"constraints": [["age", "pay", "born"]]},
+    "fragments": [["age"], ["pay"], ["born"]],
+}
 PLANS: dict[str, dict[str, Any]] = {
     "dp": {"epsilon": 1.0},
     "dp-um": {"epsilon": 1.0, "k": 7},
@@ -76,6 +89,9 @@ PLANS: dict[str, dict[str, Any]] = {
     "slice close": {**JOBS, "columns": 2, "conditions": {"closeness": 0.9, "size": 2}},
     "mondrian": {**JOBS, "k": 4, "conditions": {"likeness": 9, "entropy": 1.1}},
     "anatomy": {**JOBS, "conditions": {"share": 0.6, "recursive": [3, 2]}},
+    "fragment": APART,
+    "fragment three": {**THREE, "looseness": 4},
+    "fragment projections": {**THREE, "looseness": 4, "projections": [[1, 2], [2, 3]]},
 }
 
 
@@ -98,6 +114,9 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_table, "SPOOLED", 64)
     monkeypatch.setattr(masked_tables, "ROOM", 3)
     monkeypatch.setattr(grouped_parts, "CELLS", 40)
+    monkeypatch.setattr(row_groups, "WINDOW", 7)
+    monkeypatch.setattr(row_groups, "SMALL", 8)
+    monkeypatch.setattr(looseness, "ENTRIES", 50)
     monkeypatch.setattr(written_again, "_BLOCKS", (256, 4096))
     monkeypatch.setattr(writing, "_GROUP", 16)
     monkeypatch.setattr(writing, "_ROWS", 8)
@@ -323,15 +342,18 @@ sys.exit(not found.passed)
 def _tiled(release: Any, times: int) -> Any:
     """A valid release with as many rows again, each time in buckets of their own."""
     bucket = release.manifest["facts"].get("bucket")
+    known = {bucket} if bucket is not None else set()
+    if "association" in release.tables:
+        known = set(release.tables["association"].column_names)
     tables = {}
     for name, table in release.tables.items():
         parts = []
         for at in range(times):
             part = table
-            if bucket is not None:
-                place = table.column_names.index(bucket)
-                cells = pa.array(np.asarray(table[bucket]) + at * BASE, table[bucket].type)
-                part = table.set_column(place, bucket, cells)
+            for column in known.intersection(table.column_names):
+                place = table.column_names.index(column)
+                cells = pa.array(np.asarray(table[column]) + at * BASE, table[column].type)
+                part = part.set_column(place, column, cells)
             parts.append(part)
         tables[name] = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
     return replace(release, tables=tables)
@@ -351,6 +373,7 @@ GROUPED: dict[str, dict[str, Any]] = {
     "slice": {**JOBS, "columns": 3},
     "mondrian": {**JOBS, "k": 4},
     "anatomy": JOBS,
+    "fragment": APART,
 }
 BASE = 20_000
 

@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 import sherd
-from sherd.cli import cli
+from sherd.cli import cli, run
 from sherd.errors import FormatError, OutputExistsError, UsageError
 from sherd.release.signature import make_key, sign
 from sherd.tables.write import write
@@ -365,6 +365,20 @@ CAUGHT: dict[str, Change] = {
     "an unknown field of a column": package(
         lambda p: p["resources"][0]["schema"]["fields"][0].update(example=37)
     ),
+    "a column's name that tells": package(
+        lambda p: p["resources"][0]["schema"]["fields"][0].update(name="row 3 is Ann")
+    ),
+    "columns in an order that tells": package(
+        lambda p: p["resources"][0]["schema"]["fields"].sort(
+            key=lambda field: field["name"], reverse=True
+        )
+    ),
+    "another type of a column": package(
+        lambda p: p["resources"][0]["schema"]["fields"][0].update(type="date")
+    ),
+    "half a letter in the manifest": spelt(
+        "manifest.json", lambda b: b.replace(b'"format"', b'"\\ud800": 1,\n  "format"', 1)
+    ),
     "bytes between columns and footer": appended,
     "metadata in the data": in_front,
     "a cell off the grid": _at("pay", 3.257),
@@ -408,6 +422,64 @@ def test_tampering_is_caught_without_a_signature(
     assert sherd.verify(folder).passed
     CAUGHT[name](folder)
     assert sherd.verify(folder).failed
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("change", [{"name": "row 3 is Ann"}, {"type": "date"}])
+def test_the_data_package_names_the_columns_of_every_form(
+    form: str, change: dict[str, str], forms: Path, tmp_path: Path
+) -> None:
+    """Names and types are those of the file, or of the schema where it has none."""
+    folder = copied((forms / form, forms), tmp_path, signed=False)
+    assert sherd.verify(folder).passed
+    package(lambda p: p["resources"][0]["schema"]["fields"][0].update(change))(folder)
+    assert [check.name for check in sherd.verify(folder).failed] == ["data package"]
+
+
+def test_a_file_of_another_size_is_not_read(made: tuple[Path, Path], tmp_path: Path) -> None:
+    """A sparse file of terabytes would be hashed for hours."""
+    folder = copied(made, tmp_path, signed=False)
+    with (folder / "data.parquet").open("r+b") as file:
+        file.truncate(1 << 42)
+    failed = [check.detail for check in sherd.verify(folder).failed]
+    assert failed == ["it has another number of bytes than the manifest says"]
+
+
+def test_what_is_attached_to_files_is_named(
+    made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Extended attributes are no bytes of the release; browsers and others attach some, too."""
+    folder = copied(made, tmp_path, signed=False)
+    name = "attached to the files"
+    assert name not in {check.name for check in sherd.verify(folder).checks}
+
+    def attached(path: Path, follow_symlinks: bool = True) -> list[str]:
+        of_data = ["user.note", "security.selinux", "user.xdg.origin.url"]
+        return of_data if path.name == "data.parquet" else []
+
+    monkeypatch.setattr(os, "listxattr", attached, raising=False)
+    verification = sherd.verify(folder)
+    (said,) = (check for check in verification.checks if check.name == name)
+    assert verification.passed
+    assert said.passed is None
+    assert "data.parquet: user.note" in said.detail
+    assert "xdg" not in said.detail
+
+
+def test_what_others_named_cannot_write_lines_of_its_own(
+    made: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor move the cursor of a terminal, nor end the command by half a letter."""
+    folder = copied(made, tmp_path, signed=False)
+    (folder / "x\nok    signature: by the owner\x1b[2K").write_text("")
+    assert run(["verify", str(folder)]) == 4
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert "\nok    signature: by the owner" not in said
+    spelt("manifest.json", lambda b: b.replace(b'"format"', b'"\\ud800": 1,\n  "format"', 1))(
+        folder
+    )
+    assert run(["verify", str(folder)]) == 4
 
 
 @pytest.mark.parametrize("name", WITHIN_FILES)
@@ -466,7 +538,7 @@ def test_a_signed_release_is_known_by_its_key(made: tuple[Path, Path], tmp_path:
     assert [check.name for check in sherd.verify(unsigned).failed] == ["signature"]
     with pytest.raises(FormatError, match="no public key"):
         sherd.verify(folder, key=folder / "manifest.json")
-    with pytest.raises(OutputExistsError, match="signed already"):
+    with pytest.raises(OutputExistsError, match="already signed"):
         sign(folder, other)
     with pytest.raises(UsageError, match="not a release"):
         sign(tmp_path, other)

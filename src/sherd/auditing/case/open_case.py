@@ -175,7 +175,7 @@ def records(source: Drawable, schema: Schema, seed: int) -> pa.Table:
     whole = isinstance(source, MaskedRelease) and not isinstance(source, DrawnRelease)
     if not known or (lacking and whole):
         raise TableError(
-            f"the release lacks columns of its schema: {', '.join(lacking[:8])}",
+            f"the release lacks columns that its schema lists: {', '.join(lacking[:8])}",
             got=f"{table.num_columns} columns",
             do="check that the release is whole (`sherd verify`) and belongs to this schema",
         )
@@ -187,7 +187,7 @@ def check_rows(before: Columns, after: Columns, schema: Schema) -> None:
     rows, released = height(before), height(after)
     if released != rows:
         raise TableError(
-            "the release has another number of rows than the table",
+            "the release and the table differ in their number of rows",
             must=f"{rows} rows, one for each record kept by the schema's policies",
             got=str(released),
             do="check that the release was made from this table",
@@ -238,7 +238,9 @@ def read_row_map(path: str | Path) -> NDArray[np.int64]:
     try:
         place, row = (table.column(name).cast(pa.int64()).to_numpy() for name in table.column_names)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise FormatError("the row map holds something else than rows", got=str(path)) from None
+        raise FormatError(
+            "the row map holds values that are not row numbers", got=str(path)
+        ) from None
     order = np.full(len(place), -1, np.int64)
     if len(place) and (place.min() < 0 or place.max() >= len(place)):
         raise FormatError("the row map's rows do not run from 0 upwards", got=str(path))
@@ -259,7 +261,7 @@ def check_order(order: Any, kept: Any, rows: int) -> NDArray[np.int64]:
             "the row map does not fit the release",
             must=f"each of the {rows} kept records once",
             got=f"{len(places)} entries",
-            do="use the row map that was written with this very release",
+            do="use the row map that was written with this release",
         )
     return places
 
@@ -271,7 +273,7 @@ def check_mapped(order: NDArray[np.int64], kept: Any, rows: int) -> None:
         raise TableError(
             "the row map does not fit the release",
             must="records of this table, each once at most",
-            do="use the row map that was written with this very release",
+            do="use the row map that was written with this release",
         )
 
 

@@ -15,13 +15,13 @@ Group sizes are tested besides: released values must be those of whole clusters.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sherd.auditing.epsilon.mechanism import Mechanism, scales, sizes, sums
 from sherd.auditing.noise.cluster_profiles import ClusterProfiles
-from sherd.auditing.noise.noise_test import NoisyColumn, judged
+from sherd.auditing.noise.noise_test import NoisyColumn, Pairs, judged
 from sherd.auditing.verdict.verdict_points import NOISE
 from sherd.verifying.check import Check
 
@@ -99,11 +99,13 @@ def _column(case: Case, name: str) -> NoisyColumn | None:
     before = original[case.order]
     both = ~(np.isnan(before) | np.isnan(released))
     place = np.searchsorted(values, before[both])
-    observed = float(np.average(np.abs(released[both] - expected[place]), weights=weights[place]))
-    return replace(column, places=None, pairs=pairs, observed=(observed,))
+    centre, weight = expected[place], weights[place]
+    rows = Pairs(place, centre, weight, np.ones(len(place)))
+    observed = rows.shape(released[both] - centre)
+    return replace(column, places=None, pairs=pairs, observed=observed)
 
 
-def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Floats, Any]:
+def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Floats, Pairs]:
     """Every value's expected centroid and weight, and how many of its rows lie in which cluster."""
     count = len(column.sizes)
     cluster = np.repeat(np.arange(count), column.sizes)
@@ -114,15 +116,17 @@ def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Float
         for each in (column.centres, column.weights)
     )
     keys, rows = np.unique(place * count + cluster, return_counts=True)
-    rows = rows * weights[keys // count]
     # Values inside one cluster expect its centroid: they are looked at as one.
     inside = expected[keys // count] == column.centres[keys % count]
     whole = np.bincount(keys[inside] % count, weights=rows[inside], minlength=count)
     kept = np.flatnonzero(whole)
-    pairs = (
-        np.concatenate([kept, keys[~inside] % count]),
-        np.concatenate([column.centres[kept], expected[keys[~inside] // count]]),
-        np.concatenate([whole[kept], rows[~inside]]),
+    across = keys[~inside]
+    each = np.concatenate([whole[kept], rows[~inside]])
+    pairs = Pairs(
+        np.concatenate([kept, across % count]),
+        np.concatenate([column.centres[kept], expected[across // count]]),
+        np.concatenate([column.weights[kept], weights[across // count]]) * each,
+        each,
     )
     return values, expected, weights, pairs
 
@@ -135,7 +139,7 @@ def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> N
         if len(x) != len(y) or len(x) < 2:
             return None
         places = np.unique(np.linspace(0, len(x) - 1, min(len(x), SAMPLE)).astype(np.int64))
-        shown, pairs = y[places], None
+        shown = y[places]
     else:
         before = original[case.order]
         rows = np.flatnonzero(~(np.isnan(before) | np.isnan(released)))
@@ -143,7 +147,7 @@ def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> N
         x, places = before[rows], None
         if len(x) < 2:
             return None
-        shown, pairs = released[rows], (np.arange(len(x)), x, np.ones(len(x)))
+        shown = released[rows]
     reach = np.full(len(x), scaled.width)
     if scaled.reach == "local":
         reach = np.maximum(scaled.high - x, x - scaled.low)
@@ -153,11 +157,12 @@ def _each_value(case: Case, name: str, original: Floats, scaled: Mechanism) -> N
         sizes=np.ones(len(x), np.int64),
         scales=reach / scaled.epsilon,
         high=scaled.high,
-        pairs=pairs,
         places=places,
     )
-    distance = column.distance if pairs is not None else column.distance_at
-    return replace(column, observed=(distance(shown),))
+    if places is not None:
+        return replace(column, observed=(column.distance_at(shown),))
+    column = replace(column, pairs=Pairs(np.arange(len(x)), x, column.weights, np.ones(len(x))))
+    return replace(column, observed=column.look(shown))
 
 
 def _ordered(
@@ -175,7 +180,8 @@ def _ordered(
         return None
     shown = (values - mechanism.low) / mechanism.step
     count = len(column.sums)
-    pairs = (np.arange(count), column.centres, column.sizes * column.weights)
+    rows = column.sizes.astype(np.float64)
+    pairs = Pairs(np.arange(count), column.centres, rows * column.weights, rows)
     made = replace(column, places=None, pairs=pairs)
     return replace(made, observed=made.look(shown))
 

@@ -16,7 +16,8 @@ the lower bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,18 +48,63 @@ CELLS = 30_000_000
 FREE = 1_000_000
 """Simulated centroids up to which there are more simulations than must be."""
 
+NEXT_TO_NONE = 0.2
+"""Noise that is next to none, in units of its scale; Laplace's is in one row of six."""
+
+NAMED = 6
+"""Columns that are named where nothing would show in them."""
+
 POWER = 100
 LEARNT = 80
 ENOUGH = 0.98
 """The share of releases with halved noise that must show for the columns alone to do."""
 
 
+class Pairs:
+    """Which sum each row's value was made of, and how the noise of all of them lies.
+
+    ``centre`` is what is expected of a value, ``rows`` how many rows it stands for, and ``weight``
+    what they count together.
+    """
+
+    def __init__(
+        self, cluster: NDArray[np.int64], centre: Floats, weight: Floats, rows: Floats
+    ) -> None:
+        self.cluster, self.centre = cluster, centre
+        self._unit = weight / rows
+        self._weight, self._rows = weight / weight.sum(), rows / rows.sum()
+        apart = centre - (self._rows * centre).sum()
+        self._apart = self._rows * apart / max(np.sqrt((self._rows * apart * apart).sum()), 1e-12)
+
+    def distance(self, noise: Floats) -> float:
+        """How large noise is."""
+        # Not by BLAS: its threads wait for each other longer than the product takes.
+        return float((np.abs(noise) * self._weight).sum())
+
+    def shape(self, noise: Floats) -> tuple[float, ...]:
+        """How large it is, how much is next to none, where its middle is, what it goes with.
+
+        Noise that half of the rows lack and that is doubled in the others, or that has the sign of
+        its value, is as large as the plan's. The last two are signed; logarithms are compared.
+        """
+        unit = noise * self._unit
+        middle = float((unit * self._rows).sum())
+        spread = float((unit * unit * self._rows).sum()) - middle * middle
+        together = float((unit * self._apart).sum()) / max(spread, 1e-24) ** 0.5
+        return (
+            self.distance(noise),
+            float(((np.abs(unit) <= NEXT_TO_NONE) * self._rows).sum()),
+            math.exp(min(max(middle, -9.0), 9.0)),
+            math.exp(together),
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoisyColumn:
     """One attribute under test: true sums, their noise, and what is looked at.
 
-    ``pairs`` are, where it is known what a released value stands for, (sum, centre expected of a
-    value, weight of its rows); ``places`` are, where not, the sorted rows that are looked at.
+    ``pairs`` are known where it is known what a released value stands for; ``places`` are, where
+    not, the sorted rows that are looked at.
     ``low`` and ``high`` are where released values are clamped, ``ascends`` whether they were made
     to ascend, ``observed`` what the release shows (see ``look``).
     """
@@ -71,7 +117,7 @@ class NoisyColumn:
     low: float = 0.0
     high: float = np.inf
     ascends: bool = False
-    pairs: tuple[NDArray[np.int64], Floats, Floats] | None = None
+    pairs: Pairs | None = None
     places: NDArray[np.int64] | None = None
 
     @property
@@ -90,18 +136,20 @@ class NoisyColumn:
         return np.where(noise > 0, 1.0, 0.1) / np.maximum(noise, 0.5)
 
     def look(self, values: Floats) -> tuple[float, ...]:
-        """The distance of released centroids from the true ones; of ascending ones, levels too."""
-        distance = self.distance(values)
-        if not self.ascends:
-            return (distance,)
-        return distance, float(1 + np.count_nonzero(np.diff(values) > 1e-6))
+        """The distance of released centroids from the true ones, and how the noise lies.
+
+        Of ascending ones it is the distance and how many differ.
+        """
+        if self.ascends:
+            return self.distance(values), float(1 + np.count_nonzero(np.diff(values) > 1e-6))
+        if self.pairs is None:
+            return (self.distance(values),)
+        return self.pairs.shape(values[self.pairs.cluster] - self.pairs.centre)
 
     def distance(self, values: Floats) -> float:
         """How far released values of the clusters lie from the true ones."""
         if self.pairs is not None:
-            cluster, centre, weight = self.pairs
-            # Not by BLAS: its threads wait for each other longer than the product takes.
-            return float(np.average(np.abs(values[cluster] - centre), weights=weight))
+            return self.pairs.distance(values[self.pairs.cluster] - self.pairs.centre)
         return self.distance_at(self.at_places(values))
 
     def distance_at(self, shown: Floats) -> float:
@@ -148,6 +196,27 @@ class _Looks:
 
     columns: list[NoisyColumn]
     profiles: ClusterProfiles | None = None
+    only_sizes: bool = False
+
+    def of(self, one: NoisyColumn, looked: tuple[float, ...]) -> tuple[float, ...]:
+        """What counts of what is looked at in a column."""
+        return looked[:1] if self.only_sizes and not one.ascends else looked
+
+    @property
+    def widths(self) -> list[int]:
+        """How many things are looked at in each column."""
+        return [len(self.of(one, one.observed)) for one in self.columns]
+
+    @property
+    def even(self) -> NDArray[np.bool_]:
+        """Which of all that is looked at grow with the noise; the others say how it lies."""
+        parts = [
+            [True] * width if one.ascends else [True] + [False] * (width - 1)
+            for one, width in zip(self.columns, self.widths, strict=True)
+        ]
+        if self.profiles is not None:
+            parts.append([True] * len(self.profiles.subjects))
+        return np.concatenate(parts).astype(np.bool_)
 
     @property
     def cells(self) -> int:
@@ -158,7 +227,7 @@ class _Looks:
     @property
     def observed(self) -> Floats:
         """What the release shows."""
-        parts = [one.observed for one in self.columns]
+        parts = [self.of(one, one.observed) for one in self.columns]
         if self.profiles is not None:
             parts.append(self.profiles.look(self.profiles.released))
         return np.concatenate(parts)[:, None]
@@ -169,7 +238,8 @@ class _Looks:
 
     def _drawn(self, rng: np.random.Generator, factor: float) -> list[float]:
         values = [one.noisy(rng, factor) for one in self.columns]
-        found = [x for one, v in zip(self.columns, values, strict=True) for x in one.look(v)]
+        both = zip(self.columns, values, strict=True)
+        found = [x for one, v in both for x in self.of(one, one.look(v))]
         if self.profiles is not None:
             found += self.profiles.look(self.profiles.simulated(values, rng))
         return found
@@ -177,7 +247,7 @@ class _Looks:
     def suffices(self, rng: np.random.Generator) -> bool:
         """Whether halved noise would show in nearly all releases; the release has no say in it."""
         plain, halved = (self.drawn(rng, LEARNT, factor) for factor in (1.0, 0.5))
-        yardstick = _Yardstick.of(plain, _weights(plain, halved))
+        yardstick = _Yardstick.of(plain, self.even, _weights(plain, halved, self.even))
         # The test itself goes by a rarer score than the largest of so few.
         least = 1.5 * yardstick.largest(plain).max()
         return bool(np.mean(yardstick.largest(halved) > least) > ENOUGH)
@@ -197,10 +267,15 @@ def judged(
     if profiles is not None and not looks.suffices(rng):
         looks = _Looks(columns=columns, profiles=profiles)
     exact = looks.cells * SIMULATIONS <= CELLS
+    if not exact:
+        # Few simulations and Student's distribution do for sizes, not for shares that hardly vary.
+        looks = replace(looks, only_sizes=True)
     many = max(SIMULATIONS, min(MORE, FREE // looks.cells)) if exact else FEW
-    weights = _weights(looks.drawn(rng, LEARNT), looks.drawn(rng, LEARNT, 0.5)) if exact else None
+    even, weights = looks.even, None
+    if exact:
+        weights = _weights(looks.drawn(rng, LEARNT), looks.drawn(rng, LEARNT, 0.5), even)
     drawn, observed = looks.drawn(rng, many), looks.observed
-    yardstick = _Yardstick.of(np.hstack([drawn, observed]) if exact else drawn, weights)
+    yardstick = _Yardstick.of(np.hstack([drawn, observed]) if exact else drawn, even, weights)
     seen = yardstick.largest(observed)[0]
     if exact:
         simulated = np.sort(yardstick.largest(drawn))[::-1]
@@ -219,35 +294,38 @@ def judged(
         detail = f"not testable: noise halved would be found in {percent(power)} of releases only"
         return Check(name=NOISE, passed=None, detail=detail)
     words = f"consistent with the plan; noise halved would be found in {percent(power)} of releases"
-    blind = _blind(columns, yardstick, least)
+    blind = _blind(looks, yardstick, least)
     if blind:
-        words += f", a single unmasked column not in {', '.join(blind)}"
+        more = f" and {len(blind) - NAMED} more" if len(blind) > NAMED else ""
+        words += f", a single unmasked column not in {', '.join(blind[:NAMED])}{more}"
     return Check(name=NOISE, passed=True, detail=f"{words} (false alarms: {percent(ALPHA)})")
 
 
-def _weights(plain: Floats, halved: Floats) -> Floats:
+def _weights(plain: Floats, halved: Floats, even: NDArray[np.bool_]) -> Floats:
     """The direction in which halved noise differs most from the plan's (Fisher's discriminant)."""
-    plain, halved = np.log(plain + 1e-9), np.log(halved + 1e-9)
+    plain, halved = np.log(plain[even] + 1e-9), np.log(halved[even] + 1e-9)
     spread = np.atleast_2d((np.cov(plain) + np.cov(halved)) / 2)
     ridge = 0.05 * np.trace(spread) / len(spread) + 1e-12
     shift = halved.mean(axis=1) - plain.mean(axis=1)
-    found: Floats = np.linalg.solve(spread + ridge * np.eye(len(spread)), shift)
+    found: Floats = np.zeros(len(even))
+    found[even] = np.linalg.solve(spread + ridge * np.eye(len(spread)), shift)
     return found
 
 
 def _refuted(looks: _Looks, scores: Floats) -> Check:
     """Name the column that stands out most, and which way."""
-    names, firsts, end = [one.name for one in looks.columns], [], 0
-    for one in looks.columns:
-        firsts.append(end)
-        end += len(one.observed)
-    if looks.profiles is not None:
-        names += [looks.columns[i].name for i in looks.profiles.subjects]
-        firsts += range(end, end + len(looks.profiles.subjects))
-    z = scores[firsts]
-    worst = int(np.argmax(np.abs(z)))
-    how = "too little" if z[worst] < 0 else "too much"
-    detail = f"refuted: '{names[worst]}' has {how} noise for its plan (p ≤ {ALPHA:g})"
+    names = [one.name for one in looks.columns]
+    subjects = () if looks.profiles is None else looks.profiles.subjects
+    whose = np.repeat(np.arange(len(names)), looks.widths).tolist() + list(subjects)
+    grows = looks.even
+    alone = scores[: len(whose)]
+    if np.abs(alone[~grows]).max(initial=0) > np.abs(alone[grows]).max():
+        worst = int(np.argmax(np.where(grows, 0, np.abs(alone))))
+        how = "noise that does not lie as its plan draws it"
+    else:
+        worst = int(np.argmax(np.where(grows, np.abs(alone), 0)))
+        how = f"too {'little' if alone[worst] < 0 else 'much'} noise for its plan"
+    detail = f"refuted: '{names[whose[worst]]}' has {how} (p ≤ {ALPHA:g})"
     return Check(name=NOISE, passed=False, detail=detail)
 
 
@@ -265,13 +343,14 @@ class _Yardstick:
     together: tuple[Floats, Floats]
 
     @classmethod
-    def of(cls, pool: Floats, weights: Floats | None) -> _Yardstick:
+    def of(cls, pool: Floats, even: NDArray[np.bool_], weights: Floats | None) -> _Yardstick:
         small = np.maximum(0.05 * pool.mean(axis=1, keepdims=True), 1e-9)
         logs = np.log(pool + small)
         middle, spread = logs.mean(axis=1, keepdims=True), logs.std(axis=1, keepdims=True)
         spread = np.maximum(spread, 1e-9)
-        even = np.ones((1, len(pool)))
-        both = even if weights is None else np.vstack([even, weights * spread[:, 0]])
+        both = even.astype(np.float64)[None]
+        if weights is not None:
+            both = np.vstack([both, weights * spread[:, 0]])
         whole = both @ ((logs - middle) / spread)
         return cls(
             small=small,
@@ -300,15 +379,14 @@ class _Yardstick:
         return found
 
 
-def _blind(columns: list[NoisyColumn], yardstick: _Yardstick, least: float) -> list[str]:
+def _blind(looks: _Looks, yardstick: _Yardstick, least: float) -> list[str]:
     """The attributes in which values without any noise would not be found."""
-    bare = np.concatenate([one.bare() for one in columns])[:, None]
+    bare = np.concatenate([looks.of(one, one.bare()) for one in looks.columns])[:, None]
     # Columns come first in what is looked at; clusters recognised by members are of several.
     z = np.abs(yardstick.each(bare))[:, 0]
     found, start = [], 0
-    for one in columns:
-        stop = start + len(one.observed)
-        if one.scales.any() and z[start:stop].max() <= least:
+    for one, width in zip(looks.columns, looks.widths, strict=True):
+        if one.scales.any() and z[start : start + width].max() <= least:
             found.append(one.name)
-        start = stop
+        start += width
     return found

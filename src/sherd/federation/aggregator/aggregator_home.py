@@ -136,7 +136,7 @@ class AggregatorHome:
             key = (self.folder / "authority-key.pem").read_bytes()
         except OSError:
             raise UsageError(
-                "the authority's key is not in the folder",
+                "the folder lacks the authority's key",
                 got=str(self.folder),
                 do="put authority-key.pem there, or issue certificates where it is",
             ) from None

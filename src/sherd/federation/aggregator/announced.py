@@ -50,6 +50,6 @@ def check_announced(aggregator: Aggregator, terms: Terms) -> None:
         every = [f"{owner} {words}" for owner, lines in found.items() for words in lines]
         more = f", and {len(every) - 5} more" if len(every) > 5 else ""
         raise PolicyError(
-            "an announced policy forbids the round: " + "; ".join(every[:5]) + more,
+            "an owner's announced policy forbids the round: " + "; ".join(every[:5]) + more,
             do="ask for what every owner allows, or leave the owner out",
         )

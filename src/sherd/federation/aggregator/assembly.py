@@ -150,7 +150,7 @@ def _groups(
         here = names[order]
         same = everybody is None or np.array_equal(here, everybody)
         if not same or bool(np.any(here[1:] == here[:-1])):
-            raise VerificationError("the owners' people do not make up the same list")
+            raise VerificationError("the owners do not list the same people")
         everybody = here
         found.append(_Group(tables=tuple(tables[owner] for owner in members), order=order))
     return found

@@ -68,7 +68,7 @@ def chunks_of(aggregator: Aggregator, round_id: str, attachment: Attachment) -> 
         size += len(chunk)
         yield chunk
     if size != attachment.size or whole.hexdigest() != attachment.sha256:
-        raise PeerError("an attachment is not what was announced", reason=Reason.MALFORMED)
+        raise PeerError("an attachment does not match its announcement", reason=Reason.MALFORMED)
 
 
 def mapped(scratch: MappedColumns, pieces: Iterable[bytes]) -> Buffer:
@@ -104,7 +104,7 @@ def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType:
         return pa.float64()
     if all(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in found):
         return next(kind for kind in kinds if pa.types.is_timestamp(kind))
-    raise VerificationError("the deliveries' columns are of types that do not go together")
+    raise VerificationError("the deliveries' columns have incompatible types")
 
 
 def released_batches(table: pa.Table) -> Iterator[pa.Table]:

@@ -191,7 +191,7 @@ def _published(folder: Path, data: RoundData) -> str | None:
     found: dict[str, Any] = read_manifest(folder)
     assert data.plan is not None
     if found.get("joint", {}).get("plan_hash") != data.plan.hash:
-        raise VerificationError("another release is in the round's place")
+        raise VerificationError("another release already occupies the round's place")
     return digest(folder / MANIFEST)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from sherd.errors import OutsideError, PeerError, UsageError
 from sherd.federation.aggregator.announced import check_announced
 from sherd.federation.aggregator.batching import Together
+from sherd.federation.aggregator.bell import Told, told_of
 from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish, sum_answers
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
 from sherd.federation.aggregator.storage.sequence_numbers import forgotten_rounds
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 MOST_TRIES = 5
 """How often linking, checking or assembling is begun before a round is given up."""
 
-Listener = Callable[[frozenset[str]], None]
+Listener = Callable[[Told], None]
 
 
 @dataclass(kw_only=True)
@@ -50,7 +51,7 @@ class _Incoming:
 
     message: Message
     key: str | None
-    given: Mapping[str, bytes]
+    given: Mapping[str, bytes | memoryview]
     wanted: list[str] = field(default_factory=list)
     error: PeerError | None = None
 
@@ -66,7 +67,7 @@ class Aggregator:
         store: Store,
         releases: Path,
         clock: Callable[[], float] = time.time,
-        listener: Listener = lambda _recipients: None,
+        listener: Listener = lambda _told: None,
         certify: Callable[[str, str, str], bytes] | None = None,
         provider: Provider | None = None,
     ) -> None:
@@ -82,7 +83,7 @@ class Aggregator:
         self._together = Together(self._take)
         self._purged = False
         self.listener = listener
-        """Told who got a message, or nobody where only a round's state may have changed."""
+        """Told who was sent what, or nothing where only a round's state may have changed."""
 
     def now(self) -> int:
         """The time in whole seconds."""
@@ -91,9 +92,9 @@ class Aggregator:
     def open_round(self, terms: Terms, *, actor: str | None = None) -> None:
         """Begin a round: invite every owner."""
         if terms.aggregator != self.name:
-            raise UsageError("the terms are another aggregator's", got=repr(terms.aggregator))
+            raise UsageError("the terms belong to another aggregator", got=repr(terms.aggregator))
         if terms.deadline <= self.now():
-            raise UsageError("the deadline has passed already")
+            raise UsageError("the deadline has already passed")
         terms = replace(
             terms, opened=self.now(), delivery_bytes=terms.most_bytes, signed_release=True
         )
@@ -112,9 +113,10 @@ class Aggregator:
             keys[owner] = member.key
         check_announced(self, terms)
         machine = self.machine(RoundData(terms=terms, aggregator_key=self.key.public, keys=keys))
-        sent = self._seal(machine, machine.open())
+        messages = machine.open()
+        sent = self._seal(machine, messages)
         self.store.add_round(machine.data, now=self.now(), sent=sent, actor=actor)
-        self.listener(frozenset(terms.owners))
+        self.listener(told_of(messages, (each.raw for each in sent)))
 
     def repeat(self, round_id: str, *, name: str, deadline: int) -> Terms:
         """Begin a round once more that ended without a release after its plan was signed."""
@@ -144,13 +146,14 @@ class Aggregator:
             for message in messages
         ]
 
-    def keep(self, work: RoundWork, machine: Round, messages: list[Message]) -> frozenset[str]:
-        """Write down what the round knows and sends; who gets something."""
-        work.save(self._seal(machine, messages), now=self.now())
+    def keep(self, work: RoundWork, machine: Round, messages: list[Message]) -> Told:
+        """Write down what the round knows and sends; who gets what."""
+        sent = self._seal(machine, messages)
+        work.save(sent, now=self.now())
         if machine.ended:
             work.purge()
             self._purged = True
-        return frozenset(message.recipient for message in messages)
+        return told_of(messages, (each.raw for each in sent))
 
     # what owners send
 
@@ -159,7 +162,7 @@ class Aggregator:
         owner: str,
         round_id: str,
         raw: bytes,
-        chunks: Sequence[bytes] = (),
+        chunks: Sequence[bytes | memoryview] = (),
         *,
         member: Member | None = None,
     ) -> list[str]:
@@ -184,7 +187,7 @@ class Aggregator:
 
     def _take(self, round_id: str, jobs: list[_Incoming]) -> None:
         """Messages for one round in one transaction; a refused one changes nothing."""
-        told: frozenset[str] = frozenset()
+        told: Told = {}
         with self.store.working(round_id) as work:
             if work is None:
                 for job in jobs:
@@ -271,7 +274,8 @@ class Aggregator:
             if completed is None:
                 raise Reason.UNKNOWN_CHUNK.error()
             machine = self.machine(work.data)
-            messages, told = [], frozenset[str]()
+            messages: list[Message] = []
+            told: Told = {}
             for sender, sequence in completed:
                 messages += machine.attached(sender, sequence)
             if completed:
@@ -286,7 +290,7 @@ class Aggregator:
 
     def tick(self, round_id: str) -> None:
         """Let a round notice its deadline."""
-        told: frozenset[str] = frozenset()
+        told: Told = {}
         with self.store.working(round_id) as work:
             assert work is not None
             machine = self.machine(work.data)
@@ -316,7 +320,7 @@ class Aggregator:
     def revoke(self, name: str) -> list[str]:
         """Take somebody's access away and end the rounds it is part of; which they were."""
         if not self.store.remove_member(name, now=self.now()):
-            raise UsageError("nobody of that name is enrolled", got=repr(name))
+            raise UsageError("nobody with that name is enrolled", got=repr(name))
         ended = []
         for round_id in (each.id for each in self.store.unfinished()):
             data = self.store.round(round_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import re
 import secrets
@@ -11,23 +12,24 @@ import shutil
 import tempfile
 import threading
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 from fastapi import Depends, Path, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 
 from sherd.errors import SherdError
+from sherd.federation.aggregator.bell import Bell
 from sherd.federation.aggregator.metrics import Metrics
 from sherd.federation.aggregator.storage import Member
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.wire.exchange import MOST_REQUEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, MutableMapping
+    from collections.abc import Callable, MutableMapping
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -43,10 +45,15 @@ SEEN_SECONDS = 15
 """How exactly it is known when an owner called last."""
 LOOK_SECONDS = 2.0
 """How often those who wait are looked after whose messages another process of ours wrote."""
+THREADS = 40
+"""How many exchanges are looked after at the same time; those that wait are not counted."""
 KEPT_SECONDS = 7 * 24 * 3600
 """How long after its deadline a round's messages can still be fetched."""
 
 log = logging.getLogger("sherd.aggregator")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 Name = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
@@ -58,57 +65,6 @@ class Strict(BaseModel):
     """A body that holds exactly what it must."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Bell:
-    """Wakes those who wait for messages; rung from any thread."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[str, set[asyncio.Event]] = {}
-        self.work = threading.Event()
-
-    def start(self) -> None:
-        """Remember the loop that waits."""
-        self._loop = asyncio.get_running_loop()
-
-    def ring(self, names: frozenset[str]) -> None:
-        """Something was sent to these, or there may be work."""
-        self.work.set()
-        if self._loop is not None and names and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._wake, names)
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether anybody waits."""
-        return bool(self._waiting)
-
-    def _wake(self, names: frozenset[str]) -> None:
-        for name in names:
-            for event in self._waiting.get(name, ()):
-                event.set()
-
-    @contextlib.contextmanager
-    def listening(self, name: str) -> Iterator[asyncio.Event]:
-        """An event that is set whenever something is sent to somebody.
-
-        Whoever listens before looking misses nothing that comes after.
-        """
-        event = asyncio.Event()
-        self._waiting.setdefault(name, set()).add(event)
-        try:
-            yield event
-        finally:
-            self._waiting[name].discard(event)
-            if not self._waiting[name]:
-                del self._waiting[name]
-
-
-async def heard(event: asyncio.Event, seconds: float) -> None:
-    """Wait until the bell was rung, at most so long."""
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
-    event.clear()
 
 
 class Service:
@@ -124,6 +80,9 @@ class Service:
         self.metrics = Metrics(aggregator)
         self.known: dict[str, frozenset[str]] = {}
         """The rounds of which each owner said since our start how much it has seen."""
+        self.names: dict[str, str] = {}
+        """Whose tokens are, as last seen: only to know under which name to listen."""
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sherd-exchange")
         self.worker: threading.Thread | None = None
         self._seen: dict[str, int] = {}
         self._seen_kept: dict[str, int] = {}
@@ -143,25 +102,27 @@ class Service:
         self._seen_kept |= seen
         self.aggregator.store.see(seen)
 
+    async def in_thread(self, do: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Do what needs the database in a thread of our own."""
+        job = functools.partial(do, *args, **options)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, job)
+
     async def look_out(self) -> None:
         """Wake owners whose messages another process of ours wrote; one look for all of them."""
-        known: dict[tuple[str, str], int] = {}
         store = self.aggregator.store
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if not self.bell.is_heard:
-                known = {}
                 continue
             since = self.aggregator.now() - KEPT_SECONDS
             with contextlib.suppress(SherdError):
-                newest = await run_in_threadpool(store.newest, since=since)
-                if changed := newest.items() - known.items():
-                    self.bell.ring(frozenset(who for (who, _round), _number in changed))
-                known = newest
+                self.bell.look(await run_in_threadpool(store.newest, since=since))
 
     def work(self) -> None:
         """Do the aggregator's own work until told to stop."""
         load_parts()
+        with contextlib.suppress(SherdError):
+            self.aggregator.store.sweep()
         while not self._stopping.is_set():
             self._beat = time.monotonic()
             self.bell.work.wait(1.0)
@@ -189,7 +150,7 @@ class Service:
         folder = self.aggregator.releases
         folder.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(folder).free < LEAST_FREE:
-            raise OSError("less than 64 MiB are free")
+            raise OSError("less than 64 MiB of disk space is free")
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".ready-") as file:
             file.write(b"x")
             file.flush()
@@ -206,10 +167,11 @@ class Service:
         if not self.worker.is_alive():
             raise OSError("the worker has stopped")
         if time.monotonic() - self._beat > WORKER_SECONDS:
-            raise OSError("the worker does not come back from a round")
+            raise OSError("the worker is stuck in a round")
 
     def stop(self) -> None:
         """Tell the worker to stop."""
+        self._threads.shutdown(wait=False)
         self._stopping.set()
         self.bell.work.set()
 
@@ -254,11 +216,16 @@ def refused(status: int, what: str) -> HTTPException:
     return HTTPException(status_code=status, detail=what)
 
 
+def bearer(request: Request) -> str | None:
+    """The token that a request shows."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token if scheme == "Bearer" and 0 < len(token) <= 200 else None
+
+
 async def who(request: Request, service: Served) -> Member:
     """Whose request this is."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    member = None
-    if scheme == "Bearer" and 0 < len(token) <= 200:
+    token, member = bearer(request), None
+    if token is not None:
         store, now = service.aggregator.store, service.aggregator.now()
         member = await run_in_threadpool(store.member_of_token, token, now)
     if member is None:
@@ -286,12 +253,13 @@ AnOperator = Annotated[Member, only(OPERATOR)]
 
 async def limited(request: Request, most: int) -> bytes:
     """A request's body, refused as soon as it is larger than allowed."""
-    data = bytearray()
+    parts, size = [], 0
     async for part in request.stream():
-        data += part
-        if len(data) > most:
+        parts.append(part)
+        size += len(part)
+        if size > most:
             raise Reason.TOO_LARGE.error()
-    return bytes(data)
+    return b"".join(parts)
 
 
 MOST_LOGIN = 4 << 10
@@ -312,8 +280,14 @@ class Bounded:
             await self.app(scope, receive, send)
             return
         most = BEFORE_LOGIN.get(scope["path"], MOST_REQUEST)
-        given = dict(scope["headers"]).get(b"content-length", b"0")
-        if not given.isdigit() or int(given) > most:
+        headers = dict(scope["headers"])
+        given = headers.get(b"content-length", b"0")
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            # A proxy may see another end of it than we do, and another request behind that.
+            closing = PlainTextResponse("two lengths", 400, {"connection": "close"})
+            await closing(scope, receive, send)
+            return
+        if not given.isdigit() or len(given) > 15 or int(given) > most:
             body = {"code": "peer", "what": Reason.TOO_LARGE.words, "reason": "too-large"}
             await JSONResponse({"error": body}, status_code=413)(scope, receive, send)
             return
@@ -330,6 +304,7 @@ class Bounded:
         await self.app(scope, bounded, send)
 
 
+_ALWAYS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9-]{8,64}")
 
 
@@ -360,10 +335,11 @@ class Observed:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers["X-Content-Type-Options"] = "nosniff"
-                headers["Cache-Control"] = "no-store"
-                headers["X-Request-Id"] = number
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    *_ALWAYS,
+                    (b"x-request-id", number.encode()),
+                ]
             await send(message)
 
         await self.app(scope, receive, observed)

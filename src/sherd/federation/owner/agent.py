@@ -87,7 +87,7 @@ class Agent:
         self._sleep = sleep
         self.released = self.journal.unfetched(since=self.now() - REMEMBERED)
         """Rounds whose releases are out and were not fetched yet."""
-        self._left = self._fruitless = self._waiting = self._stopping = False
+        self._left = self._fruitless = self._waiting = self._stopping = self._holds = False
         self._said: set[tuple[str, str, str]] = set()
         self.sender = Sender(self.journal, refused=self._rejected, failed=self._cannot_send)
         self.ask_again = 0
@@ -119,17 +119,26 @@ class Agent:
         service that comes back is not called by all of them at once.
         """
         pause, heard = PAUSE, -1
-        while not (self._stopping or until()):
-            trouble = self._try_turn(wait)
-            if trouble is None:
-                pause = PAUSE
-                continue
-            kind, what = trouble
-            self.say(kind, what, request=self.client.request_id)
-            lost = kind == "network" and self.client.answered > heard
-            pause = PAUSE if lost else min(pause * 2, MOST_PAUSE)
-            heard = self.client.answered
-            self._sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter is no secret
+        with contextlib.ExitStack() as held:
+            while not (self._stopping or until()):
+                trouble = self._try_turn(wait)
+                self._hold_ledger(held)
+                if trouble is None:
+                    pause = PAUSE
+                    continue
+                self.say(*trouble, request=self.client.request_id)
+                lost = trouble[0] == "network" and self.client.answered > heard
+                pause = PAUSE if lost else min(pause * 2, MOST_PAUSE)
+                heard = self.client.answered
+                self._sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter is no secret
+
+    def _hold_ledger(self, held: contextlib.ExitStack) -> None:
+        """Keep the ledger open while a round goes on and waits for no person, who may take days."""
+        wants = self.journal.is_busy and not self._left
+        if wants != self._holds:
+            self._holds = wants
+            with contextlib.suppress(SherdError):
+                held.enter_context(self.ledger.kept_open()) if wants else held.close()
 
     def stop(self) -> None:
         """Take no further turn; an agent that only waits for messages ends at once."""
@@ -347,11 +356,14 @@ class Agent:
             return False
         try:
             heavy = task is not OwnerTask.APPROVE
+            counts = heavy and task is not OwnerTask.OFFER  # which asks for a head at most
             with (
                 self.home.attempting(machine.data.round, heavy=heavy),
-                self.ledger.kept_open() if heavy else contextlib.nullcontext(),
+                self.ledger.kept_open() if counts else contextlib.nullcontext(),
             ):
-                return do_task(self, book, task)
+                done = do_task(self, book, task)
+                self.ledger.settle()
+                return done
         except PeerError as error:
             return self._object(book, error)
         except OutsideError as error:

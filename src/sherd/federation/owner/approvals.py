@@ -68,7 +68,7 @@ def decide(
     data = journal.round(name)
     if data is None or data.state is not OwnerState.AWAITING_APPROVAL:
         raise UsageError(
-            "the round does not wait for approval",
+            "the round does not await approval",
             got="no such round" if data is None else f"state {data.state.value}",
             do="see `sherd owner requests`",
         )

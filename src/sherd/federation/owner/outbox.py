@@ -115,15 +115,17 @@ def deliver(
 ) -> tuple[Delivery, dict[str, Path]]:
     """Protect (once) and describe what is to be delivered."""
     recover(ledger)
+    fresh = False
     if not made(home, ledger, machine):
         try:
             _protect(home, ledger, machine, client)
+            fresh = True
         except BudgetError:
             # Another process of ours may have been faster with this very plan.
             if not made(home, ledger, machine):
                 raise
     reach("owner.charged")
-    return _describe(home, ledger, machine)
+    return _describe(home, ledger, machine, fresh=fresh)
 
 
 def _protect(home: OwnerHome, ledger: Ledger, machine: Owner, client: Client) -> None:
@@ -171,7 +173,10 @@ def _protect(home: OwnerHome, ledger: Ledger, machine: Owner, client: Client) ->
     )
 
 
-def _describe(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Delivery, dict[str, Path]]:
+def _describe(
+    home: OwnerHome, ledger: Ledger, machine: Owner, *, fresh: bool = False
+) -> tuple[Delivery, dict[str, Path]]:
+    """What is to be delivered; files that were ``fresh``ly written are not hashed once more."""
     from sherd.release.bundle import MANIFEST, read_manifest
     from sherd.release.bundle import digest as file_digest
 
@@ -182,9 +187,11 @@ def _describe(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Delivery
     if charge is not None and charge.artefact != artefact:
         raise VerificationError("the artefact in the outbox is not the one that was paid for")
     paths = {name: folder / name for name in manifest["files"] if name.endswith(SUFFIX)}
-    files: dict[str, Attachment] = {name: describe_file(path) for name, path in paths.items()}
-    for name, attachment in files.items():
-        if attachment.sha256 != manifest["files"][name]["sha256"]:
+    files: dict[str, Attachment] = {}
+    for name, path in paths.items():
+        paid = manifest["files"][name]["sha256"]
+        files[name] = describe_file(path, sha256=paid if fresh else None)
+        if files[name].sha256 != paid:
             raise VerificationError("a file in the outbox is not the one that was paid for")
     _, head = ledger.head()
     write_witness(home, head)

@@ -51,7 +51,7 @@ def answer(
     question = _checked(machine, client)
     paid = ledger.charge_of(_occasion(machine, ask))
     if paid is not None and paid.artefact != ask.attachment.sha256:
-        raise PeerError("this was answered for another question", reason=Reason.PLAN_CHANGED)
+        raise PeerError("this answer belongs to another question", reason=Reason.PLAN_CHANGED)
     reach("owner.protecting")
     numbers = _counted(home, ledger, machine, question)
     reach("owner.charged")

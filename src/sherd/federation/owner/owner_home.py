@@ -119,7 +119,7 @@ class OwnerHome:
     def join(self, answer: enrolment.EnrolmentAnswer) -> None:
         """Take in the answer of the aggregator's operator."""
         if answer.owner != self.settings.name or answer.owner_key != self.key.public:
-            raise UsageError("the enrolment is somebody else's", got=repr(answer.owner))
+            raise UsageError("the enrolment belongs to somebody else", got=repr(answer.owner))
         self.authority.write_text(answer.authority, encoding="ascii")
         self.certificate.write_text(answer.certificate, encoding="ascii")
         self._renewed.unlink(missing_ok=True)
@@ -168,7 +168,9 @@ class OwnerHome:
         enrolled, own = self.enrolled, (self.settings.name, self.key.public)
         ours = (answer.owner, answer.owner_key) == own
         if not ours or (answer.aggregator, answer.key) != (enrolled["aggregator"], enrolled["key"]):
-            raise PeerError("the certificate is somebody else's, or by another aggregator")
+            raise PeerError(
+                "the certificate belongs to somebody else or comes from another aggregator"
+            )
         authority, made = answer.authority.encode(), answer.certificate.encode()
         certificates.check_issued(made, key_pem, authority)
         write_whole(self.authority, authority)
@@ -245,7 +247,7 @@ class OwnerHome:
         if (self.folder / "restored").exists():
             raise UsageError(
                 "the folder was restored from a backup and may lack what was spent since",
-                must="led back before it takes part again",
+                must="recovered before it takes part again",
                 got=str(self.folder),
                 do="run `sherd owner recover`",
             )

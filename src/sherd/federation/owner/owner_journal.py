@@ -88,7 +88,7 @@ class OwnerJournal:
             if known > VERSION:
                 self.close()
                 raise FormatError(
-                    "the owner's journal is of a later version",
+                    "a later version of Sherd wrote the owner's journal",
                     must=f"at most {VERSION}",
                     got=f"{path}: {known}",
                     do="install the version of sherd that wrote it, or a later one",
@@ -145,6 +145,11 @@ class OwnerJournal:
                 with contextlib.suppress(sqlite3.Error):  # the first error is the one to tell
                     db.execute("ROLLBACK")
                 raise
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a round was written down that has not ended."""
+        return bool(self._last)
 
     def store(
         self,

@@ -145,7 +145,7 @@ def finish(home: OwnerHome, machine: Owner, client: Client) -> Made:
         check_proof(machine, data.returned)
         batch = fetch(client, data.round, data.returned.attachment)
         if len(batch) != 32 * loaded.rows:
-            raise PeerError("our batch came back in another size", reason=Reason.MALFORMED)
+            raise PeerError("our batch came back with a different size", reason=Reason.MALFORMED)
         names = Secret(home.seed, data.plan.tag).finish(batch)
     path = _names_file(home, machine)
     path.unlink(missing_ok=True)

@@ -124,7 +124,7 @@ class LoadedTable:
         wanted = [common[start : start + POINT] for start in range(0, len(common), POINT)]
         if len(place) != self.rows or not all(name in place for name in wanted):
             raise PeerError(
-                "the list of common people names somebody who is not ours",
+                "the list of common people names somebody this owner does not have",
                 reason=Reason.UNEXPECTED,
             )
         return self.table.take(pa.array([place[name] for name in wanted]))

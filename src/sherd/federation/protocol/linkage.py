@@ -162,7 +162,7 @@ class Secret:
             result: bytes = self._group.crypto_scalarmult_ristretto255(exponent, point)
         except RuntimeError:  # the library's word for a point that is none
             raise PeerError(
-                "a batch holds what is no group element", reason=Reason.MALFORMED
+                "a batch holds something that is not a group element", reason=Reason.MALFORMED
             ) from None
         return result
 

@@ -65,7 +65,7 @@ def write_backup(target: Path, *, kind: str, name: str, files: Iterable[tuple[st
     from sherd import __version__
 
     if target.exists():
-        raise OutputExistsError("the backup is there already", got=str(target), do="choose another")
+        raise OutputExistsError("the backup already exists", got=str(target), do="choose another")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, hidden = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -114,14 +114,14 @@ def _add(archive: tarfile.TarFile, place: str, path: Path) -> str:
 def read_backup(source: Path, folder: Path, *, kind: str) -> BackupIndex:
     """Put a backup's files into a new folder, each as it was; nothing where any is not."""
     if folder.exists():
-        raise OutputExistsError("the folder is there already", got=str(folder), do="choose another")
+        raise OutputExistsError("the folder already exists", got=str(folder), do="choose another")
     folder.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         index = _unpack(source, staged)
         if index.kind != kind:
             raise FormatError(
-                "the backup is of something else", must=f"of an {kind}", got=f"an {index.kind}"
+                "the backup is of another kind", must=f"of an {kind}", got=f"an {index.kind}"
             )
         for path in sorted(staged.rglob("*")):
             sync_folder(path) if path.is_dir() else sync_file(path)
@@ -162,7 +162,9 @@ def _unpack(source: Path, staged: Path) -> BackupIndex:
 
 def _damaged(source: Path) -> FormatError:
     return FormatError(
-        "the file is no whole backup", must="as `backup` wrote it, every byte", got=str(source)
+        "the file is not a complete backup",
+        must="as `backup` wrote it, every byte",
+        got=str(source),
     )
 
 

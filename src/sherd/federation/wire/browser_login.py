@@ -131,9 +131,9 @@ def _id_token(provider: Provider, nonce: str, show: Callable[[str], object], sec
     show(f"{place}{'&' if '?' in place else '?'}{urllib.parse.urlencode(query)}")
     brought = back.wait(seconds)
     if not hmac.compare_digest(brought["state"].encode(), state.encode()):
-        raise PeerError("the browser came back from another login", do="try again")
+        raise PeerError("the browser returned from another login", do="try again")
     if brought.get("iss", provider.issuer) != provider.issuer or "code" not in brought:
-        raise PeerError("the provider did not let you in", do="try again")
+        raise PeerError("the provider refused the login", do="try again")
     got = provider.ask(
         "POST",
         token_place,

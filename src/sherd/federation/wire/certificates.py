@@ -11,6 +11,7 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 YEAR = datetime.timedelta(days=365)
+UNREADABLE = (ValueError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension)
+"""How the library says that bytes are no certificate, or of a kind that it does not know."""
 RENEW_DAYS = 30
 """How long before a certificate ends it is renewed, and people are warned."""
 
@@ -128,7 +131,7 @@ def issue_client(
         csr = x509.load_pem_x509_csr(csr_pem)
         key = csr.public_key()
         sound = csr.is_signature_valid and isinstance(key, ec.EllipticCurvePublicKey)
-    except ValueError:
+    except UNREADABLE:
         sound = False
     if not sound:
         raise PeerError("the certificate request is not valid", must="signed by its own P-256 key")
@@ -176,10 +179,12 @@ def check_issued(pem: bytes, key_pem: bytes, authority: bytes) -> None:
         issuers = x509.load_pem_x509_certificates(authority)
         sound = made.public_key() == _load(key_pem).public_key() and days_left(pem) >= 0
         sound = sound and any(_is_by(made, issuer) for issuer in issuers)
-    except ValueError:
+    except UNREADABLE:
         sound = False
     if not sound:
-        raise PeerError("the certificate is not one for our key, by the aggregator's authority")
+        raise PeerError(
+            "the certificate is not for our key, or not signed by the aggregator's authority"
+        )
 
 
 def _is_by(made: x509.Certificate, issuer: x509.Certificate) -> bool:
@@ -187,6 +192,6 @@ def _is_by(made: x509.Certificate, issuer: x509.Certificate) -> bool:
 
     try:
         made.verify_directly_issued_by(issuer)
-    except (InvalidSignature, ValueError, TypeError):
+    except (InvalidSignature, TypeError, *UNREADABLE):
         return False
     return True

@@ -29,14 +29,18 @@ def describe(data: bytes | mmap.mmap) -> Attachment:
     )
 
 
-def describe_file(path: Path) -> Attachment:
-    """The announcement of a file, read a chunk at a time."""
+def describe_file(path: Path, *, sha256: str | None = None) -> Attachment:
+    """The announcement of a file, read a chunk at a time; of one whose hash is known, or not."""
     whole, size, chunks = hashlib.sha256(), 0, []
+    single = path.stat().st_size <= CHUNK
     for chunk in pieces(path):
-        whole.update(chunk)
+        if sha256 is None and not single:
+            whole.update(chunk)
         size += len(chunk)
         chunks.append(hashlib.sha256(chunk).hexdigest())
-    return Attachment(sha256=whole.hexdigest(), size=size, chunks=tuple(chunks))
+    if sha256 is None:
+        sha256 = chunks[0] if len(chunks) == 1 and single else whole.hexdigest()
+    return Attachment(sha256=sha256, size=size, chunks=tuple(chunks))
 
 
 def pieces(path: Path) -> Iterator[bytes]:
@@ -51,12 +55,12 @@ def check_chunk(sha256: str, data: bytes) -> None:
     if len(data) > CHUNK:
         raise Reason.TOO_LARGE.error()
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise PeerError("a chunk is not what its hash says", reason=Reason.MALFORMED)
+        raise PeerError("a chunk does not match its hash", reason=Reason.MALFORMED)
 
 
 def gather(attachment: Attachment, chunk: Callable[[str], bytes]) -> bytes:
     """Bulk put together from its chunks, checked."""
     data = b"".join(chunk(sha256) for sha256 in attachment.chunks)
     if len(data) != attachment.size or hashlib.sha256(data).hexdigest() != attachment.sha256:
-        raise PeerError("an attachment is not what was announced", reason=Reason.MALFORMED)
+        raise PeerError("an attachment does not match its announcement", reason=Reason.MALFORMED)
     return data

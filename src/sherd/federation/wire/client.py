@@ -9,11 +9,15 @@ bounded in size and in time.
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
 import ssl
 import time
 import urllib.parse
 import urllib.request
+from dataclasses import dataclass
+from http import HTTPStatus
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -21,20 +25,26 @@ import httpx
 from sherd.errors import ConnectionFailedError, PeerError, UsageError
 from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.protocol.reasons import Reason, reason_of
-from sherd.federation.wire.exchange import Call, Exchanged, read_response, write_request
+from sherd.federation.wire.exchange import Call, Exchanged, read_response, request_parts
+from sherd.federation.wire.line import IDLE_SECONDS, DirectLine, Line, TransportLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from sherd.federation.wire.line import Reply
     from sherd.signing_keys import SigningKey
 
 TIMEOUT = 30.0
 """Seconds without a byte after which a call has failed."""
 
+BYTES, JSON = "application/octet-stream", "application/json"
 MOST_ANSWER = 64 << 20
 LEAST_RATE = 64 << 10
 """Bytes a second below which an answer that lasts longer than ``TIMEOUT`` is given up."""
+
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def session_text(aggregator: str, name: str, nonce: str) -> bytes:
@@ -66,13 +76,29 @@ def proxy_for(url: str) -> str | None:
     return found if found is None or "://" in found else f"http://{found}"
 
 
-def _transport(url: str, context: ssl.SSLContext | None) -> httpx.BaseTransport:
-    return httpx.HTTPTransport(
+def _line(url: str, context: ssl.SSLContext | None) -> Line:
+    proxy = proxy_for(url)
+    if proxy is None:
+        return DirectLine(url, context)
+    transport = httpx.HTTPTransport(
         verify=True if context is None else context,
-        proxy=proxy_for(url),
-        # An owner masks for a while between two calls; the service hangs up after 75 s.
-        limits=httpx.Limits(max_keepalive_connections=4, keepalive_expiry=60.0),
+        proxy=proxy,
+        limits=httpx.Limits(max_keepalive_connections=4, keepalive_expiry=IDLE_SECONDS),
     )
+    return TransportLine(url, transport)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceAnswer:
+    """An answer that was read to its end."""
+
+    status: int
+    content: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether what was asked for was done."""
+        return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
 
 class Client:
@@ -102,43 +128,50 @@ class Client:
         self.request_id = ""
         """The number of the last request, which is in the aggregator's log, too."""
         self._url = url.rstrip("/")
-        # The transport itself: what a full client adds (cookies, redirects, authentication)
-        # is of no use here and takes longer than the rest of the call.
-        self._transport = transport or _transport(url, context)
+        self._line = (
+            _line(self._url, context) if transport is None else TransportLine(self._url, transport)
+        )
 
     def close(self) -> None:
         """Hang up."""
-        self._transport.close()
+        self._line.close()
 
     def forget_session(self) -> None:
         """Log in again at the next call."""
         if self._key is not None:
             self._token = None
 
-    def _request(self, method: str, path: str, timeout: float, **options: Any) -> httpx.Response:
+    def _request(
+        self,
+        method: str,
+        path: str,
+        timeout: float,
+        *,
+        headers: Mapping[str, str] = _NOTHING,
+        body: Sequence[bytes | memoryview] = (),
+    ) -> Reply:
         """One request whose answer has begun; the caller reads and closes it."""
         self.request_id = secrets.token_hex(8)
-        given = {"Accept-Encoding": "identity", "X-Request-Id": self.request_id}
-        given |= options.pop("headers", {})
-        request = httpx.Request(
-            method,
-            self._url + path,
-            headers=given,
-            extensions={"timeout": httpx.Timeout(timeout).as_dict()},
-            **options,
-        )
-        answer = self._transport.handle_request(request)
-        answer.request = request
-        return answer
+        given = {"Accept-Encoding": "identity", "X-Request-Id": self.request_id, **headers}
+        return self._line.send(method, path, headers=given, body=body, timeout=timeout)
 
-    def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *body: bytes | memoryview,
+        timeout: float = TIMEOUT,
+        kind: str = BYTES,
+    ) -> ServiceAnswer:
         """One request with a session; a new one is opened where the old one has run out."""
         for last in (False, True):
             if self._token is None:
                 self._token = self._log_in()
             headers = {"Authorization": f"Bearer {self._token}"}
-            answer = self._raw(method, path, headers=headers, **options)
-            if answer.status_code == httpx.codes.UNAUTHORIZED and not last:
+            if body:
+                headers["Content-Type"] = kind
+            answer = self._raw(method, path, timeout=timeout, headers=headers, body=body)
+            if answer.status == HTTPStatus.UNAUTHORIZED and not last:
                 self._token = None
                 continue
             self.answered += answer.is_success
@@ -146,33 +179,39 @@ class Client:
         raise AssertionError
 
     def _raw(
-        self, method: str, path: str, *, timeout: float = TIMEOUT, **options: Any
-    ) -> httpx.Response:
-        try:
-            with contextlib.closing(self._request(method, path, timeout, **options)) as answer:
-                content = b"".join(_pieces(answer, MOST_ANSWER))
-        except httpx.HTTPError as error:
-            raise ConnectionFailedError(
-                "the aggregator cannot be reached",
-                got=f"{type(error).__name__}: {error}",
-                do="it will be tried again; check the address, the certificates and the network",
-            ) from None
-        return httpx.Response(answer.status_code, content=content, request=answer.request)
+        self,
+        method: str,
+        path: str,
+        *,
+        timeout: float = TIMEOUT,
+        headers: Mapping[str, str] = _NOTHING,
+        body: Sequence[bytes | memoryview] = (),
+    ) -> ServiceAnswer:
+        with contextlib.closing(
+            self._request(method, path, timeout, headers=headers, body=body)
+        ) as answer:
+            content = b"".join(_pieces(answer, MOST_ANSWER))
+            return ServiceAnswer(status=answer.status, content=content)
+
+    def _send_json(self, path: str, data: dict[str, Any]) -> ServiceAnswer:
+        """One request without a session."""
+        headers = {"Content-Type": JSON}
+        return _checked(self._raw("POST", path, headers=headers, body=(_written(data),)))
 
     def _log_in(self) -> str:
         if self._key is None:
             raise PeerError(
                 "the aggregator does not know the token", do="ask its operator for another"
             )
-        call = _checked(self._raw("POST", "/v1/challenge", json={"name": self._name}))
+        call = self._send_json("/v1/challenge", {"name": self._name})
         nonce = _field(call, "nonce")
         signature = self._key.sign(session_text(self._aggregator, self._name, nonce))
         body = {"name": self._name, "nonce": nonce, "signature": signature}
         try:
-            answer = _checked(self._raw("POST", "/v1/session", json=body))
+            answer = self._send_json("/v1/session", body)
         except PeerError as error:
             raise ConnectionFailedError(
-                "the aggregator does not let this owner in",
+                "the aggregator refuses this owner",
                 got=error.what,
                 do="it will be tried again; ask the operator whether the owner is enrolled with "
                 "this key and certificate",
@@ -186,9 +225,8 @@ class Client:
 
     def exchange(self, call: Call) -> Exchanged:
         """Send messages and take those that came, waiting for the first as long as call."""
-        answer = self._call(
-            "POST", "/v1/exchange", content=write_request(call), timeout=TIMEOUT + call.wait
-        )
+        parts = request_parts(call)
+        answer = self._call("POST", "/v1/exchange", *parts, timeout=TIMEOUT + call.wait)
         return read_response(answer.content, len(call.parcels))
 
     def login_terms(self) -> dict[str, Any]:
@@ -198,7 +236,7 @@ class Client:
     def log_in_person(self, *, id_token: str, nonce: str) -> dict[str, Any]:
         """A session for somebody whom the provider knows."""
         body = {"id_token": id_token, "nonce": nonce}
-        return _json(_checked(self._raw("POST", "/v1/login", json=body)))
+        return _json(self._send_json("/v1/login", body))
 
     def about(self) -> dict[str, Any]:
         """Who the aggregator says it is."""
@@ -206,7 +244,7 @@ class Client:
 
     def open_round(self, terms: bytes) -> None:
         """Open a round, as an operator."""
-        self._call("POST", "/v1/rounds", content=terms)
+        self._call("POST", "/v1/rounds", terms)
 
     def abort_round(self, round_id: str) -> None:
         """End a round, as an operator."""
@@ -214,11 +252,11 @@ class Client:
 
     def announce(self, raw: bytes) -> None:
         """Tell the aggregator what this owner's policy allows, signed."""
-        self._call("PUT", "/v1/policy", content=raw)
+        self._call("PUT", "/v1/policy", raw)
 
     def put_chunk(self, round_id: str, sha256: str, data: bytes) -> None:
         """Send a chunk."""
-        self._call("PUT", f"/v1/rounds/{round_id}/chunks/{sha256}", content=data)
+        self._call("PUT", f"/v1/rounds/{round_id}/chunks/{sha256}", data)
 
     def chunk(self, round_id: str, sha256: str) -> bytes:
         """Fetch a chunk; the caller checks its hash."""
@@ -237,12 +275,13 @@ class Client:
 
     def next_certificate(self, csr: bytes) -> bytes:
         """Our next certificate, in the signed form of an enrolment; the caller checks it."""
-        return self._call("POST", "/v1/certificate", json={"csr": csr.decode()}).content
+        asked = _written({"csr": csr.decode()})
+        return self._call("POST", "/v1/certificate", asked, kind=JSON).content
 
     def reconnect(self, context: ssl.SSLContext) -> None:
         """Show another certificate from now on."""
-        self._transport.close()
-        self._transport = _transport(self._url, context)
+        self._line.close()
+        self._line = _line(self._url, context)
 
     def rounds(self) -> dict[str, str]:
         """The states of our rounds, as the aggregator knows them."""
@@ -266,7 +305,7 @@ class Client:
     def countersign(self, round_id: str, signature: str) -> None:
         """Send our signature of a release that holds our part."""
         place = f"/v1/rounds/{round_id}/countersignature"
-        self._call("POST", place, json={"signature": signature})
+        self._call("POST", place, _written({"signature": signature}), kind=JSON)
 
     def download(self, round_id: str, name: str, path: Path, *, size: int) -> None:
         """A file of a release, written a piece at a time and no longer than announced."""
@@ -274,29 +313,27 @@ class Client:
             self._token = self._log_in()
         headers = {"Authorization": f"Bearer {self._token}"}
         place = f"/v1/rounds/{round_id}/release/{name}"
-        try:
-            with (
-                contextlib.closing(self._request("GET", place, TIMEOUT, headers=headers)) as answer,
-                path.open("wb") as file,
-            ):
-                if not answer.is_success:
-                    content = b"".join(_pieces(answer, MOST_ANSWER))
-                    _checked(httpx.Response(answer.status_code, content=content))
-                for piece in _pieces(answer, size):
-                    file.write(piece)
-        except httpx.HTTPError as error:
-            raise ConnectionFailedError(
-                "the release could not be fetched", got=type(error).__name__
-            ) from None
+        with (
+            contextlib.closing(self._request("GET", place, TIMEOUT, headers=headers)) as answer,
+            path.open("wb") as file,
+        ):
+            if not ServiceAnswer(status=answer.status, content=b"").is_success:
+                content = b"".join(_pieces(answer, MOST_ANSWER))
+                _checked(ServiceAnswer(status=answer.status, content=content))
+            for piece in _pieces(answer, size):
+                file.write(piece)
 
 
-def _pieces(answer: httpx.Response, most: int) -> Iterator[bytes]:
+def _written(data: dict[str, Any]) -> bytes:
+    return json.dumps(data).encode()
+
+
+def _pieces(answer: Reply, most: int) -> Iterator[bytes]:
     """An answer's bytes as they come: not decompressed, not too many, not too slowly."""
-    if answer.headers.get("content-encoding", "identity") != "identity":
+    if answer.encoding != "identity":
         raise PeerError("the aggregator's answer is compressed", reason=Reason.MALFORMED)
     began, size = time.monotonic(), 0
-    assert isinstance(answer.stream, httpx.SyncByteStream)
-    for piece in answer.stream:
+    for piece in answer.pieces:
         size += len(piece)
         if size > most:
             raise PeerError("the aggregator's answer is too large", reason=Reason.TOO_LARGE)
@@ -305,21 +342,21 @@ def _pieces(answer: httpx.Response, most: int) -> Iterator[bytes]:
         yield piece
 
 
-def _json(answer: httpx.Response) -> dict[str, Any]:
+def _json(answer: ServiceAnswer) -> dict[str, Any]:
     try:
-        data = answer.json()
+        data = json.loads(answer.content)
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
         raise ConnectionFailedError(
-            "the answer is not an aggregator's",
-            got=f"status {answer.status_code}",
+            "the answer does not come from an aggregator",
+            got=f"status {answer.status}",
             do="check the address; a proxy may be in between",
         )
     return data
 
 
-def _field(answer: httpx.Response, name: str) -> str:
+def _field(answer: ServiceAnswer, name: str) -> str:
     found = _json(answer).get(name)
     if not isinstance(found, str):
         raise PeerError("the aggregator's answer cannot be understood")
@@ -330,11 +367,11 @@ _LATER = frozenset({408, 425, 429})
 """Statuses that ask to come back later."""
 
 
-def _checked(answer: httpx.Response) -> httpx.Response:
-    status = answer.status_code
+def _checked(answer: ServiceAnswer) -> ServiceAnswer:
+    status = answer.status
     if answer.is_success:
         return answer
-    if status >= httpx.codes.INTERNAL_SERVER_ERROR or status in _LATER:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER:
         raise ConnectionFailedError(
             "the aggregator has a problem", got=f"status {status}", do="try again later"
         )

@@ -132,7 +132,7 @@ def _parsed(
             raise ValueError
     except (ValueError, RecursionError, PeerError):
         raise FormatError(
-            "the file is no enrolment file",
+            "the file is not an enrolment file",
             must="as `sherd owner init` or `enrol` wrote it",
             got=shown,
         ) from None

@@ -21,7 +21,7 @@ from sherd.federation.wire.envelope import parse
 from sherd.values import canonical_text, from_data
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 MOST_AT_ONCE = 16
 """The most messages of one exchange."""
@@ -38,11 +38,14 @@ _LENGTH = struct.Struct(">I")
 
 @dataclass(frozen=True, kw_only=True)
 class Parcel:
-    """An envelope and chunks that travel with it: all that it announces, some of them, or none."""
+    """An envelope and chunks that travel with it: all that it announces, some of them, or none.
+
+    Chunks that came are views of the request, which is not copied for them.
+    """
 
     round: str
     raw: bytes
-    chunks: tuple[bytes, ...] = ()
+    chunks: tuple[bytes | memoryview, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +104,9 @@ def _wrong(what: str) -> PeerError:
     return PeerError(f"an exchange is not valid: {what}", reason=Reason.MALFORMED)
 
 
-def _join(header: Any, parts: Sequence[bytes]) -> bytes:
+def _headed(header: Any, parts: Iterable[bytes | memoryview]) -> list[bytes | memoryview]:
     written = canonical_text(header).encode("ascii")
-    return b"".join([_LENGTH.pack(len(written)), written, *parts])
+    return [_LENGTH.pack(len(written)) + written, *parts]
 
 
 def _split(raw: bytes, kind: type[Any]) -> tuple[Any, memoryview]:
@@ -116,18 +119,23 @@ def _split(raw: bytes, kind: type[Any]) -> tuple[Any, memoryview]:
     return header, memoryview(raw)[end:]
 
 
-def _cut(parts: memoryview, sizes: Sequence[int]) -> list[bytes]:
+def _cut(parts: memoryview, sizes: Sequence[int]) -> list[memoryview]:
     if any(size < 0 for size in sizes) or sum(sizes) != len(parts):
         raise _wrong("its parts are not of the sizes announced")
     found, place = [], 0
     for size in sizes:
-        found.append(bytes(parts[place : place + size]))
+        found.append(parts[place : place + size])
         place += size
     return found
 
 
 def write_request(call: Call) -> bytes:
     """A request as it travels."""
+    return b"".join(request_parts(call))
+
+
+def request_parts(call: Call) -> list[bytes | memoryview]:
+    """A request as it travels, in parts that need not be laid together before."""
     header = _Request(
         messages=tuple(
             _Listed(round=p.round, size=len(p.raw), chunks=tuple(len(c) for c in p.chunks))
@@ -136,7 +144,7 @@ def write_request(call: Call) -> bytes:
         seen=None if call.seen is None else dict(call.seen),
         milliseconds=int(call.wait * 1000),
     )
-    return _join(header, [part for p in call.parcels for part in (p.raw, *p.chunks)])
+    return _headed(header, (part for p in call.parcels for part in (p.raw, *p.chunks)))
 
 
 def read_request(raw: bytes) -> Call:
@@ -154,7 +162,11 @@ def read_request(raw: bytes) -> Call:
         raise Reason.TOO_LARGE.error()
     parts = iter(_cut(rest, [size for each in listed for size in (each.size, *each.chunks)]))
     parcels = tuple(
-        Parcel(round=each.round, raw=next(parts), chunks=tuple(next(parts) for _ in each.chunks))
+        Parcel(
+            round=each.round,
+            raw=bytes(next(parts)),
+            chunks=tuple(next(parts) for _ in each.chunks),
+        )
         for each in listed
     )
     return Call(parcels=parcels, seen=header.seen, wait=header.milliseconds / 1000)
@@ -163,7 +175,8 @@ def read_request(raw: bytes) -> Call:
 def write_response(exchanged: Exchanged) -> bytes:
     """An answer as it travels."""
     sizes = tuple(len(message) for message in exchanged.messages)
-    return _join(_Response(answers=exchanged.answers, sizes=sizes), exchanged.messages)
+    header = _Response(answers=exchanged.answers, sizes=sizes)
+    return b"".join(_headed(header, exchanged.messages))
 
 
 def read_response(raw: bytes, sent: int) -> Exchanged:
@@ -171,4 +184,6 @@ def read_response(raw: bytes, sent: int) -> Exchanged:
     header, rest = _split(raw, _Response)
     if len(header.answers) != sent:
         raise _wrong("it does not answer every message")
-    return Exchanged(answers=header.answers, messages=tuple(_cut(rest, header.sizes)))
+    return Exchanged(
+        answers=header.answers, messages=tuple(bytes(part) for part in _cut(rest, header.sizes))
+    )

@@ -74,7 +74,7 @@ def fetch_release(
     """
     raw = client.release_manifest(round_id)
     if manifest_sha256 not in (None, hashlib.sha256(raw).hexdigest()):
-        raise VerificationError("the release's manifest is not the one that was announced")
+        raise VerificationError("the release's manifest does not match its announcement")
     target.parent.mkdir(parents=True, exist_ok=True)
     files = _listed_files(raw) if data else {}
     if sum(size for size, _ in files.values()) > shutil.disk_usage(target.parent).free // 2:
@@ -85,7 +85,7 @@ def fetch_release(
         for name, (size, sha256) in files.items():
             client.download(round_id, name, staged / name, size=size)
             if file_digest(staged / name) != sha256:
-                raise VerificationError("a file of the release is not what its manifest says")
+                raise VerificationError("a file of the release does not match its manifest")
             sync_file(staged / name)
         for name in (SIGNATURE, COUNTERSIGNATURES):
             signed = client.release_signature(round_id, name)

@@ -39,10 +39,14 @@ PAUSE = 30.0
 
 def check_address(url: str, what: str) -> str:
     """Refuse an address over which a token could be read or changed."""
-    parts = urllib.parse.urlsplit(url)
-    near = parts.hostname in ("127.0.0.1", "::1", "localhost")
-    good = parts.scheme == "https" or (parts.scheme == "http" and near)
-    if not good or not parts.hostname or parts.fragment or parts.username:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host = parts.hostname if parts.port is None or parts.port else None
+    except ValueError:
+        host = None
+    near = host in ("127.0.0.1", "::1", "localhost")
+    good = host and (parts.scheme == "https" or (parts.scheme == "http" and near))
+    if not good or parts.fragment or parts.username:
         raise UsageError(f"the address of {what} is not valid", must="https://…", got=repr(url))
     return url
 
@@ -63,11 +67,11 @@ class Provider:
             place = self.issuer.rstrip("/") + "/.well-known/openid-configuration"
             about = self.ask("GET", place)
             if about.get("issuer") != self.issuer:
-                raise PeerError("the provider says that it is another one")
+                raise PeerError("the provider states another issuer")
             self._about = about
         found = self._about.get(name)
         if not isinstance(found, str):
-            raise PeerError(f"the provider does not tell its {name}")
+            raise PeerError(f"the provider does not state its {name}")
         return check_address(found, "the provider")
 
     def identify(self, token: str, *, nonce: str) -> Identity:
@@ -103,7 +107,9 @@ class Provider:
         except (ValueError, RecursionError):
             found = None
         if status != httpx.codes.OK or not isinstance(found, dict):
-            raise PeerError("the provider refuses, or answers nonsense", got=f"status {status}")
+            raise PeerError(
+                "the provider refused or sent an invalid answer", got=f"status {status}"
+            )
         return found
 
 

@@ -22,7 +22,9 @@ T = TypeVar("T")
 def make_folder(folder: Path, settings_name: str, whose: str) -> None:
     """Make a new folder; refuses one that somebody's settings are in already."""
     if (folder / settings_name).exists():
-        raise UsageError(f"this folder is {whose}'s already", got=str(folder), do="choose another")
+        raise UsageError(
+            f"this folder already belongs to {whose}", got=str(folder), do="choose another"
+        )
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -13,6 +13,8 @@ heterogeneity induces a k-loose association for k = min k_i·k_j. Departures fro
   already reaches the tuple's values in another fragment, and probes widen step by step.
 - Under-quota groups are filled from over-quota ones before they are dissolved, and tuples
   taken out are tried once more.
+- Where too many tuples find no group in two fragments, closed blocks are tried (see
+  ``closed_blocks``).
 - What comes out is checked by enumeration before it is returned.
 """
 
@@ -159,7 +161,26 @@ def _best(
             break
     progress("placing tuples", tries, tries)
     assert best is not None, "at least one attempt is made"
+    if best.suppressed > allowed * rows and len(shape.groups) == 2 and shape.codes.size:
+        made = _in_blocks(shape, randomness)
+        best = made if made.suppressed < best.suppressed else best
     return best
+
+
+def _in_blocks(shape: Any, randomness: Randomness) -> Association:
+    """Closed blocks, where the search found no groups for too many."""
+    from sherd.methods.fragmenting.closed_blocks import closed_blocks
+
+    state = empty_state(shape)
+    state.place[:] = closed_blocks(shape, randomness)
+    _check_sound(shape, state)
+    left_out = int((state.place[:, 0] < 0).sum())
+    return Association(
+        place=np.ascontiguousarray(state.place.T),
+        groups=tuple(int(g) for g in shape.groups),
+        unplaced=left_out,
+        dissolved=0,
+    )
 
 
 def _joined(
@@ -316,7 +337,7 @@ def _place(
     allowed: float,
 ) -> Association:
     from sherd.methods.fragmenting.placement import place, settle
-    from sherd.methods.fragmenting.soundness import group_members, sound
+    from sherd.methods.fragmenting.soundness import group_members
 
     # tuples are renumbered by their home in the first fragment: near in order, near in memory
     rank = group_members(homes[0], int(shape.groups[0]))[1]
@@ -347,14 +368,21 @@ def _place(
     dissolved = settle(shape, state, own, not own, 64, search.probes, seed)
     if own and (unplaced or dissolved):
         place_rest(shape.capacity, live=True)
-    wrong = sound(shape, state)
-    if wrong:
-        raise InternalError(
-            "an association is not as loose as it must be", got=f"{wrong} groups", do="report it"
-        )
+    _check_sound(shape, state)
     return Association(
         place=np.ascontiguousarray(state.place.take(inverse, axis=0).T),
         groups=tuple(int(g) for g in shape.groups),
         unplaced=unplaced,
         dissolved=int(dissolved),
     )
+
+
+def _check_sound(shape: Any, state: Any) -> None:
+    """Raise where the groups that were found break a property."""
+    from sherd.methods.fragmenting.soundness import sound
+
+    wrong = sound(shape, state)
+    if wrong:
+        raise InternalError(
+            "an association is not as loose as it must be", got=f"{wrong} groups", do="report it"
+        )

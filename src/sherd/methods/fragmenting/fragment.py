@@ -54,6 +54,7 @@ TRAITS = Traits(
     tables=None,
     verifier="sherd.verifying.fragmented_tables:verify",
     facts="sherd.verifying.stated_facts:fragmented",
+    verified_in_pieces=True,
     drawing="sherd.auditing.case.method_drawing:fragments",
     following=OF_NEXT,
     query="sherd.methods.fragmenting.query:answer",

@@ -100,8 +100,14 @@ def _solved(
     """The fragmentation of these attributes, solved once for ``check``, ``guarantee`` and ``run``.
 
     Under a limit of time two searches could end differently; the promise speaks of one of them.
+    What may be left out is kept where two fragments can hold it: one would say nothing of it.
     """
-    return find_minimal(constraints, released, objective=objective, time_limit=time_limit)
+    found = find_minimal(constraints, released, objective=objective, time_limit=time_limit)
+    if len(found.fragments) < 2 and set(found.withheld) - set(constraints.withheld):
+        found = find_minimal(
+            constraints, released, objective=objective, time_limit=time_limit, least=2
+        )
+    return found
 
 
 def planned_sizes(plan: Plan, fragments: int) -> tuple[int, ...]:

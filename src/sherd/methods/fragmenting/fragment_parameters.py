@@ -14,37 +14,42 @@ PARAMETERS: tuple[Parameter, ...] = (
         required=True,
         in_file=True,
         metavar="FILE",
-        help="attributes that may not be seen together, dependencies and a workload",
+        help="read which attributes may not be seen together, dependencies and a workload",
     ),
     Parameter(
         name="looseness",
         kind=int,
         required=True,
         least=1,
-        help="k: how many associations each sensitive one is hidden among",
+        help="hide each sensitive association among this many",
     ),
     Parameter(
-        name="sizes", kind=list, items=int, metavar="N,N", help="least group size of each fragment"
+        name="sizes",
+        kind=list,
+        items=int,
+        metavar="N,N",
+        help="set the least group size of each fragment",
     ),
     Parameter(
         name="fragments",
         kind=list,
         in_file=True,
         metavar="FILE",
-        help="a fragmentation, as lists of attributes",
+        help="use this fragmentation, given as lists of attributes",
     ),
     Parameter(
         name="similar",
         kind=list,
         metavar="A,B",
-        help="attributes whose values are kept alike in groups",
+        help="group tuples with similar values of these attributes",
     ),
     Parameter(
         name="objective",
         kind=str,
         default="fewest",
         choices=OBJECTIVES,
-        help="what the fragmentation is chosen for",
+        help="choose the fragmentation for the fewest fragments, for attributes kept together, or "
+        "for a workload",
     ),
     Parameter(
         name="projections",
@@ -56,38 +61,46 @@ PARAMETERS: tuple[Parameter, ...] = (
         name="associations",
         kind=list,
         option=None,
-        help="associate these sets of fragments, each for itself, as lists of numbers",
+        help="associate each of these sets of fragments separately, as lists of numbers",
     ),
     Parameter(
         name="suppress",
         kind=float,
         default=0.05,
         least=0,
-        help="the largest share of tuples that may be left out",
+        help="leave out at most this share of the tuples",
     ),
     Parameter(
         name="strategy",
         kind=str,
         default="cells",
         choices=STRATEGIES,
-        help="how tuples are placed: cells, or the published nearest-group search",
+        help="place tuples by cells, or by the published search for the nearest group",
     ),
-    Parameter(name="window", kind=int, least=0, help="nearest groups tried for a tuple"),
-    Parameter(name="probes", kind=int, default=160, least=0, help="random groups tried after that"),
-    Parameter(name="budget", kind=int, default=2048, least=1, help="tries for one tuple in all"),
+    Parameter(name="window", kind=int, least=0, help="try this many nearest groups for a tuple"),
+    Parameter(
+        name="probes", kind=int, default=160, least=0, help="then try this many random groups"
+    ),
+    Parameter(
+        name="budget",
+        kind=int,
+        default=2048,
+        least=1,
+        help="try at most this many groups for one tuple",
+    ),
     Parameter(
         name="block",
         kind=int,
         least=2,
-        help="associate tuples in blocks of this size, so that later deletions withdraw "
-        "one block only",
+        help="associate tuples in blocks of this size, so that a later deletion withdraws only one "
+        "block",
     ),
     Parameter(
         name="withheld",
         kind=str,
         default="left-out",
         choices=("left-out", "ciphertext"),
-        help="what becomes of attributes that no fragment may hold: nothing, or ciphertext that "
+        help="leave out attributes that no fragment may hold, or release them as ciphertext that "
         "only your key opens",
     ),
     Parameter(
@@ -95,28 +108,28 @@ PARAMETERS: tuple[Parameter, ...] = (
         kind=int,
         default=64,
         least=16,
-        help="the size that every cell of ciphertext is filled up to",
+        help="pad every cell of ciphertext to this size",
     ),
     Parameter(
         name="time_limit",
         kind=float,
         default=10.0,
         above=0,
-        help="seconds for improving a fragmentation",
+        help="improve the fragmentation for at most this many seconds",
     ),
-    Parameter(name="after", kind=dict, option=None, help="the release that this one follows"),
+    Parameter(name="after", kind=dict, option=None, help="follow this release"),
     Parameter(
         name="withdraw",
         kind=str,
         choices=WITHDRAWALS,
-        help="what goes with a deleted tuple: all its groups are associated with, or its "
-        "groups only",
+        help="withdraw with a deleted tuple all that its groups are associated with, or only its "
+        "groups",
     ),
     Parameter(
         name="most_withdrawn",
         kind=float,
         least=0,
-        help="the largest share of released parts that may be withdrawn with deleted tuples "
-        "(0.05 if not given)",
+        help="withdraw at most this share of the released parts with deleted tuples (0.05 if not "
+        "given)",
     ),
 )

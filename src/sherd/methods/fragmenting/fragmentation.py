@@ -118,13 +118,14 @@ def find_minimal(
     *,
     objective: Objective = "fewest",
     time_limit: float = 10.0,
+    least: int = 1,
 ) -> Fragmentation:
     """The best correct and minimal fragmentation of the released attributes.
 
     ``fewest`` finds the smallest number of fragments and, among those, the greatest
     affinity and workload; ``affinity`` and ``workload`` let up to two more fragments be
     used. The smallest number is always proved; what is improved within ``time_limit``
-    seconds says whether it is.
+    seconds says whether it is. ``least`` fragments there must be.
     """
     withheld = constraints.withheld
     free = [name for name in released if name not in withheld]
@@ -133,9 +134,9 @@ def find_minimal(
             "the constraints withhold every attribute or all but one", do="drop a constraint"
         )
     found = None
-    for count in range(1, len(free) + 1):
+    for count in range(least, len(free) + 1):
         found = solved(constraints, free, count, "fewest", time_limit)
-        if found is not None:
+        if found is not None and len(found.fragments) >= least:
             break
     if found is None:
         raise InfeasibleError(

@@ -32,7 +32,8 @@ _LEVELS = 256
 _FEW = 32
 _LEAST_CELL = 50
 _LARGE_TABLE = 20_000
-_STRETCH = 1 << 15
+_STRETCH = 1 << 12
+_LARGE_CELL = 1 << 12
 _TIERS = (0.25, 0.5, 0.75, 0.875, 0.9375)
 _LABELS = (Type.CATEGORY, Type.TEXT, Type.BOOLEAN)
 
@@ -106,47 +107,36 @@ class PreferredCells:
     def draw(self, randomness: Randomness) -> tuple[Ints, Ints]:
         """Within a cell, and among tuples of equally frequent values, chance decides."""
         rows = len(self._share)
-        parts = max(1, rows // _STRETCH)
-        ends = np.arange(1, parts + 1) * rows // parts
         orders: list[Ints] = []
         for f, wishes in enumerate(self._wishes):
-            if f == 0 or parts == 1:
-                order = np.ascontiguousarray(randomness.permutation(rows), np.int64)
-                self._split(order, f, wishes, [rows])
-            else:
-                # in stretches of the first order: tuples that are near in one fragment are near in
-                # all, and fast memory holds what is near
-                stretches = np.split(orders[0], ends[:-1])
-                order = np.concatenate([s[randomness.permutation(len(s))] for s in stretches])
-                self._split(order, f, wishes, ends.tolist())
+            order = np.ascontiguousarray(randomness.permutation(rows), np.int64)
+            starts = self._split(order, f, wishes)
+            if orders and rows > _LARGE_TABLE:
+                _keep_near(order, starts, orders[0])
             orders.append(order)
         homes = _cut(orders, self._shape)
         if rows > _LARGE_TABLE:
             # tier by tier; within one by home, so that what is placed next is near in memory
-            stretches = np.split(orders[0], ends[:-1])
-            return homes, np.concatenate([self._by_tier(order) for order in stretches])
+            tiers = self._share[orders[0]]
+            by_tier = [orders[0][tiers == tier] for tier in range(len(_TIERS), -1, -1)]
+            return homes, np.concatenate(by_tier)
         order = randomness.permutation(rows)
         return homes, order[np.argsort(-self._share[order], kind="stable")]
 
-    def _by_tier(self, order: Ints) -> Ints:
-        tiers = self._share[order]
-        return np.concatenate([order[tiers == tier] for tier in range(len(_TIERS), -1, -1)])
-
-    def _split(
-        self, order: Ints, f: int, wishes: Sequence[AskedTogether], ends: Sequence[int]
-    ) -> None:
-        """Reorder every stretch of ``order`` that ends at one of ``ends`` into cells."""
+    def _split(self, order: Ints, f: int, wishes: Sequence[AskedTogether]) -> Ints:
+        """Reorder ``order`` into cells; where each of them begins."""
         from sherd.methods.fragmenting.tuple_cells import split
 
         names, held = _attributes(wishes), self._fragments[f]
         if not names:
-            return
+            return np.zeros(1, np.int64)
         scales = [self._scales[name] for name in names]
         shape, size = self._shape, int(self._shape.sizes[f])
         own = list(range(shape.aspects_from[f], shape.aspects_from[f + 1]))
         others = [int(a) for a in shape.reach_aspect[shape.reach_source == f]]
         beside = shape.sizes[shape.aspect_fragment[others]]
-        how = (
+        starts: Ints = split(
+            order,
             np.stack([scale.levels for scale in scales]),
             np.asarray([scale.distinct for scale in scales], np.int64),
             np.stack([scale.scores for scale in scales]),
@@ -158,8 +148,7 @@ class PreferredCells:
             np.asarray([len(own) + (name not in held) * len(others) for name in names], np.int64),
             max(_LEAST_CELL, 4 * size),
         )
-        for start, end in itertools.pairwise([0, *ends]):
-            split(order[start:end], *how)
+        return starts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +183,22 @@ class LevelScale:
 
 def _attributes(wishes: Sequence[AskedTogether]) -> list[str]:
     return list(dict.fromkeys(name for wish in wishes for name in wish.attributes))
+
+
+def _keep_near(order: Ints, starts: Ints, first: Ints) -> None:
+    """Reorder large cells by stretches of the first fragment's order; small ones stay as they are.
+
+    Tuples near in one fragment are then near in all, and fast memory holds what is near. Every
+    group of a cell is as good as any other, so utility does not change; stretches go after cells,
+    since cells made within stretches would be alike in what the first fragment wants.
+    """
+    rows = len(order)
+    stretch = np.empty(rows, np.int16)
+    stretch[first] = np.arange(rows) // max(_STRETCH, rows >> 14)
+    for low, high in itertools.pairwise([*starts.tolist(), rows]):
+        if high - low > _LARGE_CELL:
+            cell = order[low:high]
+            order[low:high] = cell[np.argsort(stretch[cell], kind="stable")]
 
 
 def _cut(orders: Sequence[Ints], shape: Any) -> Ints:

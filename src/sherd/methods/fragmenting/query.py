@@ -8,7 +8,7 @@ association, in which every combination of tuples has its probability as a weigh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from sherd.methods.fragmenting.query_parsing import (
     parse,
 )
 from sherd.methods.fragmenting.query_rewriting import rewrite
+from sherd.methods.fragmenting.query_row_order import check_row_order, may_hang_on_row_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,25 +140,47 @@ def answer(
             "follows": "after" in facts,
             "opened": key is not None,
         }
-        needed = release.needed(sorted(attributes_named(tree, by_lower(release.attributes))))
-        if len(needed) == 1:
-            check_as_written(tree, {name.lower() for name in mine})
-            release.check_names(tree, mine)
-            connection.register(VIEW, release.tables[f"fragment-{needed[0]}"])
-            found = _run(connection, sql)
-            return Answer(table=found, exact=True, fragments=needed, **worth)
-        relation = rewrite(tree, release, {n: t.column_names for n, t in mine.items()})
-        for name, table in release.registered.items():
-            connection.register(name, table)
-        found = _run(connection, relation.sql)
-    return Answer(
-        table=found,
-        exact=not relation.estimated,
-        fragments=tuple(sorted(relation.fragments)),
-        errors=relation.errors,
-        bounds=relation.bounds,
-        **worth,
-    )
+        found, how = _answered(connection, release, tree, sql, mine)
+        if may_hang_on_row_order(tree):
+            check_row_order(
+                tree,
+                sql,
+                release.tables,
+                lambda other, text, tables: _answered(
+                    connection, replace(release, tables=tables), other, text, mine
+                )[0],
+            )
+    return Answer(table=found, **how, **worth)
+
+
+def _answered(
+    connection: Any, release: Fragmented, tree: Any, sql: str, own: Mapping[str, pa.Table]
+) -> tuple[pa.Table, dict[str, Any]]:
+    """The rows of an answer, and how they came about."""
+    needed = release.needed(sorted(attributes_named(tree, by_lower(release.attributes))))
+    if len(needed) == 1:
+        check_as_written(tree, {name.lower() for name in own})
+        release.check_names(tree, own)
+        connection.register(VIEW, release.tables[f"fragment-{needed[0]}"])
+        return _run(connection, sql), {"exact": True, "fragments": needed}
+    relation = rewrite(tree, release, {name: table.column_names for name, table in own.items()})
+    for name, table in release.registered.items():
+        connection.register(name, table)
+    found = _run(connection, relation.sql)
+    names = [name.lower() for name in found.column_names]
+    twice = [n for n in (*relation.errors, *relation.bounds) if names.count(n.lower()) > 1]
+    if twice:
+        raise UsageError(
+            "two columns of the answer have one name, and one of them says how sure another is",
+            got=twice[0],
+            do="give each number an alias of its own that ends in none of _error, _least and _most",
+        )
+    return found, {
+        "exact": not relation.estimated,
+        "fragments": tuple(sorted(relation.fragments)),
+        "errors": relation.errors,
+        "bounds": relation.bounds,
+    }
 
 
 def _fragmented(
@@ -192,7 +215,9 @@ def _check_asked(tree: Any, sql: str) -> None:
         raise UsageError("the query cannot be read", must="SQL", got=first) from None
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise UsageError(
-            "the query is not one SELECT", must="SELECT … FROM release …", do="send one at a time"
+            "the query is not a single SELECT",
+            must="SELECT … FROM release …",
+            do="send one at a time",
         )
 
 

@@ -68,7 +68,7 @@ class Scope:
         seen: set[str] = set()
         for source in sources:
             if source.alias.lower() in seen:
-                raise UsageError("a query names two of its tables alike", got=source.alias)
+                raise UsageError("a query gives two of its tables the same name", got=source.alias)
             seen.add(source.alias.lower())
 
     def column(self, name: str, table: str) -> Any | None:

@@ -29,7 +29,9 @@ def parse(sql: str) -> Any:
         raise UsageError("the query cannot be read", must="SQL", got=first) from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
         raise UsageError(
-            "the query is not one SELECT", must="SELECT … FROM release …", do="send one at a time"
+            "the query is not a single SELECT",
+            must="SELECT … FROM release …",
+            do="send one at a time",
         )
     return statements[0]
 

@@ -8,8 +8,9 @@ again and nobody else can tell which slot is whose.
 - AES-256-GCM. Every release has a key of its own, derived from the owner's and a salt that the
   operating system draws, whatever the seed of the run. Column and slot are the nonce, so none is
   used twice under one key. Two releases of the same cells have nothing in common but their size.
-- The associated data name the salt, the column, its attribute and the slot: a cell that is moved,
-  exchanged or taken from another release does not open.
+- The associated data name the salt, the column, its attribute, the slot and how many there are: a
+  cell that is moved, exchanged or taken from another release does not open, and none does where
+  slots are missing.
 - Every cell is filled up to ``cell_bytes``, which the plan says: lengths tell nothing, and nothing
   about them comes from the data. A longer value is refused.
 - ``sealed_0`` also holds a keyed hash of the tuple's cells in the fragments: a fragment whose cells
@@ -44,7 +45,7 @@ SEALED = "sealed_"
 MOST_BYTES = 65_535 + 3
 """The largest cell: its length takes two bytes."""
 
-_FORM = "sherd-cells-1"
+_FORM = "sherd-cells-2"
 _TAG, _HASH, _LENGTH = 16, 16, 3
 
 
@@ -110,6 +111,9 @@ def put_together(
             "this is not the key of the release", do="give the key that the release was made with"
         )
     sealed, fragments = tables[TABLE], facts["fragments"]
+    held = min(tables[f"fragment-{f}"].num_rows for f in range(1, len(fragments) + 1))
+    if sealed.num_rows == 0 < held:  # no cell is left that would not open
+        raise _changed()
     links = cipher.opened(0, sealed.column(f"{SEALED}0"))
     places = np.array(
         [np.frombuffer(link[:-_HASH], "<u8") for link in links], dtype=np.int64
@@ -156,14 +160,14 @@ class _Cipher:
         self.hash_key = key.derived(salt, b"tuples")
         self.check = key.derived(salt, b"check").hex()[:32]
 
-    def _bound(self, at: int) -> Callable[[int], tuple[bytes, bytes]]:
+    def _bound(self, at: int, slots: int) -> Callable[[int], tuple[bytes, bytes]]:
         """The nonce and the associated data of each slot of a column."""
-        said = f"{_FORM}\0{self._salt}\0{at}\0{self._attributes[at]}\0".encode()
+        said = f"{_FORM}\0{self._salt}\0{at}\0{self._attributes[at]}\0{slots}\0".encode()
         first = at.to_bytes(4, "big")
         return lambda slot: (first + slot.to_bytes(8, "big"), said + str(slot).encode())
 
     def sealed(self, at: int, cells: Sequence[bytes]) -> list[str]:
-        bound, found = self._bound(at), []
+        bound, found = self._bound(at, len(cells)), []
         for slot, cell in enumerate(cells):
             nonce, said = bound(slot)
             found.append(base64.b64encode(self._aead.encrypt(nonce, cell, said)).decode())
@@ -172,7 +176,7 @@ class _Cipher:
     def opened(self, at: int, cells: pa.ChunkedArray) -> list[bytes]:
         from cryptography.exceptions import InvalidTag
 
-        bound, found = self._bound(at), []
+        bound, found = self._bound(at, len(cells)), []
         for slot, cell in enumerate(cells.to_pylist()):
             nonce, said = bound(slot)
             try:

@@ -110,7 +110,7 @@ def _part(levels, where, order, spare, low, high):  # type: ignore[no-untyped-de
 
 @kernel
 def split(order, levels, distinct, scores, nominal, asked, weights, codes, limits, held, least):  # type: ignore[no-untyped-def]
-    """Reorder ``order`` (a random permutation) into cells; returns how many there are.
+    """Reorder ``order`` (a random permutation) into cells; returns where each begins.
 
     ``levels[a]`` are the attributes as small codes with ``distinct[a]`` levels, whose
     places on a scale are ``scores[a]``; query ``q`` weighs ``weights[q]`` and asks about
@@ -129,6 +129,7 @@ def split(order, levels, distinct, scores, nominal, asked, weights, codes, limit
             levels[a], scores[a, : distinct[a]], nominal[a], order, 0, order.size, counts
         )
     stack = [(0, order.size)]
+    starts = np.zeros(order.size // least + 1, np.int64)
     cells = 0
     wish = np.empty(attributes)
     left = np.empty(attributes)
@@ -160,5 +161,6 @@ def split(order, levels, distinct, scores, nominal, asked, weights, codes, limit
                 stack.append((low, middle))
                 done = True
         if not done:
+            starts[cells] = low
             cells += 1
-    return cells
+    return starts[:cells]

@@ -241,7 +241,7 @@ def _span(column: CellColumn, operator: str, literal: Any) -> tuple[int, int]:
         place = measure(value_of(text, Type.NUMBER if column.kind is Type.INTEGER else column.kind))
     except ValueError:
         raise UsageError(
-            f"'{column.name}' is compared with what is no value of it",
+            f"'{column.name}' is compared with something that cannot be its value",
             must=f"a value of type {column.kind}",
             got=repr(text),
         ) from None
@@ -266,7 +266,7 @@ def _ranges(
 ) -> Truth:
     """Which fine cells lie in some ranges of places, or outside all of them."""
     if boolean and column.kind is not Type.BOOLEAN:
-        raise UsageError(f"'{column.name}' is no condition", must="a boolean, or a comparison")
+        raise UsageError(f"'{column.name}' is not a condition", must="a boolean, or a comparison")
     edges = np.array(column.grid.edges, np.float64)
     width = np.diff(edges)
     inside = np.zeros(len(width))

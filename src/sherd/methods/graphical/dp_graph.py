@@ -55,26 +55,28 @@ Kinds = dict[str, pa.DataType]
 CHOICES = ("tree", "all", "workload")
 
 PARAMETERS: tuple[Parameter, ...] = (
-    epsilon_parameter("the privacy budget of the whole release"),
+    epsilon_parameter("spend this epsilon on the whole release"),
     Parameter(
         name="delta",
         kind=float,
         above=0,
-        help="the probability with which the bound of epsilon may fail, far below one in the "
-        "number of records: Gaussian noise, less of it; without delta the promise is pure epsilon",
+        help="let the bound of epsilon fail with this probability, far below one in the number of "
+        "records, and add less noise (Gaussian) in return; without delta the promise is pure "
+        "epsilon",
     ),
     Parameter(
         name="choice",
         kind=str,
         choices=CHOICES,
         default="tree",
-        help="which marginals are measured: a tree chosen under privacy, all pairs (triples with "
-        "the class), or the workload that is named",
+        help="measure a tree of marginals chosen under privacy, all pairs (triples with the "
+        "class), or the workload you name",
     ),
     Parameter(
         name="class_attribute",
         kind=str,
-        help="an attribute to predict: every marginal is measured together with it",
+        help="prepare the release for predicting this attribute: every marginal is measured "
+        "together with it",
         metavar="ATTRIBUTE",
     ),
     Parameter(
@@ -84,7 +86,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         repeat=True,
         option="--marginal",
         metavar="A,B,…",
-        help="marginals to measure, as lists of 2 to 4 attributes, where the choice is workload",
+        help="measure the marginal of these 2 to 4 attributes, where the choice is workload",
     ),
     Parameter(
         name="rules",
@@ -92,7 +94,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         items=dict,
         in_file=True,
         metavar="FILE",
-        help="combinations that cannot occur, as mappings of attributes to excluded values; they "
+        help="exclude combinations that cannot occur, as mappings of attributes to values; they "
         "must be known without looking at the data",
     ),
 )

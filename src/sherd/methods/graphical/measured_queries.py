@@ -63,7 +63,7 @@ def read_query(sql: str, columns: Mapping[str, CellColumn]) -> MeasuredQuery:
     where = tree.args.get("where")
     headings = [shown for shown, _ in groups] + [one.name for one in aggregates]
     if len({h.lower() for h in headings}) < len(headings):
-        raise UsageError("two columns of the answer have one name", do="name them with AS")
+        raise UsageError("two columns of the answer have the same name", do="name them with AS")
     return MeasuredQuery(
         groups=groups,
         aggregates=aggregates,

@@ -70,7 +70,7 @@ class AnsweredSums:
             whole = sharing.whole(one.noise, cells)
             if int(np.abs(counts).max()) > self.rows + SIGMAS * whole.scale:
                 raise VerificationError(
-                    "the sum of the owners' answers is no histogram of their rows"
+                    "the sum of the owners' answers is not a histogram of their rows"
                 )
             measured.append(
                 Measurement(request=Request(marginal=one.marginal, noise=whole), counts=counts)

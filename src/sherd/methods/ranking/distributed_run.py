@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.engines.spark_stages import BLOCKS
+from sherd.engines.spark_stages import BLOCKS, in_its_own_partition
 from sherd.errors import InternalError, PlanError, TableError
 from sherd.methods.ranking.column_masking import ColumnJob, noisy_cells
 from sherd.methods.ranking.distributed_blocks import (
@@ -38,7 +38,7 @@ from sherd.methods.ranking.distributed_blocks import (
     unpacked,
 )
 from sherd.methods.ranking.distributed_form import Finish, Form, MaskEach, no_cells, unpack
-from sherd.methods.ranking.distributed_snapshot import Snapshot
+from sherd.methods.ranking.distributed_snapshot import Snapshot, check_units, numbered
 from sherd.methods.ranking.individual_ranking import Clusters, check_filled, check_grid
 from sherd.randomness.order import tie_width
 from sherd.release.method import Committed
@@ -89,7 +89,8 @@ class Rows:
     def by_part(self) -> Any:
         """What lies beside the blocks, part by part."""
         beside = self.frame.select("kind", "part", "task", "span", "rows", "beside")
-        return beside.repartition(len(self.counts), "part").sortWithinPartitions(
+        alone = in_its_own_partition(beside["part"], len(self.counts))
+        return beside.repartition(len(self.counts), alone).sortWithinPartitions(
             "part", "task", "span"
         )
 
@@ -114,22 +115,36 @@ def take_rows(
     frame: Any, schema: Schema, run: Run, stages: SparkStages, axes: tuple[Axis, ...]
 ) -> Rows:
     """Step ``rows``, checked: one attempt of every task, nothing lost."""
-    snapshot = Snapshot(schema=schema, axes=axes, parts=stages.parts, shuffle=run.shuffle)
-    committed = stages.step("rows", frame, snapshot, rows=True)
-    told = stages.facts(committed)
-    facts = [json.loads(one.note) for one in told if one.kind == "count"]
+    names, source = tuple(frame.columns), numbered(frame)
+    units: tuple[int, int] | None = None
+    if schema.unit is not None:
+        source, units = check_units(source, names.index(schema.unit), schema)
+    snapshot = Snapshot(
+        schema=schema, axes=axes, parts=stages.parts, shuffle=run.shuffle, names=names
+    )
+    committed = stages.step("rows", source, snapshot, rows=True)
+    committed_facts = stages.facts(committed)
+    facts = [json.loads(one.note) for one in committed_facts if one.kind == "count"]
     read = sum(one["read"] for one in facts)
+    if units is not None and units != (read, sum(one["units"] for one in facts)):
+        raise TableError(
+            "the table changed while it was read",
+            must="the same rows whenever it is read: nobody may have more of them than declared",
+            do="protect a snapshot: files that nobody writes to, without random numbers",
+        )
     cells: dict[tuple[str, str, str], int] = {}
     for one in facts:
         for attribute, how, why, count in one["treated"]:
             cells[attribute, how, why] = cells.get((attribute, how, why), 0) + count
     counts: dict[int, int] = {}
     blocks: dict[tuple[int, int, int], RowBlock] = {}
-    found = sorted(
-        (o.part, o.task, o.span, int(o.rows)) for o in told if o.kind == "rows" and o.rows
+    blocks_of_rows = sorted(
+        (o.part, o.task, o.span, int(o.rows))
+        for o in committed_facts
+        if o.kind == "rows" and o.rows
     )
     start = 0
-    for number, (part, task, span, rows) in enumerate(found):
+    for number, (part, task, span, rows) in enumerate(blocks_of_rows):
         blocks[part, task, span] = RowBlock(number=number, start=start)
         counts[part] = counts.get(part, 0) + rows
         start += rows
@@ -206,7 +221,7 @@ def _splitters(
     Any words give exact ranks; these give even spans, among equal values, too.
     """
     codes = unpacked(rows.frame.select("block").limit(1).collect()[0].block)
-    found = []
+    cuts = []
     for axis, width in zip(axes, ties, strict=True):
         sample = np.sort(numpy_array(codes.column(axis.name).drop_null().combine_chunks()))
         # Places run up to the number of rows, random bits before them through all they can be.
@@ -215,37 +230,35 @@ def _splitters(
         words = (sample.astype(np.uint64) << np.uint64(bits + width)) | below
         words.sort()
         at = np.arange(1, spans) * len(words) // spans
-        found.append(words[at] if len(words) else np.empty(0, np.uint64))
-    return tuple(found)
+        cuts.append(words[at] if len(words) else np.empty(0, np.uint64))
+    return tuple(cuts)
 
 
 def _ranks(packing: PackWords, rows: Rows, sorting: SortSpans, stages: SparkStages) -> Any:
     """Step ``ranks``: words to their spans, every span sorted."""
     words = rows.frame.select("part", "task", "span", "block").mapInArrow(packing, BLOCKS)
-    by_span = (
-        words.select("column", "span", "block")
-        .repartition(len(rows.counts), "column", "span")
-        .sortWithinPartitions("column", "span")
-    )
+    words, spans = words.select("column", "span", "block"), len(rows.counts)
+    place = in_its_own_partition(words["column"] * spans + words["span"], spans)
+    by_span = words.repartition(spans, place).sortWithinPartitions("column", "span")
     return stages.step("ranks", by_span, sorting)
 
 
 def spans_of(jobs: list[ColumnJob], ranks: Any, rows: Rows) -> Spans:
     """How many words every span has, and how many lie before it."""
-    told = ranks.select("column", "span", "rows").collect()
-    counts = {(int(one.column), int(one.span)): int(one.rows) for one in told}
-    found: Spans = {}
+    counted = ranks.select("column", "span", "rows").collect()
+    counts = {(int(one.column), int(one.span)): int(one.rows) for one in counted}
+    spans: Spans = {}
     for number, job in enumerate(jobs):
         own = sorted(key for key in counts if key[0] == number)
         present = sum(counts[key] for key in own)
-        if present != rows.present[number] or len(counts) != len(told):
+        if present != rows.present[number] or len(counts) != len(counted):
             raise InternalError("ranks were lost or made twice; nothing was released")
         check_filled(job.axis, job.k, present, rows.total)
         before = 0
         for key in own:
-            found[key] = Span(start=before, count=counts[key], total=present, k=job.k)
+            spans[key] = Span(start=before, count=counts[key], total=present, k=job.k)
             before += counts[key]
-    return found
+    return spans
 
 
 def _clusters(
@@ -294,7 +307,7 @@ def gathered(
     count = total // k
     sizes = np.full(count, k, np.int64)
     sizes[-1:] += total - count * k
-    made = Clusters(
+    clusters = Clusters(
         sizes=sizes,
         sums=np.zeros(count, np.int64),
         low=tuple(np.zeros(count, np.int64) for _ in range(depth)),
@@ -303,10 +316,10 @@ def gathered(
     seen = np.zeros(count, np.int64)
     for first, table in sums:
         here = slice(first, first + table.num_rows)
-        made.sums[here] = table.column("sums")
+        clusters.sums[here] = table.column("sums")
         for i in range(depth):
-            made.low[i][here] = table.column(f"low{i}")
-            made.high[i][here] = table.column(f"high{i}")
+            clusters.low[i][here] = table.column(f"low{i}")
+            clusters.high[i][here] = table.column(f"high{i}")
         seen[here] += k
     held: dict[int, list[NDArray[np.int64]]] = {}
     for rank, raw in sorted(edges, key=lambda one: one[0]):
@@ -317,13 +330,13 @@ def gathered(
     for number, pieces in held.items():
         values = np.concatenate(pieces)
         seen[number] += len(values)
-        made.sums[number] = values.sum()
+        clusters.sums[number] = values.sum()
         for i in range(depth if len(values) == sizes[number] else 0):
-            made.low[i][number] = values[i]
-            made.high[i][number] = values[-1 - i]
+            clusters.low[i][number] = values[i]
+            clusters.high[i][number] = values[-1 - i]
     if (seen != sizes).any():
         raise InternalError("a cluster lacks words, or has some twice; nothing was released")
-    return made
+    return clusters
 
 
 def _committed_cells(
@@ -360,11 +373,10 @@ def _put_back(
     sent = joined.mapInArrow(put, BLOCKS).select(*fields)
     nothing = "CAST(NULL AS BINARY) AS block"
     rest = rows.frame.selectExpr(*(nothing if name == "block" else name for name in fields))
-    by_part = (
-        rest.unionByName(sent)
-        .repartition(len(parts) if form.shuffled else 1, "part")
-        .sortWithinPartitions("part", "kind", "task", "span")
-    )
+    together, count = rest.unionByName(sent), len(parts) if form.shuffled else 1
+    by_part = together.repartition(
+        count, in_its_own_partition(together["part"], count)
+    ).sortWithinPartitions("part", "kind", "task", "span")
     finish = Finish(axes={axis.name: axis for axis in axes}, types=form.kinds)
     assemble = Assemble(axes=axes, kinds=kinds, finish=finish, names=form.names, form=form.schema)
     return stages.step("release", by_part, assemble, form.spark())

@@ -6,7 +6,7 @@ import itertools
 import json
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +15,19 @@ from sherd.engines.spark_stages import failure
 from sherd.errors import SherdError
 from sherd.methods.ranking.distributed_blocks import GATHERED, ORDER, packed, record
 from sherd.randomness import Randomness
-from sherd.tables.coding import arrow_array, positions
+from sherd.tables.coding import arrow_array, numpy_array, positions
 from sherd.tables.conform import conform
-from sherd.tables.prepare import prepare
+from sherd.tables.prepare import prepare, too_many_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sherd.tables.axis import Axis
     from sherd.tables.schema import Schema
+
+
+UNIT = "unit"
+"""The column with a hash of each row's unit, beside columns that are named by their place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +42,7 @@ class Snapshot:
     axes: tuple[Axis, ...]
     parts: int
     shuffle: bool
+    names: tuple[str, ...] | None = None
     gathered: int = GATHERED
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -47,13 +52,16 @@ class Snapshot:
         context = TaskContext.get()
         task = 0 if context is None else int(context.partitionId())
         own = {"task": task, "attempt": secrets.token_hex(8)}
-        read, kept, seq = 0, 0, 0
+        read, kept, seq, units = 0, 0, 0, 0
         treated: dict[tuple[str, str, str], int] = {}
         present = [0] * len(self.axes)
         try:
             for table in _gathered(batches, self.gathered):
+                if UNIT in table.column_names:
+                    units += _sum(table.column(UNIT))
+                given = self._named(table)
                 ready = prepare(
-                    conform(table, self.schema, shown="the table"), self.schema, part=True
+                    conform(given, self.schema, shown="the table"), self.schema, part=True
                 )
                 read += table.num_rows
                 for one in ready.treated:
@@ -73,8 +81,15 @@ class Snapshot:
             "read": read,
             "treated": [[*key, cells] for key, cells in treated.items()],
             "present": present,
+            "units": units,
         }
         yield record("count", kept, note=json.dumps(facts), **own)
+
+    def _named(self, table: pa.Table) -> pa.Table:
+        """The columns of the source under their own names."""
+        if self.names is None:
+            return table
+        return table.select(list(range(len(self.names)))).rename_columns(list(self.names))
 
     def _drawn(
         self, table: pa.Table, task: int, before: int
@@ -107,6 +122,38 @@ class Snapshot:
         found, gaps = positions(table.column(axis.name), axis, self.schema.missing_values)
         small = found.astype(np.min_scalar_type(axis.steps))
         return arrow_array(small, gaps if gaps.any() else None)
+
+
+def numbered(frame: Any) -> Any:
+    """The frame with columns that are named by their place.
+
+    Spark takes a dot in a column's name for a field of a structure, and a backtick for a quote.
+    """
+    return frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))
+
+
+def check_units(frame: Any, unit: int, schema: Schema) -> tuple[Any, tuple[int, int]]:
+    """Refuse a numbered frame in which somebody has more rows than the schema allows.
+
+    It comes back with a column that holds a hash of each row's unit, and with it the number of rows
+    and the sum of these hashes. Whoever reads the frame afterwards compares: a source may have
+    changed between the two readings.
+    """
+    from pyspark.sql import functions as spark
+
+    hashed = frame.withColumn(UNIT, spark.xxhash64(f"c{unit}"))
+    counts = hashed.groupBy(f"c{unit}", UNIT).agg(spark.count("*").alias("n"))
+    weighed = spark.sum(spark.col(UNIT).cast("decimal(20,0)") * spark.col("n"))
+    most, rows, total = counts.agg(spark.max("n"), spark.sum("n"), weighed).collect()[0]
+    if most is not None and int(most) > schema.rows_per_unit:
+        raise too_many_rows(schema)
+    return hashed, (int(rows or 0), int(total or 0))
+
+
+def _sum(words: pa.ChunkedArray) -> int:
+    """The exact sum of words of 64 bits."""
+    whole = numpy_array(words.combine_chunks())
+    return (int((whole >> 32).sum()) << 32) + int((whole & 0xFFFFFFFF).sum())
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:

@@ -54,11 +54,11 @@ CENTROIDS_FLOOR = 0.001
 """Least scale under the promise ``centroids``: enlarging a scale of 0 would leave it 0."""
 
 _SHARED = (
-    epsilon_parameter("the privacy budget of the whole release, shared out over its attributes"),
+    epsilon_parameter("spend this epsilon on the whole release, shared out over its attributes"),
     Parameter(
         name="weights",
         kind=dict,
-        help="how epsilon is shared out: a number for each attribute, 1 where none is given",
+        help="share epsilon out by these weights, one number per attribute; 1 where none is given",
         metavar="ATTRIBUTE=NUMBER",
         option="--weight",
     ),
@@ -66,23 +66,23 @@ _SHARED = (
         name="min_scale",
         kind=float,
         least=0,
-        help="least scale of the noise on a released value, as a share of the attribute's range; "
-        "0.001 under the promise centroids unless given, none otherwise",
+        help="add at least this scale of noise to a released value, as a share of the attribute's "
+        "range; 0.001 under the promise centroids unless given, none otherwise",
     ),
     Parameter(
         name="category_order",
         kind=str,
         choices=("declared", "frequency"),
         default="declared",
-        help="order of categories: as the schema declares, or by frequency in the data, as in "
-        "the papers, which the guarantee then names as not covered",
+        help="order categories as the schema declares them, or by frequency in the data as the "
+        "papers do; the guarantee then names that order as not covered",
     ),
     Parameter(
         name="domain_from_data",
         kind=float,
         least=1,
-        help="take undeclared domains from the data, as [0, FACTOR·max], which the guarantee "
-        "then names as not covered",
+        help="take undeclared domains from the data as [0, FACTOR·max]; the guarantee then names "
+        "them as not covered",
         metavar="FACTOR",
     ),
 )
@@ -121,7 +121,7 @@ class Masking:
                 kind=str,
                 choices=tuple(self.promises),
                 default=self.default_promise,
-                help="which promise to make: "
+                help="make this promise; "
                 + "; ".join(f"{name}: {p.help}" for name, p in self.promises.items()),
             )
         ]
@@ -133,12 +133,12 @@ class Masking:
                     least=self.least_k,
                     required=True,
                     short="-k",
-                    help="the least number of records in a cluster",
+                    help="put at least this many records into every cluster",
                 ),
                 Parameter(
                     name="k_of",
                     kind=dict,
-                    help="another k for some attributes",
+                    help="use another k for this attribute",
                     metavar="ATTRIBUTE=NUMBER",
                 ),
             ]
@@ -281,9 +281,9 @@ class Masking:
         rows = cluster.take_rows(frame, schema, run, stages, axes)
         if not self.least_k:
             return cluster.mask_each(jobs, rows, form, stages)
-        made = cluster.rank_and_mask(jobs, rows, form, stages)
-        findings = (*_in_all(list(made.findings), jobs, made.present), *made.findings)
-        return replace(made, findings=findings)
+        outcome = cluster.rank_and_mask(jobs, rows, form, stages)
+        findings = (*_in_all(list(outcome.findings), jobs, outcome.present), *outcome.findings)
+        return replace(outcome, findings=findings)
 
     def _jobs(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> list[ColumnJob]:
         shares = epsilons(plan, schema)

@@ -148,7 +148,7 @@ _FIXED = Promise(
     ),
 )
 _RECOMPUTED = Promise(
-    help="scales enlarged to cover clusters recomputed",
+    help="scales enlarged to cover recomputed clusters",
     notion=lambda epsilon: IndividualDP(epsilon=epsilon),
     covers="the ordered centroids of each attribute, clusters recomputed, under the noise of the "
     "actual table; not which rows they stand in",
@@ -206,7 +206,7 @@ IDP_CBLS = Masking(
         ),
         "centroids": replace(
             _RECOMPUTED,
-            help="scales enlarged to cover clusters recomputed, above a floor",
+            help="scales enlarged to cover recomputed clusters, above a floor",
             source=Proposition(work="sherd", place="docs/methods/idp-cbls, loss of re-clustering"),
         ),
     },

@@ -121,5 +121,5 @@ def given_layout(
             got="without " + ", ".join(sorted(left_out)),
         )
     if not columns:
-        raise PlanError("there is one group only", must="two groups at least")
+        raise PlanError("there is only one group", must="at least two groups")
     return ColumnLayout(columns=(*columns, last), sensitive=tuple(sensitive))

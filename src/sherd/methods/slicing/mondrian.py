@@ -81,7 +81,7 @@ class Mondrian(KeepsSignatures):
             required=True,
             least=2,
             short="-k",
-            help="least number of records in a class",
+            help="put at least this many records into every class",
         ),
         Parameter(
             name="l",
@@ -89,7 +89,7 @@ class Mondrian(KeepsSignatures):
             default=1,
             least=1,
             short="-l",
-            help="no sensitive value fills more than 1/l of a class; 1 asks for nothing",
+            help="let no sensitive value fill more than 1/l of a class; 1 asks for nothing",
         ),
         SENSITIVE,
         Parameter(
@@ -97,8 +97,8 @@ class Mondrian(KeepsSignatures):
             kind=str,
             default="cells",
             choices=("cells", "tight"),
-            help="ranges that end on cells which the schema decides, or around the values in a "
-            "class (tight), whose ends are then values of people",
+            help="end ranges on cells that the schema fixes (cells), or close around the values in "
+            "a class (tight), so that the ends are values of people",
         ),
         SUPPRESS,
         MOST_SUPPRESSED,

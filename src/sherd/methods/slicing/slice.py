@@ -83,14 +83,19 @@ class Slice(KeepsSignatures):
         L,
         SENSITIVE,
         Parameter(
-            name="columns", kind=int, least=2, short="-c", help="how many columns to make (5)"
+            name="columns",
+            kind=int,
+            least=2,
+            short="-c",
+            help="make this many columns (5 if not given)",
         ),
         Parameter(
             name="alpha",
             kind=int,
             least=1,
             default=1,
-            help="attributes in the sensitive column, counting the sensitive ones as one",
+            help="put this many attributes into the sensitive column, counting the sensitive ones "
+            "as one",
         ),
         Parameter(
             name="groups",
@@ -99,14 +104,14 @@ class Slice(KeepsSignatures):
             repeat=True,
             option="--group",
             metavar="A,B,…",
-            help="the columns, as lists of attribute names",
+            help="make a column of these attributes",
         ),
         Parameter(
             name="min_frequency",
             kind=int,
             least=2,
-            help="generalise until every value of a column occurs so often; needed against "
-            "membership disclosure",
+            help="generalise until every value of a column occurs at least this often; needed "
+            "against membership disclosure",
         ),
         Parameter(
             name="regroup",
@@ -125,7 +130,7 @@ class Slice(KeepsSignatures):
             kind=str,
             default="any",
             choices=("any", "records"),
-            help="whether the bound holds for any tuple, or for the records' own only",
+            help="make the bound hold for any tuple, or only for tuples that are records",
         ),
         Parameter(
             name="beta",
@@ -133,23 +138,26 @@ class Slice(KeepsSignatures):
             default=1,
             choices=None,
             least=0,
-            help="1: buckets weigh by their size; 0: as in the paper, for comparison",
+            help="weight buckets by their size (1), or as in the paper, for comparison (0)",
         ),
         Parameter(
             name="discretise",
             kind=str,
             default="width",
             choices=("width", "frequency"),
-            help="bins of measured attributes when correlations are measured",
+            help="bin measured attributes by width or by frequency when measuring correlations",
         ),
         Parameter(
             name="clustering",
             kind=str,
             default="auto",
             choices=("auto", "pam", "clara"),
-            help="how attributes are clustered; auto is CLARA above 100 attributes",
+            help="cluster attributes by this algorithm; auto is CLARA above 100 attributes, PAM "
+            "below",
         ),
-        Parameter(name="tries", kind=int, default=50, least=1, help="dimensions tried for a split"),
+        Parameter(
+            name="tries", kind=int, default=50, least=1, help="try this many dimensions for a split"
+        ),
     )
     traits: Traits = TRAITS
 

@@ -28,36 +28,36 @@ SENSITIVE = Parameter(
     kind=list,
     repeat=True,
     metavar="ATTRIBUTE",
-    help="the sensitive attributes; without it those of that role in the schema",
+    help="treat this attribute as sensitive; without it, those with that role in the schema",
 )
 BINS = Parameter(
     name="bins",
     kind=dict,
     items=list,
     metavar="ATTRIBUTE=EDGES",
-    help="for a measured sensitive attribute the edges of its bins, or how many equal ones",
+    help="bin a measured sensitive attribute at these edges, or into this many equal bins",
 )
 SUPPRESS = Parameter(
     name="suppress",
     kind=bool,
     default=False,
-    help="leave out the fewest records that make l feasible",
+    help="leave out the fewest records needed to make l feasible",
 )
 MOST_SUPPRESSED = Parameter(
     name="most_suppressed",
     kind=float,
     default=0.05,
     least=0,
-    help="the largest share of records that 'suppress' may leave out",
+    help="let 'suppress' leave out at most this share of the records",
 )
-AFTER = Parameter(name="after", kind=dict, option=None, help="the release that this one follows")
+AFTER = Parameter(name="after", kind=dict, option=None, help="follow this release")
 L = Parameter(
     name="l",
     kind=int,
     default=1,
     least=1,
     short="-l",
-    help="no sensitive value can be held with more confidence than 1/l; 1 asks for nothing",
+    help="let nobody assign a sensitive value with more confidence than 1/l; 1 asks for nothing",
 )
 CONDITIONS = Parameter(
     name="conditions",
@@ -65,14 +65,14 @@ CONDITIONS = Parameter(
     items=list,
     option="--condition",
     metavar="NAME=LIMIT",
-    help="a condition on the sensitive values of every group: share, size, entropy, recursive "
+    help="demand this of the sensitive values of every group: share, size, entropy, recursive "
     "(c,l), closeness, ordered_closeness or likeness",
 )
 SETS = Parameter(
     name="sets",
     kind=dict,
     option=None,
-    help="sensitive attributes whose cells are sets, each with the text between elements",
+    help="read the cells of these sensitive attributes as sets; each is given with its separator",
 )
 
 ARRANGED = (

@@ -84,15 +84,15 @@ def _parameters() -> tuple[Parameter, ...]:
             kind=str,
             choices=tuple(Overlaps),
             default=str(Overlaps.REFUSE),
-            help="a cell that several parties hold: refuse the run, take the first named party's, "
-            "or the value that most of them hold",
+            help="if several parties hold a cell, refuse the run, take the value of the party "
+            "named first, or the value that most of them hold",
         ),
         Parameter(
             name="holes",
             kind=str,
             choices=tuple(Holes),
             default=str(Holes.REFUSE),
-            help="a cell that no party holds: refuse the run, or count it as missing",
+            help="if no party holds a cell, refuse the run or count the cell as missing",
         ),
     )
 

@@ -48,49 +48,50 @@ if TYPE_CHECKING:
     from sherd.release.plan import Plan
 
 PARAMETERS: tuple[Parameter, ...] = (
-    epsilon_parameter("the privacy budget of the whole release: half for choices, half for counts"),
+    epsilon_parameter("spend this epsilon on the whole release: half on choices, half on counts"),
     Parameter(
         name="h",
         kind=int,
         least=1,
         default=10,
-        help="the number of specialisations",
+        help="specialise this many times",
     ),
     Parameter(
         name="class_attribute",
         kind=str,
-        help="the attribute a classifier is to predict; it is released as it is, counts apart",
+        help="prepare the release for predicting this attribute: it is not generalised, and each "
+        "of its values is counted separately",
         metavar="ATTRIBUTE",
     ),
     Parameter(
         name="utility",
         kind=str,
         choices=UTILITIES,
-        help="how a specialisation is scored: max (the paper's) or gain (records a majority vote "
-        "gets right, in all or in addition), info-gain, or spread, which needs no class; "
-        "max is taken with a class, spread without",
+        help="score specialisations by max (the paper's; records that a majority vote gets right) "
+        "or gain (how many more it gets right), info-gain, or spread, which needs no class; the "
+        "default is max with a class and spread without",
     ),
     Parameter(
         name="bins",
         kind=int,
         least=2,
         default=BINS,
-        help="cells of the public grid that splits of measured attributes are chosen from",
+        help="choose splits of measured attributes on a public grid of this many cells",
     ),
     Parameter(
         name="signal",
         kind=float,
         least=0,
         default=1.0,
-        help="no more combinations of values than leave a class of each this many standard "
-        "deviations of noise in records, on average; 0 for no such limit",
+        help="make only so many combinations of values that a class of each holds, on average, as "
+        "many records as this many standard deviations of noise; 0 sets no limit",
     ),
     Parameter(
         name="max_leaves",
         kind=int,
         least=1,
         default=100_000,
-        help="no more combinations of values than this, whatever the number of records",
+        help="make at most this many combinations of values, whatever the number of records",
     ),
 )
 
@@ -284,8 +285,8 @@ class DiffGen:
             budget=chosen.budget(plan, counts.rows),
             noise=ExactNoise(run.randomness),
         )
-        made = _specialised(chosen, oracle, plan, run, counts.rows)
-        return _outcome(made, schema, plan, counts.rows)
+        partition = _specialised(chosen, oracle, plan, run, counts.rows)
+        return _outcome(partition, schema, plan, counts.rows)
 
 
 def _outcome(partition: Partition, schema: Schema, plan: Plan, rows: int) -> Outcome:

@@ -169,9 +169,9 @@ class Histograms:
     @classmethod
     def of_counts(cls, tables: Sequence[NDArray[np.int64]]) -> Histograms:
         """The same from counts by code and class, a table an attribute."""
-        made = cls.__new__(cls)
-        made.add_up(tables)
-        return made
+        oracle = cls.__new__(cls)
+        oracle.add_up(tables)
+        return oracle
 
     def add_up(self, tables: Sequence[NDArray[np.int64]]) -> None:
         """Take these counts by code and class, a table an attribute."""

@@ -127,7 +127,7 @@ def settle_overlaps(
     if overlaps is Overlaps.REFUSE or total == 0:
         return dict(cells)
     every = {party: masks(party, _words(total)) for party in cells}
-    kept: dict[int, list[NDArray[np.bool_]]] = {party: [] for party in cells}
+    won: dict[int, list[NDArray[np.bool_]]] = {party: [] for party in cells}
     for piece, size in _pieces(total):
         words = slice(piece.start // BITS, piece.stop // BITS)
         own = {party: mask[words] for party, mask in every.items()}
@@ -144,10 +144,10 @@ def settle_overlaps(
         # At once, for what is opened takes its inputs with it.
         opened = engine.open(engine.join(masked), OWN_CELLS).view(np.uint64)
         for party, mine in own.items():
-            told = opened[party * len(mine) : (party + 1) * len(mine)]
-            kept[party].append(_unpacked(told - mine))
+            masked_bits = opened[party * len(mine) : (party + 1) * len(mine)]
+            won[party].append(_unpacked(masked_bits - mine))
     return {
-        party: _kept(cells[party], np.concatenate(kept[party])[:total].reshape(len(sizes), n))
+        party: _kept(cells[party], np.concatenate(won[party])[:total].reshape(len(sizes), n))
         for party in cells
     }
 

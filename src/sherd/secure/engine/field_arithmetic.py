@@ -65,17 +65,17 @@ def random_below(bound: int, n: int) -> Any:
     """
     bits = (bound - 1).bit_length()
     length, keep = -(-bits // 8), 2**bits - 1
-    kept: list[int] = []
-    while len(kept) < n:
+    numbers: list[int] = []
+    while len(numbers) < n:
         # At least half of all draws are below the bound.
-        wanted = n - len(kept)
+        wanted = n - len(numbers)
         raw = os.urandom(length * wanted)
         drawn = (
             int.from_bytes(raw[at : at + length], "little") & keep
             for at in range(0, len(raw), length)
         )
-        kept.extend(one for one in drawn if one < bound)
-    return np.array([*kept, None], object)[:-1]
+        numbers.extend(one for one in drawn if one < bound)
+    return np.array([*numbers, None], object)[:-1]
 
 
 def random_split(field: Any, secrets: Any, t: int, m: int) -> Any:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import contextlib
 import ssl
 import struct
-import tempfile
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,64 +40,52 @@ def make_key(folder: Path, name: str) -> tuple[Path, Path]:
     """A new key, readable by its owner only, and its certificate, in a folder."""
     from sherd.signing_keys import SigningKey
 
-    made = SigningKey.generate()
+    signing = SigningKey.generate()
     key, certificate = folder / f"{name}.key", folder / f"{name}.pem"
-    made.save(key)
-    certificate.write_bytes(made.certificate(name))
+    signing.save(key)
+    certificate.write_bytes(signing.certificate(name))
     return key, certificate
 
 
 def connect(peers: Sequence[Peer], rank: int, key: Path, *, timeout: float) -> Any:
     """Join the others; raises where somebody does not come in time or has the wrong key."""
     from sherd.secure.engine.spu_engine import load_spu
+    from sherd.secure.engine.tunnel import Tunnel, unreachable
 
     spu = load_spu()
     for path in (key, *(peer.certificate for peer in peers)):
         if not path.is_file():
-            raise UsageError("a key or certificate is not there", got=str(path))
+            raise UsageError("a key or certificate is missing", got=str(path))
+    tunnel = Tunnel(peers, rank, key, timeout=timeout)
     description = spu.libspu.link.Desc()
     description.recv_timeout_ms = int(1000 * timeout)
     # A message that is not taken is sent four times in all, with nine seconds of pauses.
     description.http_timeout_ms = max(2000, int(250 * timeout))
     description.connect_retry_times = max(1, int(timeout * 2))
     description.connect_retry_interval_ms = 500
-    for peer in peers:
-        description.add_party(peer.name, peer.address)
-    description.enable_ssl = True
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as trusted:
-        for place, peer in enumerate(peers):
-            if place != rank:
-                trusted.write(peer.certificate.read_text())
-        trusted.flush()
-        for side in (description.client_ssl_opts, description.server_ssl_opts):
-            side.cert.certificate_path = str(peers[rank].certificate)
-            side.cert.private_key_path = str(key)
-            side.verify.verify_depth = 1
-            side.verify.ca_file_path = trusted.name
-        link = within(timeout, lambda: spu.libspu.link.create_brpc(description, rank))
+    for peer, address in zip(peers, tunnel.addresses, strict=True):
+        description.add_party(peer.name, address)
+    tunnel.open()
+    link = within(timeout, lambda: spu.libspu.link.create_brpc(description, rank))
     if link is None:
-        others = ", ".join(peer.name for i, peer in enumerate(peers) if i != rank)
-        raise ConnectionFailedError(
-            "the other parties could not be reached",
-            must=f"running, reachable and holding the agreed keys: {others}",
-            got=f"no connection within {timeout:g} s",
-            do="compare addresses and certificates, then start all parties again",
-        )
+        tunnel.close()
+        raise unreachable([peer.name for i, peer in enumerate(peers) if i != rank], timeout)
+    weakref.finalize(link, tunnel.close)  # SPU's link is in use as long as anybody has it
     return link
 
 
 def within(timeout: float, make: Callable[[], Any]) -> Any:
     """What is made in time, else None: SPU's own waits take longer than said, or never end."""
-    made: list[Any] = []
+    results: list[Any] = []
 
     def attempt() -> None:
         with contextlib.suppress(RuntimeError):
-            made.append(make())
+            results.append(make())
 
     thread = threading.Thread(target=attempt, daemon=True)
     thread.start()
     thread.join(timeout)
-    return made[0] if made else None
+    return results[0] if results else None
 
 
 def tls_context(
@@ -127,7 +115,7 @@ def address_of(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise UsageError("an address does not fit", must="host:port", got=text)
+        raise UsageError("an address is not valid", must="host:port", got=text)
     return host.strip("[]"), int(port)
 
 

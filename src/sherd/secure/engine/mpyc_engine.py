@@ -9,25 +9,25 @@ are refused and not settled. MPyC keeps one runtime in the process, reads the co
 is imported, and waits for ever for a party that is gone; here it is given its parties by hand, is
 imported with an empty command line, and a lost party ends the run.
 
-Between parties is TLS 1.3; a connection counts if the certificate is, byte for byte, the one agreed
-on for the party that it says it is.
+How its parties' connections are made, and what may pass there, is in ``mpyc_wire``.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import ssl
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sherd.errors import ConnectionFailedError, MissingPartError, PolicyError
+from sherd.errors import ConnectionFailedError, MissingPartError, PolicyError, SherdError
 from sherd.secure.engine.field_arithmetic import matrix_product, random_split
 from sherd.secure.engine.interface import WORD_BITS, Opened
-from sherd.secure.engine.link import address_of, certificate_bytes, tls_context
+from sherd.secure.engine.link import address_of, unreadable
+from sherd.secure.engine.mpyc_wire import MpycMeeting, ShareBytes
+from sherd.secure.engine.tunnel import unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,72 +76,29 @@ class MpycEngine:
                 got=str(len(peers)),
                 do="use the engine spu for two parties",
             )
-        self._peers, self._rank, self._key = peers, rank, key
+        self._peers, self._rank = peers, rank
         self._randomness, self._timeout, self._longest = randomness, timeout, longest_wait
-        self._mpc = _runtime(load_mpyc(), peers, rank)
+        module = load_mpyc()
+        self._mpc = _runtime(module, peers, rank)
         self._loop = self._mpc._loop  # noqa: SLF001 - it has no other name
         self._number = self._mpc.SecInt(64)
-        self._lost = asyncio.Event()
+        module.pickle = ShareBytes(self._number.field.modulus)  # of MPyC's runtime, for arrays
+        self._meeting = MpycMeeting(self._mpc, peers, rank, key)
         self.transcript: list[Opened] = []
 
     def connect(self) -> None:
         """Join the others; raises where somebody does not come in time or has the wrong key."""
         try:
-            self._loop.run_until_complete(asyncio.wait_for(self._join(), self._timeout))
+            self._loop.run_until_complete(asyncio.wait_for(self._meeting.join(), self._timeout))
         except TimeoutError:
-            absent = [p.name for i, p in enumerate(self._peers) if not self._joined(i)]
-            raise ConnectionFailedError(
-                "other parties could not be reached",
-                must=f"running, reachable and holding the agreed keys: {', '.join(absent)}",
-                got=f"no connection within {self._timeout:g} s",
-                do="compare addresses and certificates, then start all parties again",
-            ) from None
+            raise unreachable(self._meeting.missing(), self._timeout) from None
+        self._loop.set_exception_handler(self._went_wrong)
 
-    def _joined(self, place: int) -> bool:
-        protocol = self._mpc.parties[place].protocol
-        return place == self._rank or protocol is not None
-
-    async def _join(self) -> None:
-        """As MPyC's own start, with pinned certificates: dial those after, listen to others."""
-        from mpyc.asyncoro import MessageExchanger
-
-        runtime, loop, lost = self._mpc, self._loop, self._lost
-        pinned = [certificate_bytes(peer.certificate) for peer in self._peers]
-
-        class Exchanger(MessageExchanger):  # type: ignore[misc]
-            """MPyC's connection, which counts only with the agreed certificate."""
-
-            def data_received(self, data: bytes) -> None:
-                place = self.peer_pid
-                if place is None:  # it begins with who it says it is
-                    place = int.from_bytes((bytes(self.bytes) + data)[:2], "little")
-                shown = self.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-                if place >= len(pinned) or shown != pinned[place]:
-                    self.transport.abort()
-                    return
-                super().data_received(data)
-
-            def connection_lost(self, exc: Exception | None) -> None:
-                lost.set()
-                del exc
-
-        for party in runtime.parties:
-            party.protocol = loop.create_future() if party.pid == self._rank else None
-        host, port = address_of(self._peers[self._rank].address)
-        server = await loop.create_server(
-            lambda: Exchanger(runtime), host, port,
-            ssl=self._context(ssl.PROTOCOL_TLS_SERVER, self._peers[: self._rank]),
-        ) if self._rank else None  # fmt: skip
-        for place in range(self._rank + 1, len(self._peers)):
-            context = self._context(ssl.PROTOCOL_TLS_CLIENT, [self._peers[place]])
-            await _dial(loop, self._peers[place], lambda p=place: Exchanger(runtime, p), context)  # type: ignore[misc]
-        await runtime.parties[self._rank].protocol
-        if server is not None:
-            server.close()
-        lost.clear()  # strangers that were turned away do not count
-
-    def _context(self, protocol: int, trusted: Sequence[Peer]) -> ssl.SSLContext:
-        return tls_context(protocol, self._peers[self._rank].certificate, self._key, trusted)
+    def _went_wrong(self, _loop: object, context: dict[str, Any]) -> None:
+        """End the run where MPyC cannot use what it was sent; it would wait for ever."""
+        error = context.get("exception")
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            self._meeting.broken(unreadable("shares of the numbers that are due"))
 
     @property
     def parties(self) -> int:
@@ -271,20 +228,28 @@ class MpycEngine:
 
     def open(self, a: Any, what: str) -> Numbers:
         """Exchange shares of the result."""
-        opened = self._loop.run_until_complete(self._unless_lost(self._mpc.output(a)))
+        due = unreadable("shares of the numbers that are due")
+        try:
+            opened = self._loop.run_until_complete(self._unless_lost(self._mpc.output(a)))
+        except (RuntimeError, ValueError, TypeError):  # MPyC stops the loop where it stumbles
+            raise due from None
+        if len(np.ravel(opened)) != np.prod(a.shape):
+            raise due
         values = np.array([int(value) for value in np.ravel(opened)], np.int64).reshape(a.shape)
         self.transcript.append(Opened(what=what, count=values.size))
         return values
 
     async def _unless_lost(self, result: Any) -> Any:
         """A result, or an error where a party is gone or takes too long."""
-        waiting = [asyncio.ensure_future(result), asyncio.ensure_future(self._lost.wait())]
+        waiting = [asyncio.ensure_future(result), asyncio.ensure_future(self._meeting.lost.wait())]
         done, _ = await asyncio.wait(
             waiting, timeout=self._longest, return_when=asyncio.FIRST_COMPLETED
         )
         waiting[1].cancel()
         if waiting[0] in done:
             return waiting[0].result()
+        if isinstance(self._meeting.error, SherdError):
+            raise self._meeting.error
         raise ConnectionFailedError(
             "the computation with the other parties broke off",
             got="a lost connection" if done else f"no result within {self._longest:g} s",
@@ -328,16 +293,3 @@ def _product(runtime: Any) -> Any:
 
     product.__annotations__.clear()  # MPyC would take them for the type of the result
     return mpc_coro(product)
-
-
-async def _dial(
-    loop: asyncio.AbstractEventLoop, peer: Peer, make: Callable[[], Any], context: ssl.SSLContext
-) -> None:
-    host, port = address_of(peer.address)
-    while True:
-        try:
-            await loop.create_connection(make, host, port, ssl=context, server_hostname="")
-        except (OSError, ssl.SSLError):
-            await asyncio.sleep(0.1)
-        else:
-            return

@@ -69,11 +69,15 @@ class GuestEngine(Shapes):
 
     def open(self, a: Shape, what: str) -> Numbers:
         """What all hosts say was opened."""
-        told = [self._wire.receive_opened(host) for host in range(self._hosts)]
-        named, values = told[0]
-        if any(one != told[0] for one in told) or named != what or len(values) != np.prod(a.shape):
+        answers = [self._wire.receive_opened(host) for host in range(self._hosts)]
+        named, values = answers[0]
+        if (
+            any(one != answers[0] for one in answers)
+            or named != what
+            or len(values) != np.prod(a.shape)
+        ):
             raise VerificationError(
-                "the computing parties do not say the same",
+                "the computing parties disagree",
                 must=f"{what}: {a.shape}, equal from all of them",
                 do="the run cannot go on; find out which of them differs",
             )

@@ -84,7 +84,7 @@ class SpuEngine:
 
         if link.world_size not in PROTOCOLS:
             raise PolicyError(
-                "the number of computing parties does not fit",
+                "the number of computing parties is not valid",
                 must="two (CHEETAH) or three (ABY3)",
                 got=str(link.world_size),
                 do="more owners share their input to two or three of them",
@@ -149,7 +149,7 @@ class SpuEngine:
         bits = self._spu.libspu.Share()
         numbers = self._io.make_shares(np.zeros(shape, np.bool_), secret)[self.rank].meta
         if not numbers.endswith(_NUMBERS):
-            raise MissingPartError("this version of spu writes shares in another form")
+            raise MissingPartError("this version of spu writes shares in an unknown form")
         bits.meta = numbers.removesuffix(_NUMBERS) + _BITS
         # A private value's bytes are the value itself, here of everybody's own part.
         bits.share_chunks = self._io.make_shares(values, secret, self.rank)[self.rank].share_chunks

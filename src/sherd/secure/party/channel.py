@@ -13,14 +13,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import ConnectionFailedError, SherdError, UsageError
+from sherd.secure.engine.doorway import BROKEN, Doorway, LoopThread, shown_certificate
 from sherd.secure.engine.link import address_of, certificate_bytes, tls_context
 from sherd.secure.party import message_frames
-from sherd.secure.party.connection import BROKEN, Connection, read_frame
+from sherd.secure.party.connection import Connection, read_frame
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -34,12 +34,6 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 GREETING = {"sherd party": 1}
-
-MOST_STRANGERS = 64
-"""The most connections of callers that have not shown who they are; more put the oldest out."""
-
-HANDSHAKE_SECONDS = 15.0
-"""How long a caller may take to show its certificate."""
 
 
 class Channel:
@@ -56,14 +50,14 @@ class Channel:
     ) -> None:
         for path in (key, *(peer.certificate for peer in peers)):
             if not path.is_file():
-                raise UsageError("a key or certificate is not there", got=str(path))
+                raise UsageError("a key or certificate is missing", got=str(path))
         self._peers, self._rank, self._key, self._timeout = peers, rank, key, timeout
         try:
             self._pinned = [certificate_bytes(peer.certificate) for peer in peers]
             self._contexts = [
                 self._context(ssl.PROTOCOL_TLS_CLIENT, [peer]) for peer in peers[:rank]
             ]
-            self._serving = self._context(ssl.PROTOCOL_TLS_SERVER, peers[rank + 1 :])
+            self._door = Doorway(self._context(ssl.PROTOCOL_TLS_SERVER, peers[rank + 1 :]))
         except (OSError, ValueError):
             raise UsageError(
                 "a key or certificate cannot be used",
@@ -72,20 +66,15 @@ class Channel:
         self._connections: dict[int, Connection] = {}
         self._longest = longest_wait
         self._refused: SherdError | None = None
-        self._strangers: list[asyncio.WriteTransport] = []
         self._arrival = asyncio.Event()
         self._server: asyncio.Server | None = None
-        self._loop = asyncio.new_event_loop()
-        # What goes wrong in a handshake of somebody unknown is nobody's business.
-        self._loop.set_exception_handler(lambda _loop, _context: None)
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
+        self._thread = LoopThread()
 
     def _context(self, protocol: int, trusted: Sequence[Peer]) -> ssl.SSLContext:
         return tls_context(protocol, self._peers[self._rank].certificate, self._key, trusted)
 
     def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self._thread.call(work)
 
     # Connecting
 
@@ -114,7 +103,7 @@ class Channel:
             self._server = await asyncio.start_server(self._accept, host, port)
         except OSError as error:
             raise ConnectionFailedError(
-                "this party cannot listen at its address",
+                "this party cannot listen on its address",
                 got=f"{host}:{port}: {error.strerror}",
                 do="see that the address is this machine's, and that nothing else uses the port",
             ) from None
@@ -143,28 +132,15 @@ class Channel:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Let a caller show who it is; those who only hold connections keep nobody out."""
-        plain = writer.transport
-        self._strangers.append(plain)
-        if len(self._strangers) > MOST_STRANGERS:
-            self._strangers.pop(0).abort()
-        with contextlib.suppress(*BROKEN):
-            try:
-                await writer.start_tls(self._serving, ssl_handshake_timeout=HANDSHAKE_SECONDS)
-            except AttributeError:
-                # Put out meanwhile: asyncio has no transport then, and stumbles over it again when
-                # the writer goes.
-                writer._transport = plain  # type: ignore[attr-defined]  # noqa: SLF001
-                return
-            finally:
-                if plain in self._strangers:
-                    self._strangers.remove(plain)
-            await self._greet(reader, writer, range(self._rank + 1, len(self._peers)))
+        if await self._door.admit(writer) is not None:
+            with contextlib.suppress(*BROKEN):
+                await self._greet(reader, writer, range(self._rank + 1, len(self._peers)))
 
     async def _greet(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, who: Sequence[int]
     ) -> None:
         """Take the connection if it is of one of those, and if it speaks as parties do."""
-        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        shown = shown_certificate(writer)
         known = [place for place in who if self._pinned[place] == shown]
         taken = False
         try:
@@ -276,18 +252,9 @@ class Channel:
 
     def close(self, error: SherdError | None = None) -> None:
         """Leave; the others are told of an error by its code, and nothing else of it."""
-        with contextlib.suppress(RuntimeError, TimeoutError):
-            asyncio.run_coroutine_threadsafe(self._close(error), self._loop).result(5)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
-        if not self._thread.is_alive():
-            self._loop.close()
+        self._thread.stop(self._close(error))
 
     async def _close(self, error: SherdError | None) -> None:
         if self._server is not None:
             self._server.close()
         await asyncio.gather(*(one.close(error) for one in self._connections.values()))
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)

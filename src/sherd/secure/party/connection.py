@@ -13,13 +13,11 @@ import contextlib
 import time
 
 from sherd.errors import ConnectionFailedError, SherdError, catalogue
+from sherd.secure.engine.doorway import BROKEN
 from sherd.secure.party import message_frames
 
 WAITING = 4
 """Frames of one peer that are kept until somebody asks for them."""
-
-BROKEN = (OSError, EOFError)
-"""What a lost connection looks like from inside."""
 
 
 class Connection:
@@ -75,7 +73,7 @@ class Connection:
             raise self._error
         if time.monotonic() - since > self._longest:
             raise ConnectionFailedError(
-                f"the party '{self.name}' is alive but does not go on",
+                f"the party '{self.name}' is alive but makes no progress",
                 got=f"nothing that is due for {self._longest:g} s",
                 do="see what holds it up, or set a higher `longest_wait`, then start all again",
             )

@@ -140,15 +140,27 @@ def open_run(hellos: Mapping[int, Hello], names: Sequence[str]) -> str | None:
             must="one run that some have begun and none has left",
             do="find out which run is the last, and move the journals of others away",
         )
-    run = next(iter(runs), None)
+    run = next(iter(runs), None) or _lost_run(hellos)
     done = [place for place, one in hellos.items() if one.published and one.finished != run]
     if done and not (run is None and len(done) == len(hellos)):
         raise OutputExistsError(
-            "a party has a release already",
+            "a party already has a release",
             got=", ".join(names[place] for place in done),
             do="move its output away for a new run",
         )
     return run
+
+
+def _lost_run(hellos: Mapping[int, Hello]) -> str | None:
+    """The run that some have published and the others, whose folders were restored, lost.
+
+    Whoever still has its journal wants a new run, and is told whose release is in the way.
+    """
+    done = {one.finished for one in hellos.values() if one.published}
+    others = [one for one in hellos.values() if not one.published]
+    if len(done) != 1 or not others or any(one.finished in done for one in others):
+        return None
+    return done.pop()
 
 
 def told_journals(

@@ -91,7 +91,7 @@ def program_of(plan: Plan) -> PartyProgram:
     family = plan.spec.traits.family
     if family not in programs:
         raise PlanError(
-            f"the method '{plan.method}' is not one that parties compute together",
+            f"the method '{plan.method}' cannot be computed jointly by parties",
             must="arbdistdp or dp-graph",
         )
     return programs[family]

@@ -251,8 +251,13 @@ class _Party:
             journal = RunJournal(path=settings.journal, run=name, statement=statement)
         elif journal.statement != statement:
             raise another_run()
+        elif self._state.journal(journal.run) is None and self._budget.charge_of(journal.run):
+            # Whatever was opened in it is paid for; more, by that name, would be for nothing.
+            raise another_run()
         own = [column.tobytes() for column in given.cells.codes]
-        cells = cells_of_run(settings.key.read_bytes(), journal.run, own)
+        # With what was agreed on: the same noise is not drawn for another plan, either.
+        named = f"{journal.run}\0{hashed(statement)}"
+        cells = cells_of_run(settings.key.read_bytes(), named, own)
         if journal.cells not in (None, cells):
             raise another_run()
         journal.cells = cells

@@ -142,7 +142,7 @@ def _peers(data: dict[str, Any], folder: Path) -> list[Peer]:
     names = [peer.name for peer in peers]
     if len(peers) < 2 or len(set(names)) != len(names) or data["name"] not in names:
         raise PolicyError(
-            "the list of parties does not fit",
+            "the list of parties is not valid",
             must="at least two parties of different names, this one among them",
             got=f"{len(peers)} parties",
             do="with one party alone use diffgen",
@@ -170,7 +170,7 @@ def _computing(data: dict[str, Any], names: list[str], engine: str) -> list[str]
     if engine == "mpyc":
         if len(names) < 3 or "compute" in data:
             raise PolicyError(
-                "the engine mpyc does not fit",
+                "the engine mpyc cannot run with these parties",
                 must="three parties or more, all of which compute",
                 got=f"{len(names)} parties" + (" and `compute`" if "compute" in data else ""),
                 do="use the engine spu",
@@ -180,7 +180,7 @@ def _computing(data: dict[str, Any], names: list[str], engine: str) -> list[str]
     fits = isinstance(chosen, list) and set(chosen) <= set(names)
     if not fits or len(chosen) not in (2, 3) or len(set(chosen)) != len(chosen):
         raise PolicyError(
-            "the parties that compute do not fit",
+            "the list of computing parties is not valid",
             must="two or three of the parties, by name",
             got=f"{len(chosen)} of {len(names)}" if fits else "others",
             do="name them under `compute`, the same at all parties; together they see everything",
@@ -229,7 +229,7 @@ schema: schema.yaml # the same at all parties
 plan: {{epsilon: 1, h: 10, class_attribute: income}}  # the same at all parties
 output: release
 timeout: 60         # seconds to wait for another party that is not heard
-# longest_wait: 3600  # seconds to wait for one that is alive but does not go on
+# longest_wait: 3600  # seconds to wait for a party that is alive but makes no progress
 # most_epsilon: 1   # refuse plans that ask for more
 """
     write_whole(path, text.encode())

@@ -170,3 +170,60 @@ def test_missing_values_are_values() -> None:
     made = associate(table, given, rules, (("a",), ("b",)), (2, 1), randomness=Randomness.seeded(1))
     placed = [g for g in made.place[0, :4] if g >= 0]
     assert len(set(placed)) == len(placed)
+
+
+def test_what_is_near_in_memory_is_decided_after_cells() -> None:
+    """Large cells follow the first fragment's order by stretches; no tuple leaves its cell."""
+    from sherd.methods.fragmenting.preferred_groups import _keep_near
+
+    rows, small = 30_000, 1000
+    draw = np.random.default_rng(4)
+    first, order = draw.permutation(rows), draw.permutation(rows)
+    before = order.copy()
+    _keep_near(order, np.asarray([0, small]), first)
+    assert (order[:small] == before[:small]).all()
+    assert sorted(order[small:]) == sorted(before[small:])
+    position = np.empty(rows, np.int64)
+    position[first] = np.arange(rows)
+    stretch = position[order[small:]] // 4096
+    assert (np.diff(stretch) >= 0).all()
+    within = [position[order[small:]][stretch == s] for s in range(7)]
+    assert all((np.diff(part) < 0).any() for part in within), "by chance within a stretch"
+
+
+@pytest.mark.parametrize(("rows", "values"), [(120, 4), (2000, 4), (600, 6)])
+def test_a_table_without_room_to_spare_is_placed_whole(rows: int, values: int) -> None:
+    """Values that fill 1/k of the tuples each: whatever a group reaches has every one of them."""
+    draw = np.random.default_rng(rows)
+    ages = draw.integers(0, 101, rows)
+    ills = draw.permutation(rows) % values
+    table = pa.table({"age": ages, "ill": [f"ill-{i}" for i in ills]})
+    fields = {"age": {"type": "integer"}, "ill": {"type": "category"}}
+    made = associate(
+        table, Schema.from_data({"attributes": fields}), Constraints(constraints=(("age", "ill"),)),
+        (("age",), ("ill",)), (2, values // 2), allowed=0.05, randomness=Randomness.seeded(2),
+    )  # fmt: skip
+    assert made.suppressed == 0
+    for own, other, seen in ((0, 1, ills), (1, 0, ages)):
+        for group in set(made.place[own].tolist()):
+            beside = made.place[other][made.place[own] == group].tolist()
+            reached = [seen[t] for g in beside for t in np.flatnonzero(made.place[other] == g)]
+            assert len(reached) == len(set(reached)) >= values
+
+
+def test_blocks_leave_out_what_completes_none() -> None:
+    """Five tuples of four illnesses are a block and one left over; three make no block at all."""
+    from sherd.methods.fragmenting.closed_blocks import closed_blocks
+
+    for ills, placed in ((["a", "b", "c", "d", "d"], 4), (["a", "b", "c"], 0)):
+        table = pa.table({"age": list(range(len(ills))), "ill": ills})
+        shape = problem_shape(
+            table, Constraints(constraints=(("age", "ill"),)), (("age",), ("ill",)), (2, 2)
+        )
+        place = closed_blocks(shape, Randomness.seeded(1))
+        assert int((place >= 0).all(axis=1).sum()) == placed
+    table = pa.table({"age": [1, 1, 2, 3], "ill": ["a", "b", "c", "d"]})
+    shape = problem_shape(
+        table, Constraints(constraints=(("age", "ill"),)), (("age",), ("ill",)), (2, 2)
+    )
+    assert (closed_blocks(shape, Randomness.seeded(1)) < 0).all(), "two are of the same age"

@@ -114,8 +114,8 @@ def test_findings_say_why_tuples_are_left_out() -> None:
 
 
 def test_more_left_out_than_allowed_is_refused() -> None:
-    """Where placement fails although nothing forces it to, nothing is released either."""
-    table = pa.table({"a": [0, 1, 2, 3], "b": [0, 1, 2, 3]})
+    """Five tuples, no value twice: four of them make groups, the fifth finds none beside them."""
+    table = pa.table({"a": [0, 1, 2, 3, 4], "b": [0, 1, 2, 3, 4]})
     given = sherd.Schema.from_data({"attributes": {n: {"type": "integer"} for n in "ab"}})
     chosen = sherd.Plan(
         method="fragment", constraints={"constraints": [["a", "b"]]}, looseness=4, suppress=0.0,

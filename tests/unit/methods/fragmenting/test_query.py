@@ -263,7 +263,7 @@ OWN = {
     ("sql", "wrong"),
     [
         ("SELECT AVG(Salary), COUNT(ZIP) FROM release JOIN pay USING (rate)", "not in both"),
-        ("SELECT COUNT(ZIP), AVG(Salary) FROM release r JOIN pay r ON r.rate > 1", "alike"),
+        ("SELECT COUNT(ZIP), AVG(Salary) FROM release r JOIN pay r ON r.rate > 1", "same name"),
         ("SELECT COUNT(ZIP), AVG(Salary) FROM release JOIN pay p ON p.Race = Race", "table.column"),
         ("SELECT ZIP, AVG(Salary) FROM release RIGHT JOIN pay USING (Race) GROUP BY ZIP", "RIGHT"),
         ("SELECT Race, AVG(Salary) FROM release JOIN twice ON true GROUP BY Race", "case only"),
@@ -321,8 +321,8 @@ def test_missing_values_are_not_averaged() -> None:
     ("sql", "wrong"),
     [
         ("SELECT Race FROM (release", "cannot be read"),
-        ("DROP TABLE release", "not one SELECT"),
-        ("SELECT 1; SELECT 2", "not one SELECT"),
+        ("DROP TABLE release", "not a single SELECT"),
+        ("SELECT 1; SELECT 2", "not a single SELECT"),
         ("SELECT 1 FROM elsewhere", "does not ask the view"),
         (
             "SELECT COUNT(a.Salary + b.Salary) FROM release a JOIN release b ON a.Race = b.Race",
@@ -404,3 +404,73 @@ def test_withheld_attributes_and_other_releases_are_refused() -> None:
     alone = {**TABLES, "association": pa.table({"group_1": [0]})}
     with pytest.raises(UsageError, match="does not associate"):
         answer(alone, MANIFEST, "SELECT Race, AVG(Salary) FROM release GROUP BY Race")
+
+
+HUNDRED = pa.table(
+    {
+        "a": [i % 5 for i in range(100)],
+        "b": list(range(100)),
+        "c": [f"c{i % 7}" for i in range(100)],
+    }
+)
+
+
+def ask_hundred(sql: str) -> list[dict[str, Any]]:
+    """An answer over a hundred tuples in two fragments, in groups of one tuple each."""
+    tables = {
+        "fragment-1": HUNDRED.select(["a", "b"]).append_column("group_1", pa.array(range(100))),
+        "fragment-2": HUNDRED.select(["c"]).append_column("group_2", pa.array(range(100))),
+        "association": pa.table({"group_1": range(100), "group_2": range(100)}),
+    }
+    facts = {"fragments": [["a", "b"], ["c"]], "withheld": [], "suppressed": 0}
+    return answer(tables, {"facts": facts}, sql).table.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT FIRST(b) FROM release",
+        "SELECT ANY_VALUE(b) FROM release",
+        "SELECT LIST(b) FROM release",
+        "SELECT LIST(b ORDER BY a) FROM release",
+        "SELECT STRING_AGG(c, ',') FROM release",
+        "SELECT ARG_MAX(b, a) FROM release",
+        "SELECT b, ROW_NUMBER() OVER () FROM release",
+        "SELECT b, LAG(b) OVER (ORDER BY a) FROM release",
+        "SELECT b, SUM(b) OVER (ORDER BY a ROWS 1 PRECEDING) FROM release",
+        "SELECT DISTINCT ON (a) a, b FROM release",
+        "SELECT SUM(b) FROM (SELECT a, b FROM release ORDER BY a LIMIT 3)",
+        "WITH q AS (SELECT b, ROW_NUMBER() OVER (ORDER BY a) n FROM release) SELECT SUM(b) FROM q "
+        "WHERE n < 10",
+        "SELECT MIN(c) FROM (SELECT c, COUNT(a) n FROM release WHERE b < 99 GROUP BY c "
+        "ORDER BY n LIMIT 1)",
+    ],
+)
+def test_what_hangs_on_the_order_of_rows_is_refused(sql: str) -> None:
+    """Rows of a release are shuffled: the first one says nothing of the original's first."""
+    with pytest.raises(UsageError, match="order of rows"):
+        ask_hundred(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "least"),
+    [
+        ("SELECT LIST(b ORDER BY b) AS n FROM release", list(range(100))),
+        ("SELECT FIRST(b ORDER BY b) AS n FROM release", 0),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY b) AS n FROM release ORDER BY n", 1),
+        ("SELECT RANK() OVER (ORDER BY a) AS n FROM release ORDER BY n", 1),
+        ("SELECT SUM(b) AS n FROM (SELECT b FROM release ORDER BY b LIMIT 3)", 3),
+        ("SELECT DISTINCT ON (a) b AS n FROM release ORDER BY a, b", 0),
+        ("SELECT SUM(b / 7) OVER () AS n FROM release", pytest.approx(4950 / 7)),
+        ("SELECT a AS n FROM release ORDER BY n LIMIT 3", 0),
+    ],
+)
+def test_what_an_order_settles_is_answered(sql: str, least: Any) -> None:
+    """The same parts of SQL, over orders in which no rows are equal, and rounding set aside."""
+    assert ask_hundred(sql)[0]["n"] == least
+
+
+def test_a_bound_is_not_called_like_another_column() -> None:
+    """Both would be found under one name."""
+    with pytest.raises(UsageError, match="have one name"):
+        ask_hundred("SELECT c, AVG(b) AS b, COUNT(*) AS b_least FROM release GROUP BY c")

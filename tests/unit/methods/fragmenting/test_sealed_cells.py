@@ -172,6 +172,15 @@ def test_the_order_of_slots_tells_nothing_of_the_fragments() -> None:
     assert min(seen.values()) > 20
 
 
+@pytest.mark.parametrize("left", [0, 1, 199])
+def test_slots_cannot_be_left_out(left: int) -> None:
+    """Or counts over what is left would be called exact."""
+    release = sealed(people(), KEY)
+    tables = {**release.tables, "ciphertext": release.tables["ciphertext"].slice(0, left)}
+    with pytest.raises(VerificationError, match=r"released|belongs to"):
+        answer(tables, release.manifest, "SELECT COUNT(*) FROM release", key=KEY)
+
+
 @pytest.mark.parametrize("change", ["swap rows", "swap columns", "other release", "flip", "empty"])
 def test_cells_cannot_be_moved_or_changed(change: str) -> None:
     """Release, attribute and slot are bound to every cell."""
@@ -315,7 +324,7 @@ def test_plans_that_make_no_sense_are_refused() -> None:
     """Before any data is read."""
     with pytest.raises(PlanError, match="needs your key"):
         sealed(people(), None)
-    with pytest.raises(PlanError, match="nothing to seal"):
+    with pytest.raises(PlanError, match="nothing to encrypt"):
         sherd.fragment(people(), SCHEMA, constraints=CONSTRAINTS, looseness=4,
                        settings=sherd.Settings(cell_key=KEY))  # fmt: skip
     with pytest.raises(PlanError, match="nothing to release as ciphertext"):
@@ -336,7 +345,7 @@ def test_the_promise_names_the_key() -> None:
 
 
 def test_a_key_is_its_owners_alone(tmp_path: Path) -> None:
-    """Made once with mode 600, never written over, refused where others may read it."""
+    """Made once with mode 600, never written over, refused where other users can read it."""
     path = tmp_path / "cells.key"
     key = CellKey.load_or_generate(path)
     assert not path.exists()
@@ -345,13 +354,13 @@ def test_a_key_is_its_owners_alone(tmp_path: Path) -> None:
     assert CellKey.load_or_generate(path) == key
     assert key.secret.hex() not in repr(key)
     path.chmod(0o644)
-    with pytest.raises(StorageError, match="others may read"):
+    with pytest.raises(StorageError, match="other users can read"):
         CellKey.load(path)
     with pytest.raises(StorageError, match="cannot be read"):
         CellKey.load(tmp_path / "none")
     path.chmod(0o600)
     path.write_text("something else")
-    with pytest.raises(FormatError, match="not one"):
+    with pytest.raises(FormatError, match="does not hold a key"):
         CellKey.load_or_generate(path)
     with pytest.raises(StorageError, match="cannot be written"):
         key.save(path)

@@ -12,6 +12,7 @@ import pytest
 
 from sherd.errors import InfeasibleError, PlanError
 from sherd.methods.fragmenting.constraints import Constraints
+from sherd.methods.fragmenting.fragment_layout import layout
 from sherd.methods.fragmenting.fragmentation import breaks, check_given, find_minimal
 from sherd.methods.fragmenting.visibility import alternatives
 from sherd.release.plan import Plan
@@ -101,6 +102,18 @@ def test_the_fewest_fragments_then_the_fewest_left_out_as_enumeration_finds() ->
         assert len(found.withheld) == left
         assert set(found.withheld) <= set(optional)
     assert solved > 5
+
+
+def test_what_may_be_left_out_is_kept_where_two_fragments_hold_it() -> None:
+    """One fragment without it would fulfil the constraints, but be no fragmentation."""
+    schema = Schema.from_data({"attributes": {name: {"type": "integer"} for name in NAMES}})
+    rules = {"constraints": [["d", "f"]], "visible": ["a and d"], "optional": ["a", "f"]}
+    found = layout(Plan(method="fragment", constraints=rules, looseness=4), schema)
+    assert found.withheld == ()
+    assert [set(f) >= {"a", "d"} for f in found.fragments].count(True) == 1
+    rules = {"constraints": [["d"]], "optional": ["a"]}
+    with pytest.raises(PlanError, match="need no fragmentation"):
+        Plan(method="fragment", constraints=rules, looseness=4).check(schema)
 
 
 def test_a_given_fragmentation_must_show_what_is_asked_for() -> None:

@@ -157,16 +157,16 @@ REFUSED = {
     "SELECT COUNT(*) FROM release WHERE town LIKE 'a%'": "not answered",
     "SELECT COUNT(*) FROM release WHERE town < 'b'": "not compared by size",
     "SELECT COUNT(*) FROM release WHERE town = 'A'": "no such label",
-    "SELECT COUNT(*) FROM release WHERE age = 'old'": "no value of it",
-    "SELECT COUNT(*) FROM release WHERE age": "no condition",
+    "SELECT COUNT(*) FROM release WHERE age = 'old'": "cannot be its value",
+    "SELECT COUNT(*) FROM release WHERE age": "not a condition",
     "SELECT COUNT(*) FROM release WHERE agee = 3": "no attribute 'agee'",
     "SELECT COUNT(*) FROM release WHERE member AND wage > 3": "no measured marginal",
     "SELECT wage, COUNT(*) FROM release GROUP BY wage": "counted in intervals",
-    "SELECT COUNT(*) AS n, SUM(age) AS N FROM release": "one name",
+    "SELECT COUNT(*) AS n, SUM(age) AS N FROM release": "the same name",
     "SELECT COUNT(*) FROM release ORDER BY age": "cannot be ordered",
     "SELECT COUNT(*) FROM release LIMIT 1 + 1": "LIMIT",
     "SELECT town, COUNT(*) FROM release GROUP BY ROLLUP (town)": "not answered",
-    "DELETE FROM release": "not one SELECT",
+    "DELETE FROM release": "not a single SELECT",
 }
 
 

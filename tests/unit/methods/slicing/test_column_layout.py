@@ -37,7 +37,7 @@ def test_a_field_name_never_collides_with_an_attribute() -> None:
         ([["age", "ill"], ["sex", "ill"]], "several groups"),
         ([["age"], ["ill"]], "leave attributes out"),
         ([["age", "sex"]], "leave attributes out"),
-        ([["age", "sex", "ill"]], "one group only"),
+        ([["age", "sex", "ill"]], "only one group"),
     ],
 )
 def test_groups_that_do_not_fit(groups: Any, message: str) -> None:

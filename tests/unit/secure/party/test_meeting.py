@@ -81,11 +81,20 @@ def test_a_run_is_new_unless_somebody_is_in_one() -> None:
         open_run(hellos({"open": "r"}, {"open": "s"}), NAMES)
 
 
-@pytest.mark.parametrize("other", [{}, {"open": "s"}])
+def test_a_run_that_some_lost_is_told_to_them() -> None:
+    """Their folders were restored; one that knows the run and has no release wants a new one."""
+    done = {"finished": "r", "published": True}
+    assert open_run(hellos({}, done), NAMES) == "r"
+    assert open_run(hellos(done, {"finished": "q"}, done), NAMES) == "r"
+    with pytest.raises(OutputExistsError):
+        open_run(hellos({}, done, {"finished": "s", "published": True}), NAMES)
+
+
+@pytest.mark.parametrize("other", [{"finished": "r"}, {"open": "s"}])
 def test_a_release_that_is_there_is_not_written_over(other: dict[str, Any]) -> None:
     """A party that has published does not begin again, nor go on with another run."""
     done = {"finished": "r", "published": True}
-    with pytest.raises(OutputExistsError, match=r"already; got b; move its output away"):
+    with pytest.raises(OutputExistsError, match=r"has a release; got b; move its output away"):
         open_run(hellos(other, done), NAMES)
 
 
@@ -190,7 +199,7 @@ def test_parties_without_a_common_record_stop(
 
 
 def test_pseudonyms_that_are_none_are_refused(meeting: Any, files: Callable[..., Path]) -> None:
-    """Not sorted, or no group elements."""
+    """Not sorted, or not a group elements."""
     meeting.invite("ab")
     settings = settings_of(meeting, files, 0)
 
@@ -199,7 +208,7 @@ def test_pseudonyms_that_are_none_are_refused(meeting: Any, files: Callable[...,
             return channel.pass_bytes(0, b"\xff" * 32, 0, 32)
         return link(channel, settings, people("p1"), {0: 1, 1: 1}, "ab" * 32)
 
-    assert "no group element" in str(meeting.all(act)[0])
+    assert "not a group element" in str(meeting.all(act)[0])
     hmac = replace(settings, linkage=RecordLinkage.HMAC, linkage_key=meeting.folder / "shared")
     with pytest.raises(UsageError, match="at least 32 bytes"):
         link(None, hmac, people("p1"), {}, "ab" * 32)  # type: ignore[arg-type]

@@ -103,7 +103,7 @@ def verify_lines(given: Iterable[AuditLine], head: str | None = None) -> tuple[i
         before, met = line.hash, met or line.hash == head
     if not met:
         raise VerificationError(
-            "the audit log lacks its end",
+            "the end of the audit log is missing",
             must=f"a line of the hash {head}",
             got=f"{count} lines",
             do="compare it with an export or a backup that was kept elsewhere",

@@ -37,10 +37,17 @@ INCREMENTAL = 2
 """What SQLite calls a file that gives free pages back when it is told to."""
 
 
+def sqlite_file(address: str) -> Path | None:
+    """The file of a SQLite database; None for another."""
+    known = address.startswith("sqlite:///")
+    return Path(address.removeprefix("sqlite:///")) if known else None
+
+
 def open_engine(address: str) -> Engine:
     """An engine for ``sqlite:///file`` or ``postgresql://…``."""
-    if address.startswith("sqlite:///"):
-        Path(address.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    file = sqlite_file(address)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
         # One thread at a time uses a connection of the pool, though not always the same.
         options = {"timeout": BUSY_SECONDS, "check_same_thread": False}
         engine = create_engine(address, pool_size=8, max_overflow=32, connect_args=options)
@@ -85,6 +92,13 @@ def _begin_sqlite(connection: Connection) -> None:
 def reading(engine: Engine) -> Iterator[Connection]:
     """One transaction that only reads."""
     with _translated(), engine.connect() as connection, connection.begin():
+        yield connection
+
+
+@contextlib.contextmanager
+def glancing(engine: Engine) -> Iterator[Connection]:
+    """A connection that only reads, each statement for itself; for what is asked all the time."""
+    with _translated(), engine.connect().execution_options(sherd_alone=True) as connection:
         yield connection
 
 

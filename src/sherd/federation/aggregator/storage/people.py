@@ -8,8 +8,7 @@ from sqlalchemy import delete, insert, select
 
 from sherd.errors import UsageError
 from sherd.federation.aggregator.storage import database
-from sherd.federation.aggregator.storage.statements import Member
-from sherd.federation.aggregator.storage.store import token_hash
+from sherd.federation.aggregator.storage.statements import Member, token_hash
 from sherd.federation.aggregator.storage.tables import CHALLENGES, MEMBERS
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def person_text(issuer: str, name: str) -> str:
     kind, _, value = name.partition(":")
     if kind not in ("sub", "email") or not 0 < len(value) <= MOST_LETTERS:
         raise UsageError(
-            "a person is not named as a provider names them",
+            "the person's name has the wrong form",
             must="sub:SUBJECT or email:ADDRESS",
             got=repr(name),
         )

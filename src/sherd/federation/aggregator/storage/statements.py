@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, func, select
 
 from sherd.federation.aggregator.storage.tables import MEMBERS, MESSAGES, ROUNDS, SESSIONS
 from sherd.federation.protocol.states import ROUND_ENDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +50,8 @@ UNFINISHED = (
     .where(ROUNDS.c.state.not_in([state.value for state in ROUND_ENDS]))
     .order_by(ROUNDS.c.opened)
 )
-LOCKED = select(ROUNDS.c.data).where(ROUNDS.c.id == bindparam("id")).with_for_update()
+DATA = select(ROUNDS.c.data).where(ROUNDS.c.id == bindparam("id"))
+LOCKED = DATA.with_for_update()
 NEWEST = (
     select(MESSAGES.c.round, func.max(MESSAGES.c.sequence))
     .join(ROUNDS, ROUNDS.c.id == MESSAGES.c.round)
@@ -65,3 +73,32 @@ FRESH = (
     )
     .order_by(MESSAGES.c.sequence)
 )
+
+
+def token_hash(token: str) -> str:
+    """What is kept of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def member_by_token(db: Connection, token: str, now: int) -> Member | None:
+    """Whose token this is: a lasting one, or that of a session that has not expired."""
+    given = {"hashed": token_hash(token), "now": now}
+    for found in (BY_SESSION, BY_TOKEN):
+        row = db.execute(found, given).first()
+        if row is not None:
+            return Member(name=row[0], role=row[1], key=row[2])
+    return None
+
+
+def fresh_envelopes(
+    db: Connection, reader: str, seen: Mapping[str, int], *, since: int, most: int = 100
+) -> list[bytes]:
+    """Envelopes for somebody that they have not seen, by round and in order."""
+    found: list[bytes] = []
+    newest = db.execute(NEWEST, {"reader": reader, "since": since})
+    for name, last in sorted(tuple(row) for row in newest):
+        known = seen.get(name, 0)
+        if last > known and len(found) < most:
+            which = {"reader": reader, "round": name, "known": known}
+            found += [bytes(row[0]) for row in db.execute(FRESH, which)]
+    return found

@@ -6,7 +6,6 @@ One conformance suite runs over this class with SQLite and with PostgreSQL.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import re
@@ -18,17 +17,18 @@ from sqlalchemy.exc import IntegrityError
 from sherd.errors import StorageError, UsageError
 from sherd.federation.aggregator.storage import database
 from sherd.federation.aggregator.storage.audit_log import append
+from sherd.federation.aggregator.storage.bulk_files import BulkFiles
 from sherd.federation.aggregator.storage.statements import (
     BY_NAME,
-    BY_SESSION,
-    BY_TOKEN,
-    FRESH,
+    DATA,
     LOCKED,
-    NEWEST,
     NEWEST_OF_ALL,
     UNFINISHED,
     Member,
     RoundSummary,
+    fresh_envelopes,
+    member_by_token,
+    token_hash,
 )
 from sherd.federation.aggregator.storage.tables import (
     ANNOUNCED,
@@ -50,11 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
-def token_hash(token: str) -> str:
-    """What is kept of a token."""
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
 OPERATOR = "operator"
 """Whoever works at the aggregator's folder, in the audit log."""
 
@@ -66,6 +61,9 @@ class Store:
 
     def __init__(self, address: str) -> None:
         self.engine = database.open_engine(address)
+        place = database.sqlite_file(address)
+        self.bulk = None if place is None else BulkFiles(place.with_name(f".{place.name}-bulk"))
+        """Where large chunks lie; None: in the database."""
         self.actor = OPERATOR
         """Who works at the aggregator's folder through this, for the audit log."""
         # The last round worked on, so that a round of many owners is not read back for every
@@ -132,7 +130,7 @@ class Store:
                     db, now=now, actor=self.actor, event="member added", subject=name, detail=role
                 )
         if taken:
-            raise UsageError("the name is taken", got=repr(name), do="choose another")
+            raise UsageError("the name is already taken", got=repr(name), do="choose another")
 
     def remove_member(self, name: str, *, now: int = 0) -> bool:
         """Take somebody's access away; whether there was any."""
@@ -165,13 +163,18 @@ class Store:
 
     def member_of_token(self, token: str, now: int) -> Member | None:
         """Whose token this is: a lasting one, or that of a session that has not expired."""
-        given = {"hashed": token_hash(token), "now": now}
-        with database.reading(self.engine) as db:
-            for found in (BY_SESSION, BY_TOKEN):
-                row = db.execute(found, given).first()
-                if row is not None:
-                    return Member(name=row[0], role=row[1], key=row[2])
-        return None
+        with database.glancing(self.engine) as db:
+            return member_by_token(db, token, now)
+
+    def greet(
+        self, token: str, *, now: int, seen: Mapping[str, int] | None, since: int
+    ) -> tuple[Member | None, list[bytes]]:
+        """Whose token this is, and with ``seen`` the envelopes for them that they have not seen."""
+        with database.glancing(self.engine) as db:
+            member = member_by_token(db, token, now)
+            if member is None or seen is None:
+                return member, []
+            return member, fresh_envelopes(db, member.name, seen, since=since)
 
     def add_challenge(self, nonce: str, name: str, *, now: int, expires: int) -> None:
         """Keep a challenge until it is answered or expires; old ones are thrown away."""
@@ -268,7 +271,7 @@ class Store:
                 db.rollback()
         if taken:
             raise UsageError(
-                "the round exists already", got=repr(data.terms.round), do="choose another name"
+                "the round already exists", got=repr(data.terms.round), do="choose another name"
             )
 
     def rounds(self) -> list[RoundSummary]:
@@ -289,7 +292,7 @@ class Store:
     def round(self, id: str) -> RoundData | None:  # noqa: A002
         """What is known of a round; None where there is none."""
         with database.reading(self.engine) as db:
-            row = db.execute(select(ROUNDS.c.data).where(ROUNDS.c.id == id)).first()
+            row = db.execute(DATA, {"id": id}).first()
         return None if row is None else from_data(RoundData, json.loads(row[0]))
 
     @contextlib.contextmanager
@@ -303,8 +306,10 @@ class Store:
             known, data = self._last.pop(id, ("", None))
             if data is None or known != row[0]:
                 data = from_data(RoundData, json.loads(row[0]))
-            work = RoundWork(db, data)
+            work = RoundWork(db, data, self.bulk)
             yield work
+        if work.purged and self.bulk is not None:
+            self.bulk.drop(id)
         written = row[0] if work.unchanged else work.saved
         if written is not None:
             self._last = {id: (written, work.data)}
@@ -318,15 +323,8 @@ class Store:
 
         Rounds whose deadline was before ``since`` are left out.
         """
-        found: list[bytes] = []
-        with database.reading(self.engine) as db:
-            newest = db.execute(NEWEST, {"reader": reader, "since": since})
-            for name, last in sorted(tuple(row) for row in newest):
-                known = seen.get(name, 0)
-                if last > known and len(found) < most:
-                    which = {"reader": reader, "round": name, "known": known}
-                    found += [bytes(row[0]) for row in db.execute(FRESH, which)]
-        return found
+        with database.glancing(self.engine) as db:
+            return fresh_envelopes(db, reader, seen, since=since, most=most)
 
     def newest(self, *, since: int) -> dict[tuple[str, str], int]:
         """The number of the last message to each reader in each round, by reader and round."""
@@ -347,7 +345,15 @@ class Store:
         where = (CHUNKS.c.round == round, CHUNKS.c.sha256 == sha256)
         with database.reading(self.engine) as db:
             row = db.execute(select(CHUNKS.c.data).where(*where)).first()
+        if row is not None and not row[0] and self.bulk is not None:
+            return self.bulk.get(round, sha256)
         return None if row is None else bytes(row[0])
+
+    def sweep(self) -> None:
+        """Throw away bulk that a process that died left of rounds that are over."""
+        if self.bulk is not None:
+            kept = self.bulk.rounds()
+            self.bulk.keep_only((each.id for each in self.unfinished()), among=kept)
 
     def latest(self) -> int:
         """When the last message was written down; 0 where there is none."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert, inspect, select
 
 from sherd.errors import StorageError, UsageError
 from sherd.federation.aggregator.storage import database
-from sherd.federation.aggregator.storage.tables import CHALLENGES, METADATA, SESSIONS
+from sherd.federation.aggregator.storage.tables import CHALLENGES, CHUNKS, METADATA, SESSIONS
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Table
 
     from sherd.federation.aggregator.storage.store import Store
 
@@ -28,7 +28,14 @@ def copy_store(source: Store, target: Store) -> None:
                 continue
             rows = read.execution_options(yield_per=_ROWS).execute(select(table))
             for part in rows.mappings().partitions(_ROWS):
-                write.execute(insert(table), [dict(row) for row in part])
+                write.execute(insert(table), [_whole(source, dict(row), table) for row in part])
+
+
+def _whole(source: Store, row: dict[str, Any], table: Table) -> dict[str, Any]:
+    """A row as a copy has it: with the chunk that lies in a file beside the database."""
+    if table is CHUNKS and not row["data"] and source.bulk is not None:
+        row["data"] = source.bulk.get(row["round"], row["sha256"]) or b""
+    return row
 
 
 def check_empty(store: Store) -> None:
@@ -36,7 +43,7 @@ def check_empty(store: Store) -> None:
     with database.reading(store.engine) as db:
         if inspect(db).has_table("rounds"):
             raise UsageError(
-                "the database holds an aggregator's tables already",
+                "the database already holds an aggregator's tables",
                 do="name an empty one; a backup is never mixed with what is there",
             )
 
@@ -68,7 +75,7 @@ def _exec(db: Connection, statement: str) -> None:
         driver.executescript(statement)
     except sqlite3.Error as error:  # SQLAlchemy does not see what its driver is asked directly
         raise StorageError(
-            "the aggregator's database cannot give room back",
+            "the aggregator's database cannot be compacted",
             got=error.sqlite_errorname,
             do="check that its disk has room",
         ) from None

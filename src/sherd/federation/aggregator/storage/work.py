@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Table
 
+    from sherd.federation.aggregator.storage.bulk_files import BulkFiles
     from sherd.federation.protocol.knowledge import RoundData
 
 
@@ -91,14 +92,25 @@ _WANTED_BY = (
     .order_by(WANTED.c.sha256)
 )
 _WANTING = select(WANTED.c.sender, WANTED.c.sequence).where(*_named(WANTED, "round", "sha256"))
+_ADD_MESSAGE, _ADD_WANTED, _ADD_CHUNK = insert(MESSAGES), insert(WANTED), insert(CHUNKS)
+_SET_HEAD = (
+    update(HEADS)
+    .where(HEADS.c.owner == bindparam("which"))
+    .values(head=bindparam("head"), time=bindparam("time"))
+)
+_ADD_HEAD = insert(HEADS)
+_NO_LONGER_WANTED = delete(WANTED).where(*_named(WANTED, "round", "sha256"))
 _HAS_CHUNK = select(CHUNKS.c.sha256).where(*_named(CHUNKS, "round", "sha256"))
 
 
 class RoundWork:
     """One round inside one transaction, under its lock."""
 
-    def __init__(self, db: Connection, data: RoundData) -> None:
+    def __init__(self, db: Connection, data: RoundData, bulk: BulkFiles | None = None) -> None:
         self._db = db
+        self._bulk = bulk
+        self.purged = False
+        """Whether the round's bulk is to go once this is kept."""
         self.data = data
         self._before = data.state
         self._id = data.terms.round
@@ -147,7 +159,7 @@ class RoundWork:
         chunks: Iterable[str],
         *,
         now: int,
-        given: Mapping[str, bytes] = MappingProxyType({}),
+        given: Mapping[str, bytes | memoryview] = MappingProxyType({}),
     ) -> list[tuple[str, int]]:
         """Keep a message that was accepted, and note which chunks it announces.
 
@@ -163,7 +175,7 @@ class RoundWork:
             "raw": raw,
             "time": now,
         }
-        self._db.execute(insert(MESSAGES), row)
+        self._db.execute(_ADD_MESSAGE, row)
         completed, wanted = [], []
         for sha256 in dict.fromkeys(chunks):
             if self._has_chunk(sha256):
@@ -174,7 +186,7 @@ class RoundWork:
                 row = {"round": self._id, "sender": sender, "sequence": sequence}
                 wanted.append({**row, "sha256": sha256})
         if wanted:
-            self._db.execute(insert(WANTED), wanted)
+            self._db.execute(_ADD_WANTED, wanted)
         return completed
 
     def wanted(self, sender: str, sequence: int) -> list[str]:
@@ -191,7 +203,9 @@ class RoundWork:
         raws = self._db.execute(select(MESSAGES.c.raw).where(*mine)).scalars()
         return any(f'"{sha256}"'.encode() in bytes(raw) for raw in raws)
 
-    def put_chunk(self, sender: str, sha256: str, data: bytes) -> list[tuple[str, int]] | None:
+    def put_chunk(
+        self, sender: str, sha256: str, data: bytes | memoryview
+    ) -> list[tuple[str, int]] | None:
         """Keep a chunk that its sender announced; the messages it completed, by sender and number.
 
         None where that sender did not announce it.
@@ -206,20 +220,26 @@ class RoundWork:
         rows = self._db.execute(_WANTING, {"round": self._id, "sha256": sha256})
         return [(row[0], row[1]) for row in rows]
 
-    def _arrived(self, sha256: str, data: bytes) -> list[tuple[str, int]]:
+    def _arrived(self, sha256: str, data: bytes | memoryview) -> list[tuple[str, int]]:
         """Keep a chunk; the messages that lacked nothing else."""
         waiting = self._wanting(sha256)
-        self._db.execute(insert(CHUNKS), {"round": self._id, "sha256": sha256, "data": data})
+        self._keep_chunk(sha256, data)
         if waiting:
-            mine = (WANTED.c.round == self._id, WANTED.c.sha256 == sha256)
-            self._db.execute(delete(WANTED).where(*mine))
+            self._db.execute(_NO_LONGER_WANTED, {"round": self._id, "sha256": sha256})
         return [(who, number) for who, number in waiting if not self.wanted(who, number)]
 
     def add_bulk(self, chunks: Mapping[str, bytes]) -> None:
         """Keep chunks of our own making."""
         for sha256, data in chunks.items():
             if not self._has_chunk(sha256):
-                self._db.execute(insert(CHUNKS).values(round=self._id, sha256=sha256, data=data))
+                self._keep_chunk(sha256, data)
+
+    def _keep_chunk(self, sha256: str, data: bytes | memoryview) -> None:
+        """Keep a chunk in the database, or beside it, which then has an empty one."""
+        if self._bulk is not None and self._bulk.takes(data):
+            self._bulk.put(self._id, sha256, data)
+            data = b""
+        self._db.execute(_ADD_CHUNK, {"round": self._id, "sha256": sha256, "data": data})
 
     def heads(self, owners: Iterable[str]) -> dict[str, str]:
         """The last ledger heads seen from owners."""
@@ -229,11 +249,11 @@ class RoundWork:
     def set_head(self, owner: str, head: str, *, now: int) -> None:
         """Note a ledger head."""
         row = {"head": head, "time": now}
-        done = self._db.execute(update(HEADS).where(HEADS.c.owner == owner).values(row))
-        if not done.rowcount:
-            self._db.execute(insert(HEADS).values(owner=owner, **row))
+        if not self._db.execute(_SET_HEAD, {"which": owner, **row}).rowcount:
+            self._db.execute(_ADD_HEAD, {"owner": owner, **row})
 
     def purge(self) -> None:
         """Throw the round's bulk away."""
+        self.purged = True
         for table in (WANTED, CHUNKS, GRANTS):
             self._db.execute(delete(table).where(table.c.round == self._id))

@@ -1,0 +1,210 @@
+"""Lines to an aggregator over which requests go, and what comes back.
+
+An owner calls its aggregator all the time. ``DirectLine`` is the standard library's HTTP over
+connections that are kept open, with as little in between as can be; where a proxy is in between,
+or a test puts itself there, ``TransportLine`` goes through httpx, which knows all kinds of proxies.
+Both give answers as they are: what is done with their size, form and pace is the client's business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import select
+import time
+import urllib.parse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import httpx
+
+from sherd.errors import ConnectionFailedError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+IDLE_SECONDS = 60.0
+"""How long a connection is kept that is not used: the service hangs up after 75 s."""
+
+_PIECE = 256 << 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """An answer that has begun: its pieces are read once, and then it is closed."""
+
+    status: int
+    encoding: str
+    pieces: Iterable[bytes]
+    close: Callable[[], None]
+
+
+class Line(Protocol):
+    """Sends a request and gives the answer that has begun; ConnectionFailedError without one."""
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Sequence[bytes | memoryview],
+        timeout: float,
+    ) -> Reply:
+        """Send one request."""
+
+    def close(self) -> None:
+        """Hang up."""
+
+
+def unreachable(error: Exception) -> ConnectionFailedError:
+    """The error of a call that was not answered."""
+    return ConnectionFailedError(
+        "the aggregator cannot be reached",
+        got=f"{type(error).__name__}: {error}",
+        do="it will be tried again; check the address, the certificates and the network",
+    )
+
+
+class TransportLine:
+    """Requests through a transport of httpx."""
+
+    def __init__(self, url: str, transport: httpx.BaseTransport) -> None:
+        self._url = url
+        self._transport = transport
+
+    def close(self) -> None:
+        """Hang up."""
+        self._transport.close()
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Sequence[bytes | memoryview],
+        timeout: float,
+    ) -> Reply:
+        """Send one request."""
+        request = httpx.Request(
+            method,
+            self._url + path,
+            headers=dict(headers),
+            content=b"".join(body) if body else None,
+            extensions={"timeout": httpx.Timeout(timeout).as_dict()},
+        )
+        try:
+            answer = self._transport.handle_request(request)
+        except httpx.HTTPError as error:
+            raise unreachable(error) from None
+        answer.request = request
+        assert isinstance(answer.stream, httpx.SyncByteStream)
+        return Reply(
+            status=answer.status_code,
+            encoding=answer.headers.get("content-encoding", "identity"),
+            pieces=_translated(answer.stream),
+            close=answer.close,
+        )
+
+
+def _translated(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    try:
+        yield from pieces
+    except httpx.HTTPError as error:
+        raise unreachable(error) from None
+
+
+class DirectLine:
+    """Requests over connections of our own; one that is not in use is kept for the next."""
+
+    def __init__(self, url: str, context: ssl.SSLContext | None) -> None:
+        parts = urllib.parse.urlsplit(url)
+        self._host, self._port = parts.hostname or "", parts.port
+        self._secure, self._prefix = parts.scheme == "https", parts.path
+        self._context = context
+        self._idle: list[tuple[http.client.HTTPConnection, float]] = []
+
+    def close(self) -> None:
+        """Hang up."""
+        while self._idle:
+            self._idle.pop()[0].close()
+
+    def __del__(self) -> None:
+        """Whoever lets go of a line has hung up."""
+        self.close()
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        while self._idle:
+            known, since = self._idle.pop()
+            if time.monotonic() - since < IDLE_SECONDS and _is_open(known):
+                known.sock.settimeout(timeout)
+                return known
+            known.close()
+        if not self._secure:
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+        return http.client.HTTPSConnection(
+            self._host, self._port, timeout=timeout, context=self._context
+        )
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Sequence[bytes | memoryview],
+        timeout: float,
+    ) -> Reply:
+        """Send one request."""
+        connection = None
+        size = sum(len(part) for part in body)
+        given = dict(headers)
+        if body or method in ("POST", "PUT"):
+            given["Content-Length"] = str(size)
+        content = b"".join(body) if size <= _PIECE else body
+        try:
+            connection = self._connection(timeout)
+            connection.request(method, self._prefix + path, body=content or None, headers=given)
+            answer = connection.getresponse()
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            if connection is not None:
+                connection.close()
+            raise unreachable(error) from None
+        whole = False
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal whole
+            yield from _read(answer)
+            whole = True
+
+        def close() -> None:
+            answer.close()
+            if whole and connection.sock is not None:
+                self._idle.append((connection, time.monotonic()))
+            else:
+                connection.close()
+
+        encoding = answer.getheader("Content-Encoding", "identity")
+        return Reply(status=answer.status, encoding=encoding, pieces=pieces(), close=close)
+
+
+def _is_open(connection: http.client.HTTPConnection) -> bool:
+    """Whether the other side has neither hung up nor said anything unasked."""
+    with contextlib.suppress(OSError, ValueError):
+        poll = select.poll()
+        poll.register(connection.sock, select.POLLIN)
+        return not poll.poll(0)
+    return False
+
+
+def _read(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    try:
+        while piece := answer.read1(_PIECE):
+            yield piece
+        if answer.length:  # the connection broke before the end
+            raise http.client.IncompleteRead(b"", answer.length)
+        answer.read()  # nothing is left: the connection is free for the next request
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise unreachable(error) from None
