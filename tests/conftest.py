@@ -6,6 +6,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -30,6 +31,15 @@ settings.register_profile("search", deadline=None)
 settings.register_profile("gate", deadline=None, derandomize=True)
 settings.load_profile("gate" if os.environ.get("SHERD_REQUIRE") == "all" else "search")
 """A gate tries the same examples every time; everywhere else new ones are searched for."""
+
+
+def pytest_configure() -> None:
+    """Let the processes of the tests be interrupted.
+
+    A shell that starts something in the background switches interrupts off in it and its children.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

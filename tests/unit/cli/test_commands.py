@@ -498,8 +498,6 @@ def test_main_ends_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
         return true(args)
 
     monkeypatch.setattr(cli, "run", run)
-    # A shell that starts the tests in the background has switched interrupts off.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(SystemExit) as caught:
             cli.main(["methods", "nothing-like-it"])
