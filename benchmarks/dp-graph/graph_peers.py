@@ -4,12 +4,14 @@
         [--peers dpmm-mst …] [--again | --kept]
 
 Every peer runs in a process and an environment of its own, on one core, on the same records,
-δ = 1e-9. Printed are the mean total variation distances of single attributes, pairs and triples,
-seconds of processor and the peak of memory. A peer that cannot be had, fails, takes more than so
-many minutes of processor (or is ended by SIGTERM) or more than 8 GB is named as such; what is known
-of its speed then is that it is no faster. Peers take hours: what each did is kept in ``peers.json``
-as soon as it ends, with the date, and read from there by later runs, which go on with those that
-are missing (``--again`` measures all of them anew; ``--kept`` starts none, which is what
+δ = 1e-9. Both peers' neighbours add or remove a record, where ``dp-graph``'s exchange one, so that
+at equal ε the peers promise less. Printed are the mean total variation distances of single
+attributes, pairs and triples, seconds of processor and the peak of memory. A peer that cannot be
+had, fails, takes more than so many minutes of processor (or is ended by SIGTERM) or more than 8 GB
+is named as such; what is known of its speed then is that it is no faster. Peers take hours: what
+each did is kept in ``peers.json`` as soon as it ends, with the date, and read from there by later
+runs, which go on with those that are missing (``--again`` measures all of them anew; ``--kept``
+starts none, which is what
 ``make bench`` does). ``dp-graph`` is measured in every run: the mean of three releases.
 The settings of ``dp-graph`` were chosen on Nursery and on another split of Adult; none of the
 tables below took part, but for records that the two splits of Adult share. Ends with 1 where, on

@@ -4,10 +4,9 @@ Arguments: a folder with ``table.csv`` and ``domain.json``, ``mst`` or ``aim``, 
 ``drawn.csv`` and prints seconds of processor and the peak of memory in bytes as JSON. OpenDP has no
 bins of its own: numbers of more than 16 values are cut into 16, the lowest value by itself and the
 rest of equal width, and drawn uniformly from a bin. So all keys are given, and it spends ρ alone,
-with no δ of its own. Its neighbours add or remove a record, which is
-half as much as the substitution that Sherd protects against; so it is given a unit of two
-contributions. It may refuse its own split of ρ, which rounding makes larger than ρ in the last
-digit: then it is started again with a thousandth less.
+with no δ of its own. Its neighbours add or remove a record, as dpmm's do, where Sherd's exchange
+one: at the same ε it promises less, and may add less noise. It may refuse its own split of ρ, which
+rounding makes larger than ρ in the last digit: then it is started again with a thousandth less.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def _drawn(table: pl.DataFrame, keys: dict[str, list[int]], kind: str, rho: floa
     """As many records as the table has, drawn from a model that costs ρ."""
     context = dp.Context.compositor(
         data=table.lazy(),
-        privacy_unit=dp.unit_of(contributions=2),
+        privacy_unit=dp.unit_of(contributions=1),
         privacy_loss=dp.loss_of(rho=rho, delta=0.0),
     )
     algorithm = {"mst": dp.mbi.MST, "aim": dp.mbi.AIM}[kind]()
