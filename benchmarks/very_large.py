@@ -274,7 +274,7 @@ def recorded(text: str) -> dict[str, Any]:
     for line in text.splitlines():
         run = re.match(r"(\w+): ([\d,]+) x (\d+): ([\d.]+) s .*, ([\d.]+) GB held", line)
         again = re.match(r"  verified in ([\d.]+) s of processor, ([\d.]+) GB held", line)
-        speed = re.match(r"speed-up of two cores +([\d.]+) +at least", line)
+        speed = re.match(r"speed-up of two cores, of confined +([\d.]+) +at least", line)
         if run:
             engine = run[1]
             rows, columns = int(run[2].replace(",", "")), int(run[3])

@@ -138,3 +138,8 @@ def test_serving_stopping_and_fetching(village: Village, tmp_path: Path) -> None
         assert process.wait(30) == 0, name
         assert time.monotonic() - began < 20
     wait_until(lambda: village.running["aggregator"].poll() is not None, "all is over")
+    logs = [log.read_text() for log in village.logs if log.name.startswith("aggregator")]
+    lines = [line for text in logs for line in text.splitlines()]
+    assert any("listening" in line for line in lines)
+    # owners that waited were answered, not cut off with a traceback
+    assert not any("Traceback" in line or '"error"' in line for line in lines)

@@ -187,19 +187,29 @@ def buffered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Noise, "draw", draw)
 
 
-MANY = pytest.param(2, 20_000, 3.0, 0.85, marks=pytest.mark.slow)
+MANY = pytest.param(2, 20_000, 3.0, 0.85, 0.9, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(
-    ("attributes", "runs", "epsilon", "share"), [(1, 3000, 1.0, 0.8), (2, 3000, 3.0, 0.6), MANY]
+    ("attributes", "runs", "epsilon", "share", "event"),
+    [(1, 3000, 1.0, 0.8, 0.8), (2, 3000, 3.0, 0.6, 0.8), MANY],
 )
 def test_the_best_attack_proves_most_of_a_pure_promise_and_never_more(
-    unfitted: None, buffered: None, attributes: int, runs: int, epsilon: float, share: float
+    unfitted: None,
+    buffered: None,
+    attributes: int,
+    runs: int,
+    epsilon: float,
+    share: float,
+    event: float,
 ) -> None:
-    """Every histogram of the release, the event fixed beforehand at 0.8 of the largest ratio."""
+    """Every histogram of the release; the event, a share of the largest ratio, is fixed before.
+
+    With more runs a rarer event proves more.
+    """
     one, other, total = attacked(attributes, runs, epsilon=epsilon, choice="all")
     assert max(one.max(), -other.min()) <= total + 1e-9  # no single run says more than ε
-    proved = proved_epsilon(one, other, least=0.8 * total)
+    proved = proved_epsilon(one, other, least=event * total)
     assert share * total < proved <= total
 
 

@@ -116,8 +116,10 @@ def _paired(present: Floats, column: NoisyColumn) -> tuple[Floats, Floats, Float
         for each in (column.centres, column.weights)
     )
     keys, rows = np.unique(place * count + cluster, return_counts=True)
-    # Values inside one cluster expect its centroid: they are looked at as one.
+    # Values inside one cluster expect its centroid: they are looked at as one. So do equal values
+    # of several clusters, but what they count is the mean over clusters that differ in noise.
     inside = expected[keys // count] == column.centres[keys % count]
+    inside &= np.isclose(weights[keys // count], column.weights[keys % count], rtol=1e-9, atol=0)
     whole = np.bincount(keys[inside] % count, weights=rows[inside], minlength=count)
     kept = np.flatnonzero(whole)
     across = keys[~inside]

@@ -243,13 +243,13 @@ def headline(
     ``unknown`` why a risk is not known.
     """
     calm = (
-        f"The attacks {ran} do little better than chance (surely by {in_points(ahead)})"
+        f"The attacks {ran} do little better than chance (at least {in_points(ahead)} better)"
         if ahead
         else f"The attacks {ran} do no better than chance"
     )
     first = {
         "serious": "Not safe to publish: attacks on this release succeed",
-        "noticeable": "Some attacks on this release do better than chance, surely by "
+        "noticeable": "Some attacks on this release do better than chance, by at least "
         f"{in_points(ahead)}",
         "low": calm,
         "low in part": f"{calm}, but {but}",
@@ -320,7 +320,7 @@ def said_of(one: Measure) -> str:
     said = _SAID[one.code].format(value=value)
     beside = f"by chance {percent(one.baseline or 0)}"
     if stands >= Standing.SLIGHT and one.code != "unchanged":
-        beside += f": surely {in_points(sure_gain(one))} better"
+        beside += f": at least {in_points(sure_gain(one))} better"
     elif stands is Standing.UNSURE:
         beside += "; too few were tried to tell the two apart"
     return f"{said[0].upper()}{said[1:]} ({beside})."

@@ -86,6 +86,7 @@ class Bell:
         self._waiting: dict[str, set[Ear]] = {}
         self._handed: dict[tuple[str, str], int] = {}
         self.work = threading.Event()
+        self.is_closed = False
 
     def start(self) -> None:
         """Remember the loop that waits."""
@@ -121,6 +122,13 @@ class Bell:
             others = {place[0] for place, last in newest.items() if last > handed[place]}
             self._handed = {place: max(last, handed[place]) for place, last in newest.items()}
             ears = [ear for name in others for ear in self._waiting.get(name, ())]
+        self._wake(ears, 0.0)
+
+    def close(self) -> None:
+        """Wake everybody: the service stops, and nobody is to be kept waiting."""
+        self.is_closed = True
+        with self._lock:
+            ears = [ear for waiting in self._waiting.values() for ear in waiting]
         self._wake(ears, 0.0)
 
     def _wake(self, ears: Sequence[Ear], seconds: float) -> None:

@@ -150,7 +150,7 @@ async def _await_messages(visit: _Visit, call: Call, wait: float) -> list[bytes]
     service, ear, seen = visit.service, visit.ear, call.seen or {}
     until = time.monotonic() + wait
     while True:
-        left = until - time.monotonic()
+        left = 0.0 if service.bell.is_closed else until - time.monotonic()
         if left > 0:
             await ear.hear(left)
         handed = ear.in_order(seen)

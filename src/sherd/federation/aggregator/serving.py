@@ -20,9 +20,11 @@ from sherd.federation.aggregator.api import make_app
 
 if TYPE_CHECKING:
     import asyncio
+    import socket
     from pathlib import Path
 
     from sherd.federation.aggregator.aggregator_home import AggregatorHome
+    from sherd.federation.aggregator.bell import Bell
     from sherd.federation.aggregator.round_work import Aggregator
 
 
@@ -122,13 +124,27 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_logs(stream: Any = None, level: int = logging.INFO) -> None:
-    """Send our log to a stream as JSON lines."""
+    """Send our log, and the server's warnings, to a stream as JSON lines."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
-    logger = logging.getLogger("sherd.aggregator")
-    logger.handlers[:] = [handler]
-    logger.setLevel(level)
-    logger.propagate = False
+    for name, least in (("sherd.aggregator", level), ("uvicorn", max(level, logging.WARNING))):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.setLevel(least)
+        logger.propagate = False
+
+
+class _Server(uvicorn.Server):
+    """A server that lets nobody wait when it is to stop: owners call again."""
+
+    def __init__(self, config: uvicorn.Config, bell: Bell) -> None:
+        super().__init__(config)
+        self._bell = bell
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer those who wait, then close."""
+        self._bell.close()
+        await super().shutdown(sockets)
 
 
 def server(
@@ -157,8 +173,9 @@ def server(
             "ssl_ca_certs": None if authority is None else str(authority),
             "ssl_cert_reqs": int(required),
         }
+    app = make_app(aggregator, certificates=checked)
     config = uvicorn.Config(
-        make_app(aggregator, certificates=checked),
+        app,
         host=host,
         port=port,
         http=_Protocol,
@@ -167,11 +184,11 @@ def server(
         server_header=False,
         lifespan="on",
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=2,  # owners that wait will call again
+        timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=64 << 10,
         **options,
     )
-    return uvicorn.Server(config)
+    return _Server(config, app.state.service.bell)
 
 
 def keep_certificate(home: AggregatorHome, made: uvicorn.Server, *, pause: float = 3600.0) -> None:

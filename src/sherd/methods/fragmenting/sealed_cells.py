@@ -186,7 +186,8 @@ class _Cipher:
             except (InvalidTag, ValueError):
                 raise VerificationError(
                     f"a cell of '{SEALED}{at}' is not as it was released",
-                    do="get the release again; `sherd verify` says more",
+                    do="get the release again, or make it again if an earlier version sealed it; "
+                    "`sherd verify` says more",
                 ) from None
         return found
 

@@ -101,7 +101,7 @@ def test_a_serious_finding_that_was_not_run_on_all_stays_a_warning(tmp_path: Pat
     bad = [point.text for point in ls.points if point.tone == "bad"]
     assert bad == [
         "Not comparable, run on ls only: Somebody who knows a person's true values finds their "
-        "record in most (90 %) of cases (by chance 0 %: surely 90.0 points better)."
+        "record in most (90 %) of cases (by chance 0 %: at least 90.0 points better)."
     ]
     for form in ("html", "md"):
         text = write(found, tmp_path / f"c.{form}").read_text()

@@ -56,12 +56,12 @@ def test_the_gain_is_said_in_points() -> None:
     """Headline and line say by how much an attack beats chance at the least."""
     slight = decide({"inference": inference(0.46, 0.44)}, (), {})
     assert slight.headline.startswith(
-        "The attacks we ran do little better than chance (surely by 2.0 points)"
+        "The attacks we ran do little better than chance (at least 2.0 points better)"
     )
-    assert slight.points[0].text.endswith("(by chance 42 %: surely 2.0 points better).")
+    assert slight.points[0].text.endswith("(by chance 42 %: at least 2.0 points better).")
     some = decide({"inference": inference(0.50, 0.46)}, (), {})
     assert some.headline.startswith(
-        "Some attacks on this release do better than chance, surely by 4.0 points"
+        "Some attacks on this release do better than chance, by at least 4.0 points"
     )
     unsure = decide({"inference": inference(0.46, 0.42)}, (), {})
     assert "too few were tried to tell the two apart" in unsure.points[0].text
