@@ -148,9 +148,11 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
     folder = open_owner(home)
     from sherd.federation.owner.agent import Agent
     from sherd.federation.protocol.states import OWNER_ENDS
+    from sherd.federation.wire.log_lines import send_logs
 
     enrolled = folder.enrolled
     folder.check_recovered()
+    send_logs("sherd.owner", owner=folder.settings.name)
     with folder.locked():
         client = folder.client()
         agent = Agent(folder, client)
