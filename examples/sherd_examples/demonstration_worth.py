@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ROWS = (
     "Each owner has different people. With the paper's method every owner masks its own rows. With "
-    "dp-graph every owner sends noisy counts under a mask, and the aggregator learns only their sum."
+    "dp-graph every owner sends noisy counts under a mask; the aggregator learns only their sum."
 )
 _COLUMNS = (
     "Each owner knows different properties of the same samples. With the paper's method every "
