@@ -92,6 +92,6 @@ def _notes(table: Mapping[str, Any]) -> tuple[str, ...]:
     ]
     return (
         f"{releases['dp-graph']['rows']:,} records of the owners {owners}. {table['how']}",
-        f"Charged to each owner's budget, in ε: {'; '.join(charged)}. Publishing both would cost "
-        "people both.",
+        f"Charged to each owner's budget, in ε: {'; '.join(charged)}. If both releases are "
+        "published, both charges count.",
     )
