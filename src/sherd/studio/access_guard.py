@@ -21,6 +21,8 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
+from sherd.errors import kind_and_place
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -199,17 +201,8 @@ class Guard:
             if os.environ.get("SHERD_DEBUG"):
                 traceback.print_exc()
             if not started["n"]:
-                text = f"This is a bug in sherd: {type(error).__name__} in {place_of(error)}."
+                text = f"This is a bug in sherd: {kind_and_place(error)}."
                 await PlainTextResponse(text, 500)(scope, receive, guarded)
-
-
-def place_of(error: BaseException) -> str:
-    """The file and line of ours where an error came from."""
-    place = "?"
-    for frame in traceback.extract_tb(error.__traceback__):
-        if "sherd" in frame.filename:
-            place = f"{os.path.basename(frame.filename)}:{frame.lineno}"  # noqa: PTH119
-    return place
 
 
 def _with_headers(send: Send, started: dict[str, int]) -> Send:
