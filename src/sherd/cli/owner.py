@@ -197,7 +197,7 @@ def requests(home: Path, preview: bool, as_json: bool) -> None:
     for data in waiting(journal):
         report = owner_report(data)
         if preview:
-            from sherd.federation.owner.preview import preview as look
+            from sherd.federation.owner.approvals import preview as look
 
             report["preview"] = look(folder, data)
         reports.append(report)
@@ -355,7 +355,7 @@ def renew(home: Path) -> None:
     Restart a running agent to use it.
     """
     folder = open_owner(home)
-    from sherd.federation.owner.renewing import renew as renew_certificate
+    from sherd.federation.owner.agent_duties import renew as renew_certificate
 
     with closing(folder.client()) as client:
         days = renew_certificate(folder, client)

@@ -44,21 +44,11 @@ remote_options = with_options(
 
 def remote_client(url: str, token_file: Path | None, authority: Path | None) -> Client:
     """A client of an aggregator elsewhere."""
-    from sherd.extras import OWNER, require
-
-    require(OWNER)
-    from sherd.federation.wire.client import Client, tls_context
+    from sherd.federation.wire.fetching import token_client
 
     if token_file is None:
         raise UsageError("an aggregator elsewhere needs a login", do="give --token-file")
-    try:
-        token = token_file.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        raise UsageError(
-            "the token cannot be read", got=str(token_file), do="log in with `sherd login`"
-        ) from None
-    context = None if url.startswith("http://") else tls_context(authority, None)
-    return Client(url=url, name="", aggregator="", token=token, context=context)
+    return token_client(url, token_file, authority)
 
 
 def log_in_here(url: str, authority: Path | None, *, browser: bool) -> PersonSession:

@@ -1,6 +1,6 @@
 """Who may use the studio: checks on every request, before any page is asked.
 
-The address that the studio prints holds a secret that works once. Whoever opens it gets a
+The address that the studio prints holds a secret that works once. The browser that opens it gets a
 cookie and pages whose paths begin with a second secret. Both are needed: a cookie alone would
 be sent to every server on this machine, whatever its port, and a path alone stays in the
 browser's history. Requests by another name (DNS rebinding), from another page's origin, with a
@@ -82,7 +82,7 @@ class Access:
         return hmac.new(self._key, text, hashlib.sha256).hexdigest()[:43]
 
     def enter(self, given: str) -> str | None:
-        """A session for whoever shows the secret of the address; the secret is then used up."""
+        """A session for the browser that shows the address's secret, which is then used up."""
         if not hmac.compare_digest(given.encode(), self.secret.encode()):
             return None
         self.secret = secrets.token_urlsafe(32)

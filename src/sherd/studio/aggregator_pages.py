@@ -20,16 +20,17 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route
 
 from sherd.errors import UsageError
-from sherd.federation.aggregator.announced import announced_policies
-from sherd.federation.aggregator.owner_certificates import (
+from sherd.federation.aggregator.aggregator_home import (
     certified_until,
     keep_enrolment,
     renew_owner,
 )
+from sherd.federation.aggregator.announced import announced_policies
 from sherd.federation.aggregator.round_view import awaited, round_report
 from sherd.federation.aggregator.storage import audit_log
 from sherd.federation.protocol.collusion import collusion_table
 from sherd.federation.protocol.states import ROUND_ENDS
+from sherd.federation.wire.certificates import RENEW_DAYS
 from sherd.signing_keys import fingerprint
 from sherd.studio.access_guard import MOST_FORM
 from sherd.studio.aggregator_new_round import NewRoundPages
@@ -220,10 +221,6 @@ class AggregatorPages:
         return download(text, "aggregator-log.json", "application/json")
 
 
-WARN_DAYS = 30
-"""How long before a certificate ends the page says so."""
-
-
 class MemberPages:
     """The pages of an aggregator's members."""
 
@@ -300,7 +297,7 @@ class MemberPages:
         if ends is None:
             return "not known"
         days = (ends - datetime.now(UTC)).days
-        soon = " (has ended)" if days < 0 else f" ({days} days left)" if days < WARN_DAYS else ""
+        soon = " (has ended)" if days < 0 else f" ({days} days left)" if days < RENEW_DAYS else ""
         return f"{ends:%Y-%m-%d}{soon}"
 
     async def _revoke(self, request: Request) -> Response:

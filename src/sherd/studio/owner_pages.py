@@ -17,8 +17,8 @@ from starlette.routing import Route
 from sherd.errors import SherdError, UsageError
 from sherd.federation.aggregator.round_view import owner_report
 from sherd.federation.owner import approvals
+from sherd.federation.owner.approvals import LABEL, preview
 from sherd.federation.owner.owner_journal import OwnerJournal
-from sherd.federation.owner.preview import LABEL, preview
 from sherd.release.bundle import digest
 from sherd.studio.access_guard import MOST_FORM
 from sherd.studio.page_rendering import application, form_of, form_route, go, inside, page

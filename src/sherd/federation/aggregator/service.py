@@ -203,9 +203,9 @@ def _looked_at(look: Callable[[], object]) -> str:
 
 def service_of(request: Request) -> Service:
     """The service a request was made to."""
-    found = request.app.state.service
-    assert isinstance(found, Service)
-    return found
+    service = request.app.state.service
+    assert isinstance(service, Service)
+    return service
 
 
 Served = Annotated[Service, Depends(service_of)]

@@ -228,8 +228,8 @@ class OwnerJournal:
 
     def unsent(self) -> list[Outgoing]:
         """What was not acknowledged, in order."""
-        found = self._outgoing("acknowledged = 0", ())
-        return [each for each in found if (each.round, each.sequence) not in self._acknowledged]
+        outgoing = self._outgoing("acknowledged = 0", ())
+        return [each for each in outgoing if (each.round, each.sequence) not in self._acknowledged]
 
     def outgoing(self, round_id: str) -> list[Outgoing]:
         """Everything that was ever sent in a round, in order."""
@@ -255,8 +255,8 @@ class OwnerJournal:
                 " (SELECT round FROM audit WHERE event = ?)",
                 (since, FETCHED),
             ).fetchall()
-        found = [from_data(OwnerData, json.loads(row[0])) for row in rows]
-        return {data.round for data in found if data.manifest is not None}
+        ended = [from_data(OwnerData, json.loads(row[0])) for row in rows]
+        return {data.round for data in ended if data.manifest is not None}
 
     def files_of(self, round_id: str) -> list[str]:
         """Where everything lies that a round announced; empty while something is unsent."""
@@ -298,8 +298,8 @@ class OwnerJournal:
         """What a person decided."""
         with self._open() as db:
             row = db.execute("SELECT decision FROM decisions WHERE round = ?", (round_id,))
-            found = row.fetchone()
-        return None if found is None else str(found[0])
+            decision = row.fetchone()
+        return None if decision is None else str(decision[0])
 
     def note(self, round_id: str, event: str, detail: str = "") -> None:
         """Write a line into the audit log."""

@@ -78,17 +78,17 @@ def append(
 def lines(engine: Engine) -> Iterator[AuditLine]:
     """Every line, in order."""
     with database.reading(engine) as db:
-        found = db.execution_options(yield_per=500).execute(select(AUDIT).order_by(AUDIT.c.number))
-        for row in found.mappings():
+        rows = db.execution_options(yield_per=500).execute(select(AUDIT).order_by(AUDIT.c.number))
+        for row in rows.mappings():
             yield AuditLine(**row)
 
 
 def ends_by_reason(engine: Engine) -> dict[str, int]:
     """How many rounds ended without a release, by the code of the reason."""
     ended = AUDIT.c.event.in_(["round aborted", "round expired"])
-    found = select(AUDIT.c.detail, func.count()).where(ended).group_by(AUDIT.c.detail)
+    counted = select(AUDIT.c.detail, func.count()).where(ended).group_by(AUDIT.c.detail)
     with database.reading(engine) as db:
-        return {str(row[0]): int(row[1]) for row in db.execute(found)}
+        return {str(row[0]): int(row[1]) for row in db.execute(counted)}
 
 
 def verify_lines(given: Iterable[AuditLine], head: str | None = None) -> tuple[int, str]:
