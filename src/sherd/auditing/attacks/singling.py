@@ -157,7 +157,6 @@ def _true(
 SINGLING_OUT = Attack(
     name="singling-out",
     title="Singling out",
-    codes=("singling-out",),
     knows="nothing but the release",
     does="builds predicates that are true for exactly one released record",
     wins="when a predicate is true for exactly one person",
