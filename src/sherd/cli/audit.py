@@ -124,7 +124,7 @@ def audit(**given: Any) -> None:
 
 def source_of(source: str, query: str | None) -> Any:
     """A table to audit: a path for the audit to read, or what another source gave."""
-    from sherd.tables.address import is_address
+    from sherd.tables.sql import is_address
 
     if source.startswith(":") or is_address(source) or query is not None:
         from sherd.datasets.sources import read
