@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Attack:
     """An attack on a release.
 
-    ``codes`` are the measures it yields, the first of them its success; ``source`` says
-    where it was described; ``whole`` that a sample of the release would flatter it, so that it is
-    always run on every record.
+    ``codes`` are the measures it yields, the first of them its success; ``source`` says where it
+    was described. An attack is ``whole`` if a sample of the release would flatter it: it is then
+    run on every record.
     """
 
     name: str

@@ -42,7 +42,7 @@ KNOWN = 0.05
 """The share of pairs that the seeded attacker knows."""
 
 SCORES = 60_000_000
-"""Pairs of a released row and an original that are scored in one pass; every sample is said."""
+"""Pairs of a released row and an original that are scored in one pass."""
 
 TABLE = 4_000_000
 """Cells of Q up to which the unseeded attack is run."""
@@ -202,7 +202,7 @@ def unseeded(structures: Sequence[Structure], rng: np.random.Generator, rounds: 
 
 
 def _mixed(q: Floats, shares: Floats) -> Floats:
-    """What is believed where nothing was seen: half of what was before, half anything."""
+    """The belief where nothing was seen: half the former one, half the groups' shares."""
     return 0.5 * q + 0.5 * shares[None, :]
 
 

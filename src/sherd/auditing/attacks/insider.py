@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sherd.auditing.attacks.attack import Attack
-from sherd.auditing.attacks.cluster_structure import CLOSE
+from sherd.auditing.attacks.cell_attacks import CLOSE
 from sherd.auditing.case.case import matrix, pick
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.verdict.measure import Measure, clopper_pearson

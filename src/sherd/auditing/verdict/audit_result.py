@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 class Writer(Protocol):
     """What turns a result into a report: the package above hands itself down."""
 
-    def write(self, found: Any, path: Path) -> Path:
+    def write(self, result: Any, path: Path) -> Path:
         """Write a result in the form that the path's suffix names."""
 
-    def html(self, found: Any) -> str:
+    def html(self, result: Any) -> str:
         """The page of a result."""
 
 

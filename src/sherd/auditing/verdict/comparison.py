@@ -5,11 +5,8 @@ release is called neither safe because it was tested less nor unsafe because it 
 The map, the level of risk, the cards and the recommendation all rest on these attacks and on
 `sherd.auditing.verdict.significance`.
 
-Nothing else that was found is hidden: an attack that was run on some releases only is named with
-each of them, with what it achieved, as not comparable; where it does better than chance it is a
-warning.
-
-Which of several releases to take, and why, in words.
+No other result is hidden: an attack that was run on some releases only is named with each of
+them, with what it achieved, as not comparable; where it does better than chance it is a warning.
 
 The choice follows the attacks that were run on all releases. What other attacks found does not
 move a release behind one that was never tried with them; but a release on which one of them

@@ -302,7 +302,7 @@ def word_of(code: str) -> str:
 
 
 def attack_points(measures: Mapping[str, Measure]) -> list[Point]:
-    """The two attacks everybody understands, then the others that do not stand at chance."""
+    """The attacks that everybody must know, and the others that do better than chance."""
     points = []
     for code in JUDGED:
         if code not in measures:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 GOOD, FAIR = 0.10, 0.25
 
 NOISE = "noise of the release"
-DRAWING = "drawing of the records"
 """The check that compares released values with what the plan says of their noise."""
+
+DRAWING = "drawing of the records"
+"""The check that released records were drawn from the model, and not copied."""
 
 
 @dataclass(frozen=True, kw_only=True)

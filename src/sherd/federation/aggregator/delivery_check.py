@@ -172,9 +172,9 @@ def _check_bounds(owner: str, values: pa.Array, attribute: Attribute) -> None:
     if pa.types.is_temporal(values.type):
         return  # dates are bounded by their own types' axes when they are masked
     low, high = (float(bound) for bound in attribute.domain)  # type: ignore[arg-type]
-    found = pc.min_max(values.cast(pa.float64(), safe=False)).as_py()
+    ends = pc.min_max(values.cast(pa.float64(), safe=False)).as_py()
     slack = 1e-9 * max(1.0, abs(low), abs(high))  # a bound such as 0.1 has no exact float
-    if found["min"] < low - slack or found["max"] > high + slack:
+    if ends["min"] < low - slack or ends["max"] > high + slack:
         raise wrong_delivery(owner, f"'{attribute.name}' has values outside its domain")
 
 

@@ -97,12 +97,12 @@ def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType:
     >>> common_type([pa.int64(), pa.float64()])
     DataType(double)
     """
-    found = set(kinds)
-    if len(found) == 1:
+    distinct = set(kinds)
+    if len(distinct) == 1:
         return kinds[0]
-    if found == {pa.int64(), pa.float64()}:
+    if distinct == {pa.int64(), pa.float64()}:
         return pa.float64()
-    if all(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in found):
+    if all(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in distinct):
         return next(kind for kind in kinds if pa.types.is_timestamp(kind))
     raise VerificationError("the deliveries' columns have incompatible types")
 

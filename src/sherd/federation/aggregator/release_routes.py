@@ -1,4 +1,4 @@
-"""The routes of releases: their files for whoever may have them, owners' signatures of them."""
+"""The routes of releases: their files for those who may have them, and owners' signatures."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from sherd.federation.owner.owner_table import table_hash
 from sherd.federation.protocol.messages import Attachment, Delivery, part_text
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OWNER_ENDS
+from sherd.federation.protocol.summing import derive_key
 from sherd.federation.wire.chunks import describe_file
 from sherd.federation.wire.failpoints import reach
 from sherd.values import digest
@@ -76,14 +77,11 @@ def occasion_hash(machine: Owner) -> str:
 def noise_key(home: OwnerHome, machine: Owner, table: pa.Table) -> bytes:
     """The key of a release's noise: from the home's secret, the occasion and the very table.
 
-    Whoever restores the home makes the same bytes again; another plan or another table has
-    noise that nobody can relate to this one's (ADR 0014).
+    A restored home makes the same bytes again; another plan or another table has noise that nobody
+    can relate to this one's (ADR 0014).
     """
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
     about = b"sherd-noise-1" + bytes.fromhex(occasion_hash(machine)) + table_hash(table)
-    return HKDF(algorithm=SHA256(), length=32, salt=None, info=about).derive(home.seed)
+    return derive_key(home.seed, about)
 
 
 def folder_of(home: OwnerHome, machine: Owner) -> Path:
@@ -261,7 +259,7 @@ def repetition_objection(journal: OwnerJournal, machine: Owner) -> tuple[Reason,
 def book_loss(home: OwnerHome, ledger: Ledger, machine: Owner) -> None:
     """Write into the ledger, once, that what was spent on a round brought no release, and why.
 
-    It costs nothing more: an entry beside the charge, for whoever reads the ledger alone.
+    It costs nothing more: an entry beside the charge, for readers of the ledger alone.
     """
     data = machine.data
     plan = data.plan

@@ -4,8 +4,8 @@ The first answer is charged with the whole of what the plan costs; each later on
 its own in the ledger, of amount 0. Both are written before the answer leaves and name the very
 question, so that an exchange is answered for one question only, in this round and in one that
 repeats it, and a ledger that lost such a row is seen to be an old one. Noise comes from the
-home's secret, the occasion, the table and the question (ADR 0014): whoever dies after paying
-makes the same answer again.
+home's secret, the occasion, the table and the question (ADR 0014): an agent that dies after
+paying makes the same answer again.
 """
 
 from __future__ import annotations

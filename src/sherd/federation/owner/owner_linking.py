@@ -176,9 +176,9 @@ def _names_file(home: OwnerHome, machine: Owner) -> Path:
 
 def pseudonyms(home: OwnerHome, machine: Owner, loaded: LoadedTable) -> bytes:
     """The pseudonyms by row, if the table is still the one they were made of."""
-    found = _names_file(home, machine).read_bytes()
-    if found[:32].hex() != loaded.identity:
+    kept = _names_file(home, machine).read_bytes()
+    if kept[:32].hex() != loaded.identity:
         raise TableError(
             "the people in the table have changed since they were linked", do="begin a new round"
         )
-    return found[32:]
+    return kept[32:]

@@ -85,14 +85,16 @@ class OwnerTable:
             raise TableError("there is no linkage key", do="name one when the owner is set up")
         cells = list(zip(*(raw.column(name).to_pylist() for name in self.key), strict=True))
         places = [place for place, row in enumerate(kept) if None not in cells[row]]
-        found = [canonical_identifier(*cells[kept[place]], how=self.normalise) for place in places]
-        if len(set(found)) != len(found):
+        identifiers = [
+            canonical_identifier(*cells[kept[place]], how=self.normalise) for place in places
+        ]
+        if len(set(identifiers)) != len(identifiers):
             raise TableError(
                 "the linkage key is not unique",
                 must="one row for each person",
-                got=f"{len(found) - len(set(found))} rows too many",
+                got=f"{len(identifiers) - len(set(identifiers))} rows too many",
             )
-        return np.asarray(places, dtype=np.int64), found
+        return np.asarray(places, dtype=np.int64), identifiers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +116,7 @@ class LoadedTable:
     def arranged(self, pseudonyms: bytes, common: bytes) -> pa.Table:
         """The common people's rows in the order of the common pseudonyms.
 
-        Whoever made the list may have chosen the people in it, so it must name each once and
+        The maker of the list may have chosen the people in it, so it must name each once and
         nobody else: a person named often would be masked by copies of itself alone.
         """
         import pyarrow as pa

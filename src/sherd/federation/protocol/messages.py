@@ -5,12 +5,12 @@ attachment: announced by its hashes in the message, and then sent in chunks that
 their own hash. Announcing first means that nobody can store what nobody announced, and that
 an owner is bound to one artefact before its first byte leaves.
 
-What is signed of a joint release: each owner's part when it delivers, and the release itself.
-
-The plan, which every owner signed, names the aggregator's key and says that the release is signed.
-So whoever changes a released manifest and works its hashes out again needs the aggregator's key,
-and whoever changes what it says of an owner needs that owner's. An owner that has looked at the
-release signs its manifest besides; without that the aggregator alone vouches for the rows.
+Two things are signed of a joint release: each owner's part when it delivers, and the release
+itself. The plan, which every owner signed, names the aggregator's key and says that the release is
+signed. So somebody who changes a released manifest and works its hashes out again needs the
+aggregator's key, and to change what it says of an owner needs that owner's. An owner that has
+looked at the release also signs its manifest; without that the aggregator alone vouches for the
+rows.
 """
 
 from __future__ import annotations

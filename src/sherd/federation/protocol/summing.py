@@ -1,12 +1,11 @@
-"""Rounds of sums: what of a horizontal round is different where its method asks for sums alone.
+"""Rounds of sums: how a horizontal round differs where its method asks for sums alone.
 
 After the plan is signed, the aggregator puts questions to all owners at once, as the method says
 (``sherd.release.summed_rows``); each owner answers under pairwise masks, and the sum leads to the
 next question. All owners of the plan answer every question, or nothing is released.
 
-Pairwise masks: owners hand in numbers of which the aggregator can read the sum alone.
-
-Every two owners agree on a secret (X25519) that the aggregator, who relays everything, does not
+Under pairwise masks, owners hand in numbers of which the aggregator can read the sum alone. Every
+two owners agree on a secret (X25519) that the aggregator, who relays everything, does not
 know. For one question both expand it to one stream of words; the one whose name comes first adds
 it to its numbers, the other subtracts it, modulo 2^64. Each owner's numbers are then uniform to
 everybody who lacks one of its secrets, and in the sum of all of them the masks cancel (Bonawitz
@@ -14,8 +13,8 @@ and others 2017, without recovery of owners that drop out: a round of sums ends 
 all).
 
 A stream belongs to one plan, one question and one exchange: ``about`` names all of them, and
-owners that were asked differently have masks that do not cancel. Whoever colludes with all other
-owners knows all masks of the last one, and faces that one's noise alone.
+owners that were asked differently have masks that do not cancel. An aggregator that colludes with
+all owners but one knows all masks of that one, and faces its noise alone.
 
 >>> import numpy as np
 >>> seeds = {"a": b"1" * 32, "b": b"2" * 32, "c": b"3" * 32}

@@ -122,11 +122,11 @@ def _split(raw: bytes, kind: type[Any]) -> tuple[Any, memoryview]:
 def _cut(parts: memoryview, sizes: Sequence[int]) -> list[memoryview]:
     if any(size < 0 for size in sizes) or sum(sizes) != len(parts):
         raise _wrong("its parts are not of the sizes announced")
-    found, place = [], 0
+    cut, place = [], 0
     for size in sizes:
-        found.append(parts[place : place + size])
+        cut.append(parts[place : place + size])
         place += size
-    return found
+    return cut
 
 
 def write_request(call: Call) -> bytes:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 OPERATOR = "operator"
-"""Whoever works at the aggregator's folder, in the audit log."""
+"""The person who works at the aggregator's folder, in the audit log."""
 
 _BINDING = re.compile(rb'"type":"(?:proposal|signature|delivery)"')
 
@@ -74,21 +74,21 @@ class Store:
         """Bring the tables up to date."""
         from sherd.federation.aggregator.storage.upkeep import rebuild
 
-        found = database.current_revision(self.engine)
-        if found is not None and found > database.REVISION:
+        revision = database.current_revision(self.engine)
+        if revision is not None and revision > database.REVISION:
             self.check()
         database.migrate(self.engine)
         rebuild(self)
 
     def check(self) -> None:
         """Refuse tables of another version."""
-        found, wanted = database.current_revision(self.engine), database.REVISION
-        if found != wanted:
-            later = found is not None and found > wanted
+        revision, wanted = database.current_revision(self.engine), database.REVISION
+        if revision != wanted:
+            later = revision is not None and revision > wanted
             raise StorageError(
                 f"the database is of {'a later' if later else 'another'} version",
                 must=f"at revision {wanted}",
-                got=str(found),
+                got=str(revision),
                 do="install the version of sherd that wrote it, or a later one"
                 if later
                 else "run `sherd aggregator init --upgrade`",
@@ -235,13 +235,13 @@ class Store:
 
     def last_sent(self, round: str) -> dict[str, int]:  # noqa: A002
         """When each recipient was sent its last message of a round."""
-        found = (
+        statement = (
             select(MESSAGES.c.recipient, func.max(MESSAGES.c.time))
             .where(MESSAGES.c.round == round)
             .group_by(MESSAGES.c.recipient)
         )
         with database.reading(self.engine) as db:
-            return {str(who): int(time) for who, time in db.execute(found)}
+            return {str(who): int(time) for who, time in db.execute(statement)}
 
     # rounds
 
@@ -329,8 +329,8 @@ class Store:
     def newest(self, *, since: int) -> dict[tuple[str, str], int]:
         """The number of the last message to each reader in each round, by reader and round."""
         with database.reading(self.engine) as db:
-            found = db.execute(NEWEST_OF_ALL, {"since": since})
-            return {(reader, name): last for reader, name, last in found}
+            rows = db.execute(NEWEST_OF_ALL, {"since": since})
+            return {(reader, name): last for reader, name, last in rows}
 
     def granted_chunk(self, round: str, reader: str, sha256: str) -> bytes | None:  # noqa: A002
         """A chunk that somebody may read; None where there is none or they may not."""
@@ -341,7 +341,7 @@ class Store:
         return self.chunk(round, sha256)
 
     def chunk(self, round: str, sha256: str) -> bytes | None:  # noqa: A002
-        """A chunk, whoever asks."""
+        """A chunk, to anybody who asks."""
         where = (CHUNKS.c.round == round, CHUNKS.c.sha256 == sha256)
         with database.reading(self.engine) as db:
             row = db.execute(select(CHUNKS.c.data).where(*where)).first()
@@ -372,19 +372,19 @@ class Store:
         Newest round first.
         """
         theirs = or_(MESSAGES.c.sender == owner, MESSAGES.c.recipient == owner)
-        found = (
+        statement = (
             select(MESSAGES.c.raw)
             .join(ROUNDS, ROUNDS.c.id == MESSAGES.c.round)
             .where(theirs)
             .order_by(ROUNDS.c.opened.desc(), MESSAGES.c.round, MESSAGES.c.sequence)
         )
         with database.reading(self.engine) as db:
-            raws = (bytes(row[0]) for row in db.execute(found))
+            raws = (bytes(row[0]) for row in db.execute(statement))
             return list(itertools.islice(filter(_BINDING.search, raws), most))
 
     def counts(self) -> dict[str, int]:
         """How many rounds are in each state."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for each in self.rounds():
-            found[each.state] = found.get(each.state, 0) + 1
-        return found
+            counts[each.state] = counts.get(each.state, 0) + 1
+        return counts
