@@ -89,8 +89,8 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
             raise click.UsageError(f"Missing option '--{option}'.")
     from sherd.federation.owner.owner_home import OwnerHome, OwnerSettings
     from sherd.signing_keys import fingerprint
-    from sherd.tables.address import is_address
     from sherd.tables.schema import Schema
+    from sherd.tables.sql import is_address
 
     schema = Schema.load(given["schema_file"])
     for column in given["key_columns"]:
@@ -151,9 +151,11 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
     folder = open_owner(home)
     from sherd.federation.owner.agent import Agent
     from sherd.federation.protocol.states import OWNER_ENDS
+    from sherd.federation.wire.log_lines import send_logs
 
     enrolled = folder.enrolled
     folder.check_recovered()
+    send_logs("sherd.owner", owner=folder.settings.name)
     with folder.locked(), closing(folder.client()) as client:
         agent = Agent(folder, client)
         signal.signal(signal.SIGTERM, lambda *_: agent.stop())

@@ -196,7 +196,7 @@ def _flat(scratch: MappedColumns, group: _Group) -> dict[str, FlatColumn]:
         flat_column,
         released_batches,
     )
-    from sherd.tables.canonical_form import released_form
+    from sherd.tables.released_form import released_form
 
     forms = [released_form(table.slice(0, 0)).schema for table in group.tables]
     columns = {
@@ -214,7 +214,7 @@ def _flat(scratch: MappedColumns, group: _Group) -> dict[str, FlatColumn]:
 
 def _as_it_is(table: pa.Table) -> StreamedTable:
     """A table whose rows are no records, in its own order."""
-    from sherd.tables.canonical_form import released_form
+    from sherd.tables.released_form import released_form
     from sherd.tables.write import rows_of_piece
 
     step = rows_of_piece(".parquet")

@@ -22,6 +22,7 @@ from sherd.federation.aggregator.service import (
     OWNER,
     bearer,
     limited,
+    note_caller,
     refused,
     service_of,
 )
@@ -48,6 +49,8 @@ SMALL = 64 << 10
 """The bytes of a body that are read before it is known whose it is; the server holds as many."""
 
 MOST_NAMES = 10_000
+MOST_LOGGED = 20
+"""The rounds of one exchange that are named in the log."""
 
 
 @dataclass(kw_only=True)
@@ -72,6 +75,7 @@ class _Visit:
         if member.role != OWNER:
             raise refused(403, "this is not for your role")
         service.check_channel(self.request, member.name)
+        note_caller(self.request, member)
         if member.name != self.name:
             if len(service.names) >= MOST_NAMES:
                 service.names.clear()
@@ -101,10 +105,18 @@ class _Visit:
         if call.parcels:
             answers = _take_parcels(service.aggregator, member, call)
             service.metrics.received(sum(answer.reason is None for answer in answers))
+            self._note_parcels(call, answers)
         if call.seen is not None and call.seen.keys() - service.known.get(member.name, ()):
             service.aggregator.notice(member.name, call.seen)
             service.known[member.name] = frozenset(call.seen)
         return answers
+
+    def _note_parcels(self, call: Call, answers: tuple[ParcelAnswer, ...]) -> None:
+        """Note for the log of which rounds messages came, and why any was refused."""
+        said = self.request.scope["sherd.log"]
+        said["rounds"] = sorted({parcel.round[:63] for parcel in call.parcels})[:MOST_LOGGED]
+        if why := sorted({answer.reason.value for answer in answers if answer.reason}):
+            said["refused"] = why
 
     def whole(self, call: Call) -> tuple[tuple[ParcelAnswer, ...], list[bytes]]:
         """Greet and take in one go."""

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from sherd.errors import StorageError, VerificationError
 from sherd.federation.protocol.reasons import Reason
-from sherd.tables.canonical_form import released_form
 from sherd.tables.coding import arrow_array, nulls, numpy_array
+from sherd.tables.released_form import released_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

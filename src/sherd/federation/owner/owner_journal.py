@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sqlite3
 import threading
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from sherd.values import canonical_text, from_data
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
+log = logging.getLogger("sherd.owner")
 
 VERSION = 1
 FETCHED = "fetched the release"
@@ -187,6 +190,8 @@ class OwnerJournal:
                 for note in change.notes:
                     _note(db, data.round, *note)
         for change, written in zip(changes, texts, strict=True):
+            for note in change.notes:
+                _tell(change.data.round, *note)
             self._lent.pop(change.data.round, None)
             if change.data.state not in OWNER_ENDS:
                 self._last[change.data.round] = (written, change.data)
@@ -302,6 +307,7 @@ class OwnerJournal:
         """Write a line into the audit log."""
         with self._writing() as db:
             _note(db, round_id, event, detail)
+        _tell(round_id, event, detail)
 
     def audit(self) -> list[tuple[str, str, str, str]]:
         """The audit log: time, round, event, detail."""
@@ -317,3 +323,9 @@ def _note(db: sqlite3.Connection, round_id: str, event: str, detail: str) -> Non
         "INSERT INTO audit (time, round, event, detail) VALUES (?, ?, ?, ?)",
         (time, round_id, event, detail),
     )
+
+
+def _tell(round_id: str, event: str, detail: str) -> None:
+    """The same line for whoever watches the agent."""
+    which = {"round_id": round_id} if round_id else {}
+    log.info(event, extra={**which, "detail": detail})

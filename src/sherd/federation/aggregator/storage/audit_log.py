@@ -9,6 +9,7 @@ states and reasons, never data.
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 START = "0" * 64
 """What the first line has for the hash of the line before."""
+
+log = logging.getLogger("sherd.aggregator")
 
 _MOST_DETAIL = 2000
 _LAST = select(AUDIT.c.number, AUDIT.c.hash).order_by(AUDIT.c.number.desc()).limit(1)
@@ -67,6 +70,9 @@ def append(
         hash="",
     )
     db.execute(insert(AUDIT), {**asdict(line), "hash": line.expected(before)})
+    # The same line for whoever watches the service: what it tells of is about to be kept.
+    which = "round_id" if event.startswith(("round ", "release ")) else "about"
+    log.info(event, extra={"actor": line.actor, which: line.subject, "detail": line.detail})
 
 
 def lines(engine: Engine) -> Iterator[AuditLine]:
