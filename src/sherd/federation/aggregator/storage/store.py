@@ -149,13 +149,13 @@ class Store:
             append(db, now=now, actor=actor, event=event, subject=subject, detail=detail)
 
     def members(self) -> list[Member]:
-        """Everybody, by name."""
+        """All members, in the order of their names."""
         with database.reading(self.engine) as db:
             rows = db.execute(ALL_MEMBERS).mappings()
             return [Member(**row) for row in rows]
 
     def member(self, name: str) -> Member | None:
-        """Somebody by name."""
+        """The member with a name; None where there is none."""
         with database.reading(self.engine) as db:
             row = db.execute(BY_NAME, {"name": name}).mappings().first()
         return None if row is None else Member(**row)
