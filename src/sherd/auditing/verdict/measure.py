@@ -58,8 +58,8 @@ class Spec:
     title: str
     side: Side
     definition: str
-    range: str
     meaning: str
+    range: str = "0 to 1"
     label: Label = Label.INTERNAL
     better: Better = Better.LOWER
     needs: tuple[str, ...] = ()
