@@ -56,7 +56,7 @@ class ReleaseAudits:
             tables.append(
                 ComparedTable(
                     title=table["title"],
-                    found=sherd.compare(mine),
+                    comparison=sherd.compare(mine),
                     shown=SHOWN,
                     notes=_notes(table),
                     pages={method: self._place(name, method).name for method in mine},

@@ -71,14 +71,16 @@ def missing_part(error: ImportError) -> MissingPartError | None:
 AGGREGATOR = ("cryptography", "rbcl", "httpx", "fastapi", "uvicorn", "sqlalchemy", "alembic")
 OWNER = ("cryptography", "rbcl", "httpx")
 PAGE = (*OWNER, "starlette", "uvicorn", "jinja2")
+STUDIO = ("starlette", "uvicorn", "jinja2", "multipart", "ruamel.yaml", "sklearn", "matplotlib")
 
 
 def require(modules: tuple[str, ...] = AGGREGATOR) -> None:
     """Raise MissingPartError where one of the modules is not installed; imports none."""
+    studio = modules is STUDIO
     for name in modules:
         if find_spec(name) is None:
             raise MissingPartError(
-                "joint releases need an optional part",
+                f"{'the studio needs' if studio else 'joint releases need'} an optional part",
                 got=f"no module '{name}'",
-                do="install it: pip install 'sherd[federation]'",
+                do=f"install it: pip install 'sherd[{'studio' if studio else 'federation'}]'",
             )
