@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,9 +64,6 @@ def open_journal(folder: Path) -> tuple[OwnerHome, OwnerJournal]:
     return home, OwnerJournal(home.journal)
 
 
-WARN_DAYS = 30
-"""How long before a certificate ends people are warned."""
-
 Look = tuple[str, "Callable[[], str]"]
 Finding = tuple[str, bool, str]
 
@@ -96,15 +92,14 @@ def show(findings: list[Finding], *, as_json: bool) -> int:
 
 
 def _certificate(path: Path) -> str:
-    from cryptography import x509
+    from sherd.federation.wire.certificates import RENEW_DAYS, days_left, ends_at
 
     if not path.exists():
         raise UsageError("there is no certificate yet", do="it comes with the enrolment")
-    ends = x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
-    days = (ends - datetime.datetime.now(datetime.UTC)).days
+    ends, days = ends_at(path.read_bytes()), days_left(path.read_bytes())
     if days < 0:
         raise UsageError("the certificate has expired", got=f"{ends:%Y-%m-%d}", do="renew it")
-    warning = "; renew it soon" if days < WARN_DAYS else ""
+    warning = "; renew it soon" if days < RENEW_DAYS else ""
     return f"until {ends:%Y-%m-%d}, {days} days{warning}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -276,8 +275,3 @@ def _grid(plan: Plan, form: Mapping[str, str]) -> list[Plan]:
             must=f"at most {_MOST_CELLS} pairs" if pairs else "values that the method accepts",
         )
     return [Plan.from_data({**base, **dict(zip(names[::-1], pair, strict=True))}) for pair in pairs]
-
-
-def new_id() -> str:
-    """An id for a job that is asked for once."""
-    return secrets.token_hex(8)

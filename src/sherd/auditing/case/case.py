@@ -3,9 +3,9 @@
 Everything the measures look at is here; they never see a table. Columns are arrays of
 numbers (see ``scale``), so that a million rows of ten attributes take 80 MB a side.
 
-``OwnFindings`` is what a method itself found of a release's risk; the audit is never more lenient
-than that. Findings are told to the owner when a release is made and are not saved with it. Of a
-release that was read from its folder, those of a shadow release by the same plan stand in.
+``OwnFindings`` is what a method itself says of a release's risk; the audit is never more lenient
+than that. The owner is told the findings when a release is made, and they are not saved with it.
+For a release read from its folder, those of a shadow release by the same plan stand in.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class OwnFindings:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much is computed before the audit turns to samples; every sample is said.
+    """How much is computed before the audit turns to samples; a measure says where it did.
 
     ``pairs`` and ``triples`` are how many sets of attributes are looked at together, ``secrets``
     how many attributes are guessed from all others, ``runs`` how often a method is run on each

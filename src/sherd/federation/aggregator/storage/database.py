@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from sherd.errors import StorageError, UsageError
-from sherd.tables.address import redact
+from sherd.tables.sql import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,8 +174,8 @@ def current_revision(engine: Engine) -> str | None:
     with reading(engine) as connection:
         if not inspect(connection).has_table("alembic_version"):
             return None
-        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-        return None if found is None else str(found)
+        revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        return None if revision is None else str(revision)
 
 
 def _config(connection: Connection | None) -> Any:
