@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sherd.errors import PeerError, StorageError, VerificationError
+from sherd.errors import StorageError, VerificationError
 from sherd.federation.protocol.reasons import Reason
 from sherd.tables.coding import arrow_array, nulls, numpy_array
 from sherd.tables.released_form import released_form
@@ -68,7 +68,7 @@ def chunks_of(aggregator: Aggregator, round_id: str, attachment: Attachment) -> 
         size += len(chunk)
         yield chunk
     if size != attachment.size or whole.hexdigest() != attachment.sha256:
-        raise PeerError("an attachment does not match its announcement", reason=Reason.MALFORMED)
+        raise Reason.MALFORMED.error("an attachment does not match its announcement")
 
 
 def mapped(scratch: MappedColumns, pieces: Iterable[bytes]) -> Buffer:

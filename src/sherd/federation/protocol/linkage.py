@@ -161,8 +161,8 @@ class Secret:
         try:
             result: bytes = self._group.crypto_scalarmult_ristretto255(exponent, point)
         except RuntimeError:  # the library's word for a point that is none
-            raise PeerError(
-                "a batch holds something that is not a group element", reason=Reason.MALFORMED
+            raise Reason.MALFORMED.error(
+                "a batch holds something that is not a group element"
             ) from None
         return result
 
