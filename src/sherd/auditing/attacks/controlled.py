@@ -17,7 +17,7 @@ from sherd.auditing.attacks.matching import groups_of, matches
 from sherd.auditing.case.case import Columns, Space, height, pick
 from sherd.auditing.case.nearest import nearest
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.verdict.measure import Measure, clopper_pearson
+from sherd.auditing.verdict.measure import Measure, beside_control, clopper_pearson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +53,7 @@ def _measure(
     control: Control,
     parts: dict[str, float] | None = None,
 ) -> Measure:
-    low, high = clopper_pearson(hits * trials, trials)
+    low, high = beside_control(hits * trials, base * trials, trials)
     return Measure(
         spec=CATALOGUE[code],
         value=hits,
