@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from sherd.auditing.case.case import Columns
     from sherd.auditing.measuring_jobs import Jobs
     from sherd.tables.number_scale import Scale
+    from sherd.tables.prepare import Treated
     from sherd.tables.schema import Schema
-    from sherd.tables.treatment import Treated
     from sherd.verifying.check import Check
 
     Progress = Callable[[str, int, int], None]

@@ -115,7 +115,7 @@ def audit(**given: Any) -> None:
 
 def source_of(source: str, query: str | None) -> Any:
     """The table to audit: a path that the audit reads itself, or the table read from elsewhere."""
-    from sherd.tables.address import is_address
+    from sherd.tables.sql import is_address
 
     if source.startswith(":") or is_address(source) or query is not None:
         from sherd.datasets.sources import read

@@ -185,7 +185,7 @@ def check_required(chosen: dict[str, Any], method: Method) -> None:
 def choice_for(table: str, schema: Schema | None) -> str:
     """What to choose for a table; a release that follows another has its method already."""
     from sherd import datasets
-    from sherd.tables.blocks import extent
+    from sherd.tables.read import extent
 
     if schema is None:
         return "Name the method of the release that is followed."

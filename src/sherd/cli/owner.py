@@ -89,8 +89,8 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
             raise click.UsageError(f"Missing option '--{option}'.")
     from sherd.federation.owner.owner_home import OwnerHome, OwnerSettings
     from sherd.signing_keys import fingerprint
-    from sherd.tables.address import is_address
     from sherd.tables.schema import Schema
+    from sherd.tables.sql import is_address
 
     schema = Schema.load(given["schema_file"])
     for column in given["key_columns"]:

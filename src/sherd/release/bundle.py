@@ -56,7 +56,7 @@ class Release:
 
     def __post_init__(self) -> None:
         """Bring the tables into the form in which they are released, whoever made them."""
-        from sherd.tables.canonical_form import released_form
+        from sherd.tables.released_form import released_form
         from sherd.tables.write import StreamedTable
 
         made = {

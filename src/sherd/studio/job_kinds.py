@@ -47,13 +47,13 @@ def profile(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
     """Read the table once: summaries, problems, and the draft of a schema where there is none."""
     from sherd.studio.table_profile import profile_of
     from sherd.studio.table_survey import survey
-    from sherd.tables.infer import draft_yaml
+    from sherd.tables.infer import schema
 
     del folder, given
     surveyed = survey(project, tell)
     tell("summarising", 0, 1)
     if not project.schema_file.exists():
-        text = draft_yaml(surveyed.sample, name=project.name)
+        text = schema(surveyed.sample, name=project.name).yaml()
         write_whole(project.schema_file, text.encode(), mode=0o600)
     save_json(project.file("profile.json"), profile_of(surveyed))
 

@@ -45,7 +45,7 @@ class OwnerPages:
         assert home.settings  # says at once where this is no owner's folder
 
     def app(self) -> Starlette:
-        """The application."""
+        """The application with all pages."""
         routes = [
             Route("/", self._requests),
             form_route("/decide", self._decide),
@@ -80,15 +80,14 @@ class OwnerPages:
         return [self._request(data, data.round == previewed) for data in requests]
 
     def _request(self, data: OwnerData, with_preview: bool) -> dict[str, Any]:
-        assert data.plan is not None
         shown: dict[str, Any] = {
             "round": data.round,
-            "plan": data.plan.hash,
+            "plan": data.agreed.hash,
             "words": approvals.plan_words(data),
             "promise": approvals.promise(data),
             "cost": approvals.cost(self._home, data),
             "rules": rules(self._home.policy, data),
-            "strangers": self._home.policy.strangers(data.plan, data.owner),
+            "strangers": self._home.policy.strangers(data.agreed, data.owner),
             "preview": None,
             "problem": None,
         }
@@ -221,8 +220,7 @@ class OwnerPages:
 
 def rules(policy: Policy, data: OwnerData) -> list[tuple[str, str, str, bool]]:
     """The policy beside a request: what it is about, what is allowed, what is asked, whether."""
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     terms, share = plan.terms, plan.share(data.owner)
     names = list(plan.schema(data.owner).attributes)
     refused = [name for name in names if not policy.allows(name)]

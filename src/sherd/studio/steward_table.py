@@ -47,8 +47,8 @@ def open_table(
     """A project for a table, with its first rows at once and its summaries under way."""
     from sherd import datasets
     from sherd.studio.table_survey import head
-    from sherd.tables.address import is_address
     from sherd.tables.read import redact
+    from sherd.tables.sql import is_address
 
     if source.startswith(":"):
         datasets.path(source[1:])  # says which there are

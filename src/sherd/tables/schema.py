@@ -196,10 +196,9 @@ class Schema:
     @staticmethod
     def infer(table: Any) -> Schema:
         """A draft of a table's schema: types, roles and values, never bounds."""
-        from sherd.tables.frames import to_arrow
-        from sherd.tables.infer import infer
+        from sherd.tables.infer import schema
 
-        return infer(to_arrow(table))
+        return schema(table).schema
 
     @classmethod
     def from_data(cls, data: Any, *, folder: Path | None = None) -> Self:

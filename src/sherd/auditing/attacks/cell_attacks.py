@@ -270,7 +270,6 @@ def _share(
 UNCHANGED = Attack(
     name="unchanged",
     title="Taking released values at face value",
-    codes=("unchanged",),
     knows="nothing",
     does="takes every released cell for the truth",
     wins="when the cell is the original",
@@ -281,7 +280,6 @@ UNCHANGED = Attack(
 INTERVAL = Attack(
     name="interval",
     title="Interval disclosure",
-    codes=("interval",),
     knows="the distribution of every attribute",
     does="draws an interval of p % of the records, p = 1 … 10, around each released value",
     wins="when the original lies in it",
@@ -291,7 +289,6 @@ INTERVAL = Attack(
 RECONSTRUCTION = Attack(
     name="reconstruction",
     title="Reconstruction by one who knows all but one",
-    codes=("reconstruction",),
     knows="every other record, the method, and which released row is the target's",
     does="subtracts the known members of the target's cluster from its released mean and keeps "
     "the guess between the neighbouring clusters, or takes the released value as it is, whichever "
@@ -304,7 +301,6 @@ RECONSTRUCTION = Attack(
 CO_CLUSTER = Attack(
     name="co-cluster",
     title="Co-cluster test",
-    codes=("co-cluster",),
     knows="nothing but the release",
     does="claims that two rows with equal released cells were close in the original",
     wins="when their ranks differ by at most 1 % of the records",

@@ -302,7 +302,6 @@ _DOES = "takes rows with equal cells for members of one cluster in each attribut
 CLUSTERS_KNOWN = Attack(
     name="cluster-linkage-known",
     title="Linkage by row structure with known records",
-    codes=("cluster-linkage-known",),
     knows="all true values of every person in the release, the plan, and which released row "
     "belongs to 5 % of the persons",
     does=_DOES + "learns from the known pairs which released value is which cluster, and links "
@@ -315,7 +314,6 @@ CLUSTERS_KNOWN = Attack(
 CLUSTERS_ALONE = Attack(
     name="cluster-linkage",
     title="Linkage by row structure alone",
-    codes=("cluster-linkage",),
     knows="all true values of every person in the release, and the plan",
     does=_DOES + "starts from where the noise makes a cluster likely, and lets rows and persons "
     "tell each other by expectation-maximisation",

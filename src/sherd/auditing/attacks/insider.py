@@ -112,7 +112,6 @@ def attack_of(owners: Mapping[str, Sequence[str]]) -> Attack:
     return Attack(
         name="insider",
         title="An owner against the others",
-        codes=("insider",),
         knows="its own columns of everybody, and which released row is whose",
         does="reads the other owners' cells off the released rows",
         wins="when a number is within 1 % of the range, a label right",

@@ -21,7 +21,7 @@ import numpy as np
 from sherd.auditing.attacks.attack import Attack
 from sherd.auditing.case.case import height
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.verdict.measure import Measure, clopper_pearson
+from sherd.auditing.verdict.measure import Measure, beside_control
 from sherd.tables.schema import Role
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ def singling_out(case: Case) -> list[Measure]:
         outcome[kind] = _play(coded, wanted, rng)
     best = max(outcome, key=lambda kind: outcome[kind][1] / max(1, outcome[kind][0]))
     trials, hits, base = outcome[best]
-    low, high = clopper_pearson(hits, trials)
-    # The control group is as small a sample: what it leaves open is not the release's doing.
-    low = max(0.0, low - (clopper_pearson(base, trials)[1] - base / max(1, trials)))
+    low, high = beside_control(hits, base, trials)
     parts = {kind: h / max(1, t) for kind, (t, h, _) in outcome.items()}
     return [
         Measure(
@@ -157,7 +155,6 @@ def _true(
 SINGLING_OUT = Attack(
     name="singling-out",
     title="Singling out",
-    codes=("singling-out",),
     knows="nothing but the release",
     does="builds predicates that are true for exactly one released record",
     wins="when a predicate is true for exactly one person",

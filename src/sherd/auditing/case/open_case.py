@@ -26,10 +26,10 @@ from sherd.auditing.case.row_sample import give_back
 from sherd.errors import FormatError, TableError, UsageError, did_you_mean
 from sherd.randomness import Randomness
 from sherd.release.bundle import MANIFEST, Release
-from sherd.tables.address import is_address
 from sherd.tables.number_scale import Scale, scale_of
 from sherd.tables.prepare import Prepared, prepare
 from sherd.tables.schema import Role, Schema
+from sherd.tables.sql import is_address
 from sherd.verifying import Verification, verify
 from sherd.verifying.bundle_files import read_documents, read_tables
 

@@ -17,7 +17,7 @@ before the others are tried with that attack too.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.verdict.audit_result import Place, Reportable
@@ -112,7 +112,7 @@ class Judged:
         return {
             "risk": self.risk,
             "headline": self.headline,
-            "points": [{"tone": p.tone, "text": p.text} for p in self.points],
+            "points": [asdict(point) for point in self.points],
             "not_comparable": [
                 {
                     "code": one.measure.code,
@@ -159,10 +159,7 @@ class Comparison(Reportable):
             "warnings": list(self.warnings),
             "attacks": list(self.shared),
             "judged": {name: one.as_data() for name, one in self.judged.items()},
-            "map": [
-                {"name": p.name, "utility": plain(p.utility), "risk": plain(p.risk), "this": p.this}
-                for p in self.places
-            ],
+            "map": [place.as_data() for place in self.places],
             "audits": {name: audit.as_data() for name, audit in self.audits.items()},
         }
 
@@ -179,10 +176,7 @@ def compare(audits: Mapping[str, Audit]) -> Comparison:
         risk = math.nan if worst is None else worst[1]
         places[name] = Place(name=name, utility=1 - pair.value, risk=risk)
     recommended, reason = recommend(audits, judged, places)
-    marked = tuple(
-        Place(name=p.name, utility=p.utility, risk=p.risk, this=p.name == recommended)
-        for p in places.values()
-    )
+    marked = tuple(replace(place, this=name == recommended) for name, place in places.items())
     return Comparison(
         audits=audits,
         judged=judged,

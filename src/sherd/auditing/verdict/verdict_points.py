@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sherd.tables.treatment import WORRYING
+from sherd.tables.prepare import WORRYING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -24,7 +24,7 @@ from sherd import __version__
 from sherd.errors import OutsideError, PeerError, RefusedError, SherdError
 from sherd.federation.aggregator.announced import take_announcement
 from sherd.federation.aggregator.exchanging import Direct, exchange
-from sherd.federation.aggregator.login_routes import logins, renewals
+from sherd.federation.aggregator.login_routes import logins
 from sherd.federation.aggregator.release_routes import releases
 from sherd.federation.aggregator.service import (
     ANALYST,
@@ -308,6 +308,5 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
     app.include_router(watch)
     app.include_router(router)
     app.include_router(releases)
-    app.include_router(renewals)
     app.include_router(logins)
     return app

@@ -62,8 +62,7 @@ PART_ROWS = 1 << 20
 
 def check(data: RoundData, owner: str, tables: Tables) -> None:
     """Raise VerificationError where an owner's delivery is not what the plan asks for."""
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     share = plan.share(owner)
     if not verify_plan(share.key, plan.hash, data.signatures.get(owner, "")):
         raise VerificationError(f"the plan is not signed by {owner}")
@@ -94,8 +93,7 @@ def assemble(
     from sherd.engines.mapped_columns import MappedColumns
     from sherd.release.bundle import Release
 
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     if all(holds_records(delivered, plan.schema(owner)) for owner, delivered in deliveries.items()):
         tables = {owner: delivered[RECORDS] for owner, delivered in deliveries.items()}
         order = pooled_schema(plan).released
@@ -198,7 +196,7 @@ def _flat(scratch: MappedColumns, group: _Group) -> dict[str, FlatColumn]:
         flat_column,
         released_batches,
     )
-    from sherd.tables.canonical_form import released_form
+    from sherd.tables.released_form import released_form
 
     forms = [released_form(table.slice(0, 0)).schema for table in group.tables]
     columns = {
@@ -216,7 +214,7 @@ def _flat(scratch: MappedColumns, group: _Group) -> dict[str, FlatColumn]:
 
 def _as_it_is(table: pa.Table) -> StreamedTable:
     """A table whose rows are no records, in its own order."""
-    from sherd.tables.canonical_form import released_form
+    from sherd.tables.released_form import released_form
     from sherd.tables.write import rows_of_piece
 
     step = rows_of_piece(".parquet")
@@ -235,8 +233,7 @@ def manifest(data: RoundData, rows: int) -> dict[str, Any]:
 
     from sherd import __version__
 
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     pooled, schema = pooled_plan(plan), pooled_schema(plan)
     tested = plan.terms.linkage is not Linkage.NONE
     handed_in: Mapping[str, Delivery | Masked] = data.masked or data.deliveries

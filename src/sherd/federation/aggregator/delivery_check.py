@@ -180,8 +180,7 @@ def _check_bounds(owner: str, values: pa.Array, attribute: Attribute) -> None:
 
 def check_part(data: RoundData, owner: str, delivery: Delivery | Masked) -> None:
     """Refuse a delivery whose owner did not sign what the manifest will say of it."""
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     text = part_text(
         plan_hash=plan.hash,
         owner=owner,

@@ -55,7 +55,6 @@ def _bulk(aggregator: Aggregator, round_id: str, attachment: Attachment) -> byte
 
 def link(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
     """Compare the owners' pseudonyms, and tell everybody what came of it."""
-    assert data.plan is not None
     with scratch_of(aggregator, round_id) as scratch:
         lists = {}
         for owner, attachment in data.pseudonyms.items():
@@ -67,7 +66,7 @@ def link(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
                 aggregator.abort(round_id, Reason.VERIFICATION, what)
                 return
             lists[owner] = names
-        twice, count, people = compared(data.plan, lists, scratch)
+        twice, count, people = compared(data.agreed, lists, scratch)
         told = {owner: describe(own) for owner, own in people.items()}
         with aggregator.store.working(round_id) as work:
             assert work is not None
@@ -189,8 +188,7 @@ def _published(folder: Path, data: RoundData) -> str | None:
     if not folder.exists():
         return None
     manifest: dict[str, Any] = read_manifest(folder)
-    assert data.plan is not None
-    if manifest.get("joint", {}).get("plan_hash") != data.plan.hash:
+    if manifest.get("joint", {}).get("plan_hash") != data.agreed.hash:
         raise VerificationError("another release already occupies the round's place")
     return digest(folder / MANIFEST)
 

@@ -397,4 +397,4 @@ class Aggregator:
 
 
 def _no_round() -> PeerError:
-    return PeerError("there is no such round for you", reason=Reason.WRONG_ROUND)
+    return Reason.WRONG_ROUND.error("there is no such round for you")

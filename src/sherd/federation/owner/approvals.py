@@ -76,16 +76,14 @@ def decide(
             got="no such round" if data is None else f"state {data.state.value}",
             do="see `sherd owner requests`",
         )
-    assert data.plan is not None
-    if plan_hash is not None and plan_hash != data.plan.hash:
+    if plan_hash is not None and plan_hash != data.agreed.hash:
         raise UsageError("the round's plan is not the one that was shown", do="look at it again")
     journal.decide(name, decision)
 
 
 def plan_words(data: OwnerData) -> list[str]:
     """A plan in sentences for the person who approves it."""
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     terms, share = plan.terms, plan.share(data.owner)
     others = [owner for owner in plan.owners if owner != data.owner]
     settings = ", ".join(f"{name} = {value}" for name, value in terms.parameters.items())
@@ -105,8 +103,7 @@ def plan_words(data: OwnerData) -> list[str]:
 
 def promise(data: OwnerData) -> list[str]:
     """What the delivery would promise, line by line; known without looking at the table."""
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     return plan.local(data.owner).guarantee(plan.schema(data.owner)).words().splitlines()
 
 
@@ -114,8 +111,7 @@ def cost(home: OwnerHome, data: OwnerData) -> Cost:
     """What the round would spend, and what is left to spend."""
     from sherd.budget.ledger import Ledger
 
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     population = home.settings.population
     account = Ledger(home.ledger).account(population)
     most = Amount(home.policy.lifetime_epsilon)
@@ -146,8 +142,7 @@ def preview(home: OwnerHome, data: OwnerData) -> dict[str, Any]:
     from sherd.release.protect import protect
     from sherd.tables.coding import arrow_array
 
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     schema = plan.schema(data.owner)
     linked = plan.terms.linkage is not Linkage.NONE
     table = home.source().load(schema, linked=linked).table

@@ -199,7 +199,9 @@ class OwnerJournal:
     def _read(self, id: str, written: str) -> OwnerData:  # noqa: A002
         last, data = self._last.pop(id, ("", None))
         self._lent[id] = written
-        return data if data is not None and last == written else _parsed(written)
+        if data is None or last != written:
+            data = from_data(OwnerData, json.loads(written))
+        return data
 
     def unchanged(self, data: OwnerData) -> None:
         """Take back a round that was read and not changed."""
@@ -297,9 +299,9 @@ class OwnerJournal:
     def decision(self, round_id: str) -> str | None:
         """What a person decided."""
         with self._open() as db:
-            row = db.execute("SELECT decision FROM decisions WHERE round = ?", (round_id,))
-            decision = row.fetchone()
-        return None if decision is None else str(decision[0])
+            rows = db.execute("SELECT decision FROM decisions WHERE round = ?", (round_id,))
+            decision: str | None = next((row[0] for row in rows), None)
+        return decision
 
     def note(self, round_id: str, event: str, detail: str = "") -> None:
         """Write a line into the audit log."""
@@ -313,10 +315,6 @@ class OwnerJournal:
             return db.execute(
                 "SELECT time, round, event, detail FROM audit ORDER BY number"
             ).fetchall()
-
-
-def _parsed(written: str) -> OwnerData:
-    return from_data(OwnerData, json.loads(written))
 
 
 def _note(db: sqlite3.Connection, round_id: str, event: str, detail: str) -> None:

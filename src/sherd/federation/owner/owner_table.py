@@ -11,7 +11,7 @@ import io
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PeerError, SchemaError, TableError
+from sherd.errors import SchemaError, TableError
 from sherd.federation.protocol.linkage import POINT, canonical_identifier, check_pseudonyms
 from sherd.federation.protocol.reasons import Reason
 
@@ -125,9 +125,8 @@ class LoadedTable:
         place = {pseudonyms[i * POINT : (i + 1) * POINT]: i for i in range(self.rows)}
         wanted = [common[start : start + POINT] for start in range(0, len(common), POINT)]
         if len(place) != self.rows or not all(name in place for name in wanted):
-            raise PeerError(
-                "the list of common people names somebody this owner does not have",
-                reason=Reason.UNEXPECTED,
+            raise Reason.UNEXPECTED.error(
+                "the list of common people names somebody this owner does not have"
             )
         return self.table.take(pa.array([place[name] for name in wanted]))
 

@@ -161,8 +161,8 @@ class Secret:
         try:
             result: bytes = self._group.crypto_scalarmult_ristretto255(exponent, point)
         except RuntimeError:  # the library's word for a point that is none
-            raise PeerError(
-                "a batch holds something that is not a group element", reason=Reason.MALFORMED
+            raise Reason.MALFORMED.error(
+                "a batch holds something that is not a group element"
             ) from None
         return result
 
@@ -240,7 +240,7 @@ def intersection(batches: Sequence[Buffer]) -> bytes:
 
 
 def common_names(lists: Sequence[NDArray[np.bytes_]]) -> NDArray[np.bytes_]:
-    """As ``intersection``, of lists that are arrays."""
+    """The pseudonyms that every sorted list has, of lists that are arrays."""
     first, *others = sorted(lists, key=len)
     for other in others:
         first = first[_are_in(first, other)]

@@ -253,23 +253,13 @@ class MessageType(StrEnum):
 
 
 BODIES: dict[MessageType, type[Any]] = {
-    MessageType.INVITE: Invite,
-    MessageType.OFFER: Offer,
-    MessageType.PROPOSAL: Proposal,
-    MessageType.SIGNATURE: Signature,
-    MessageType.SIGNED: Signed,
-    MessageType.BATCH: Batch,
-    MessageType.HOP: Hop,
-    MessageType.PSEUDONYMS: Pseudonyms,
-    MessageType.COMMON: Common,
-    MessageType.DELIVERY: Delivery,
-    MessageType.ASK: Ask,
-    MessageType.MASKED: Masked,
-    MessageType.RECEIPT: Receipt,
-    MessageType.RELEASED: Released,
-    MessageType.REFUSAL: Refusal,
-    MessageType.ABORT: Abort,
-}
+    MessageType[body.__name__.upper()]: body
+    for body in (
+        Invite, Offer, Proposal, Signature, Signed, Batch, Hop, Pseudonyms, Common, Delivery, Ask,
+        Masked, Receipt, Released, Refusal, Abort,
+    )
+}  # fmt: skip
+"""What each kind of message holds."""
 
 FROM_OWNERS = frozenset(
     {

@@ -32,7 +32,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PeerError, PlanError
+from sherd.errors import PlanError
 from sherd.federation.protocol.joint_plan import HASH, Kind
 from sherd.federation.protocol.messages import Masked
 from sherd.federation.protocol.reasons import Reason
@@ -117,12 +117,11 @@ def about(plan: JointPlan, exchange: int, question: str) -> bytes:
 
 def check_ask(data: OwnerData, body: Ask) -> None:
     """Refuse a question that is not the next one of a round of sums."""
-    assert data.plan is not None
     before = data.answered or 0
     first = data.state is OwnerState.APPROVED and data.signed and before == 0
-    first = first and (data.cleared or not data.plan.terms.linked)
+    first = first and (data.cleared or not data.agreed.terms.linked)
     later = data.state is OwnerState.PROTECTED and before > 0
-    if not sums_rows(data.plan.terms) or not (first or later) or body.exchange != before + 1:
+    if not sums_rows(data.agreed.terms) or not (first or later) or body.exchange != before + 1:
         raise Reason.UNEXPECTED.error()
     if not 0 < body.attachment.size <= MOST_QUESTION:
         raise Reason.TOO_LARGE.error()
@@ -186,7 +185,7 @@ def masked(
             secret = private.exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(key)))
         except ValueError:
             what = f"the key of {other}'s masks is not valid"
-            raise PeerError(what, reason=Reason.PLAN_UNSOUND) from None
+            raise Reason.PLAN_UNSOUND.error(what) from None
         pair = "\n".join(sorted((owner, other))).encode()
         stream = Randomness.keyed(derive_key(secret, b"sherd-mask-1\n" + pair + b"\n" + about))
         words = stream.words(len(folded))

@@ -333,12 +333,12 @@ def _written(data: dict[str, Any]) -> bytes:
 def _pieces(answer: Reply, most: int) -> Iterator[bytes]:
     """An answer's bytes as they come: not decompressed, not too many, not too slowly."""
     if answer.encoding != "identity":
-        raise PeerError("the aggregator's answer is compressed", reason=Reason.MALFORMED)
+        raise Reason.MALFORMED.error("the aggregator's answer is compressed")
     began, size = time.monotonic(), 0
     for piece in answer.pieces:
         size += len(piece)
         if size > most:
-            raise PeerError("the aggregator's answer is too large", reason=Reason.TOO_LARGE)
+            raise Reason.TOO_LARGE.error("the aggregator's answer is too large")
         if time.monotonic() - began > TIMEOUT + size / LEAST_RATE:
             raise ConnectionFailedError("the aggregator's answer comes too slowly")
         yield piece

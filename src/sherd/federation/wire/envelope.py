@@ -104,7 +104,7 @@ def open_envelope(
     """
     data = parse(raw)
     if not isinstance(data, dict) or set(data) != {"header", "body", "signature"}:
-        raise PeerError("the envelope is incomplete", reason=Reason.MALFORMED)
+        raise Reason.MALFORMED.error("the envelope is incomplete")
     header = from_data(Header, data["header"])
     signature = data["signature"]
     key = key_of(header.sender)
@@ -119,9 +119,9 @@ def open_envelope(
     if not verify(key, _TAG + signed, signature):
         raise Reason.SIGNATURE.error()
     if header.version != VERSION:
-        raise PeerError("the envelope is of another version", reason=Reason.MALFORMED)
+        raise Reason.MALFORMED.error("the envelope is of another version")
     if hashlib.sha256(body).hexdigest() != header.body_sha256:
-        raise PeerError("the body is not the one that was signed", reason=Reason.SIGNATURE)
+        raise Reason.SIGNATURE.error("the body is not the one that was signed")
     if header.recipient != recipient:
         raise Reason.WRONG_RECIPIENT.error()
     if now > header.expires + GRACE:
@@ -154,7 +154,7 @@ def read_announcement(raw: bytes, *, owner: str, key: str, aggregator: str) -> A
     """The policy in an announcement, its form, signature and names checked."""
     data = parse(raw, MOST_ANNOUNCEMENT)
     if not isinstance(data, dict) or set(data) != {"policy", "signature"}:
-        raise PeerError("the announcement is incomplete", reason=Reason.MALFORMED)
+        raise Reason.MALFORMED.error("the announcement is incomplete")
     policy, signature = from_data(AnnouncedPolicy, data["policy"]), data["signature"]
     if not isinstance(signature, str) or not verify(
         key, _POLICY_TAG + canonical(data["policy"]), signature

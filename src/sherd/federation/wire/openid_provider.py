@@ -139,7 +139,7 @@ class Identity:
 
 
 def _refused(what: str) -> PeerError:
-    return PeerError(f"the provider's token is not valid: {what}", reason=Reason.SIGNATURE)
+    return Reason.SIGNATURE.error(f"the provider's token is not valid: {what}")
 
 
 def _decoded(text: str) -> bytes:

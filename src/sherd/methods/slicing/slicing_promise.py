@@ -16,8 +16,8 @@ from sherd.methods.slicing.sensitive_values import (
     set_separators,
 )
 from sherd.release.method import Finding, Parameter
+from sherd.tables.prepare import warned
 from sherd.tables.schema import Missing, Outside
-from sherd.tables.treatment import warned
 
 if TYPE_CHECKING:
     from sherd.release.plan import Plan

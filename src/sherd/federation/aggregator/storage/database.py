@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from sherd.errors import StorageError, UsageError
-from sherd.tables.address import redact
+from sherd.tables.sql import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

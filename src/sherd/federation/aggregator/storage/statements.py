@@ -35,7 +35,7 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundSummary:
-    """A round in a list."""
+    """A round as lists of rounds show it."""
 
     id: str
     state: str
@@ -45,15 +45,19 @@ class RoundSummary:
 
 # Statements are put together once: doing so takes longer than running them.
 _MEMBER = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
+ALL_MEMBERS = select(*_MEMBER).order_by(MEMBERS.c.name)
 BY_NAME = select(*_MEMBER).where(MEMBERS.c.name == bindparam("name"))
+BY_PERSON = select(*_MEMBER).where(MEMBERS.c.person.in_(bindparam("names", expanding=True)))
 BY_TOKEN = select(*_MEMBER).where(MEMBERS.c.token_sha256 == bindparam("hashed"))
 BY_SESSION = (
     select(*_MEMBER)
     .join(SESSIONS, SESSIONS.c.name == MEMBERS.c.name)
     .where(SESSIONS.c.token_sha256 == bindparam("hashed"), SESSIONS.c.expires >= bindparam("now"))
 )
+_ROUND = (ROUNDS.c.id, ROUNDS.c.state, ROUNDS.c.opened, ROUNDS.c.deadline)
+ALL_ROUNDS = select(*_ROUND).order_by(ROUNDS.c.opened, ROUNDS.c.id)
 UNFINISHED = (
-    select(ROUNDS.c.id, ROUNDS.c.state, ROUNDS.c.opened, ROUNDS.c.deadline)
+    select(*_ROUND)
     .where(ROUNDS.c.state.not_in([state.value for state in ROUND_ENDS]))
     .order_by(ROUNDS.c.opened)
 )
@@ -91,9 +95,9 @@ def member_by_token(db: Connection, token: str, now: int) -> Member | None:
     """Whose token this is: a lasting one, or that of a session that has not expired."""
     given = {"hashed": token_hash(token), "now": now}
     for statement in (BY_SESSION, BY_TOKEN):
-        row = db.execute(statement, given).first()
+        row = db.execute(statement, given).mappings().first()
         if row is not None:
-            return Member(name=row[0], role=row[1], key=row[2])
+            return Member(**row)
     return None
 
 

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, func, insert, or_, select
@@ -19,6 +20,8 @@ from sherd.federation.aggregator.storage import database
 from sherd.federation.aggregator.storage.audit_log import append
 from sherd.federation.aggregator.storage.bulk_files import BulkFiles
 from sherd.federation.aggregator.storage.statements import (
+    ALL_MEMBERS,
+    ALL_ROUNDS,
     BY_NAME,
     DATA,
     LOCKED,
@@ -125,11 +128,8 @@ class Store:
             "added": now,
             "person": person,
         }
-        taken = False
         with database.writing(self.engine) as db:
-            taken = (
-                db.execute(select(MEMBERS.c.name).where(MEMBERS.c.name == name)).first() is not None
-            )
+            taken = db.execute(BY_NAME, {"name": name}).first() is not None
             if not taken:
                 db.execute(insert(MEMBERS).values(row))
                 append(
@@ -155,17 +155,16 @@ class Store:
             append(db, now=now, actor=actor, event=event, subject=subject, detail=detail)
 
     def members(self) -> list[Member]:
-        """Everybody, by name."""
-        columns = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
+        """All members, in the order of their names."""
         with database.reading(self.engine) as db:
-            rows = db.execute(select(*columns).order_by(MEMBERS.c.name)).all()
-        return [Member(name=name, role=role, key=key) for name, role, key in rows]
+            rows = db.execute(ALL_MEMBERS).mappings()
+            return [Member(**row) for row in rows]
 
     def member(self, name: str) -> Member | None:
-        """Somebody by name."""
+        """The member with a name; None where there is none."""
         with database.reading(self.engine) as db:
-            row = db.execute(BY_NAME, {"name": name}).first()
-        return None if row is None else Member(name=row[0], role=row[1], key=row[2])
+            row = db.execute(BY_NAME, {"name": name}).mappings().first()
+        return None if row is None else Member(**row)
 
     def member_of_token(self, token: str, now: int) -> Member | None:
         """Whose token this is: a lasting one, or that of a session that has not expired."""
@@ -282,24 +281,19 @@ class Store:
 
     def rounds(self) -> list[RoundSummary]:
         """Every round, newest last."""
-        columns = (ROUNDS.c.id, ROUNDS.c.state, ROUNDS.c.opened, ROUNDS.c.deadline)
         with database.reading(self.engine) as db:
-            rows = db.execute(select(*columns).order_by(ROUNDS.c.opened, ROUNDS.c.id)).all()
-        return [RoundSummary(id=i, state=s, opened=o, deadline=d) for i, s, o, d in rows]
+            return [RoundSummary(**row) for row in db.execute(ALL_ROUNDS).mappings()]
 
     def unfinished(self) -> list[RoundSummary]:
         """The rounds that have not ended, oldest first."""
         with database.reading(self.engine) as db:
-            return [
-                RoundSummary(id=i, state=s, opened=o, deadline=d)
-                for i, s, o, d in db.execute(UNFINISHED)
-            ]
+            return [RoundSummary(**row) for row in db.execute(UNFINISHED).mappings()]
 
     def round(self, id: str) -> RoundData | None:  # noqa: A002
         """What is known of a round; None where there is none."""
         with database.reading(self.engine) as db:
-            row = db.execute(DATA, {"id": id}).first()
-        return None if row is None else from_data(RoundData, json.loads(row[0]))
+            written = db.execute(DATA, {"id": id}).scalar()
+        return None if written is None else from_data(RoundData, json.loads(written))
 
     @contextlib.contextmanager
     def working(self, id: str) -> Iterator[RoundWork | None]:  # noqa: A002
@@ -369,8 +363,7 @@ class Store:
     def head(self, owner: str) -> str | None:
         """The last ledger head seen from an owner."""
         with database.reading(self.engine) as db:
-            row = db.execute(select(HEADS.c.head).where(HEADS.c.owner == owner)).first()
-        return None if row is None else str(row[0])
+            return db.execute(select(HEADS.c.head).where(HEADS.c.owner == owner)).scalar()
 
     def commitments(self, owner: str, *, most: int = 4000) -> list[bytes]:
         """The envelopes by which an owner is bound: the plans it was sent, and what it signed.
@@ -390,7 +383,4 @@ class Store:
 
     def counts(self) -> dict[str, int]:
         """How many rounds are in each state."""
-        counts: dict[str, int] = {}
-        for each in self.rounds():
-            counts[each.state] = counts.get(each.state, 0) + 1
-        return counts
+        return Counter(each.state for each in self.rounds())
