@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sherd.release.bundle import ORDER_KEPT
+from sherd.release.charging import told_population
 
 if TYPE_CHECKING:
     from sherd.budget.entries import Entry, Reservation
@@ -51,7 +52,8 @@ def manifest_of(
     spends = reservation is not None and reservation.measure != "none"
     budget: dict[str, Any] = {"recorded": spends}
     if reservation is not None and spends:
-        budget |= {"population": reservation.population, "spent": str(reservation.amount)}
+        account = told_population(reservation.population, schema, told)
+        budget |= {"population": account, "spent": str(reservation.amount)}
     return {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
