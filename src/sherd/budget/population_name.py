@@ -1,4 +1,4 @@
-"""Names of populations: one account for one name, however it is typed.
+r"""Names of populations: one account for one name, however it is typed.
 
 >>> same("Patients  2024", "patients 2024"), same("patients", "ｐａｔｉｅｎｔｓ")
 (True, True)
@@ -6,7 +6,7 @@
 'patients'
 >>> near_miss("survey 2023", ["survey 2024"]) is None
 True
->>> near_miss("\\N{CYRILLIC CAPITAL LETTER A}dult", ["Adult"])  # looks the same
+>>> near_miss("\N{CYRILLIC CAPITAL LETTER A}dult", ["Adult"])  # looks the same
 'Adult'
 """
 

@@ -1,4 +1,4 @@
-"""One account for one name: what is typed otherwise is the same, what looks alike is asked about."""
+"""One account for one name, however it is typed; what looks like a known one is asked about."""
 
 from __future__ import annotations
 
