@@ -162,8 +162,8 @@ def _risk(audit: Audit) -> list[str]:
     if "membership" in measures:
         right = round(500 + 500 * max(0.0, measures["membership"].value))
         sentences.append(
-            f"Of 1,000 people, half of whom are in the table, an attacker says of {right} rightly "
-            "whether they are (by tossing a coin: 500)."
+            f"Of 1,000 people, half of whom are in the table, an attacker is right about {right} "
+            "(by tossing a coin: 500)."
         )
     return sentences or ["No attack could be run on it."]
 
@@ -190,8 +190,8 @@ def _usefulness(audit: Audit) -> list[str]:
     one = audit.by_code.get("queries")
     if one is not None:
         sentences.append(
-            f"A count of people with certain properties is off by {_of_hundred(one.value)} % of "
-            "what it should be, typically."
+            f"A count of people with certain properties is typically off by "
+            f"{_of_hundred(one.value)} % of what it should be."
         )
     return sentences or ["It could not be measured."]
 

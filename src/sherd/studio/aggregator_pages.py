@@ -68,7 +68,7 @@ class StillOperator:
         self._app, self._aggregator, self._person = app, aggregator, person
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer one request, unless the login has ended."""
         if scope["type"] == "http":
             token, now = self._person.token, self._aggregator.now()
             member = await run_in_threadpool(self._aggregator.store.member_of_token, token, now)
@@ -91,12 +91,12 @@ class AggregatorPages:
         self._members = MemberPages(home, self._aggregator)
 
     def close(self) -> list[str]:
-        """Let the database go."""
+        """Close the database."""
         self._aggregator.store.close()
         return []
 
     def app(self) -> Starlette:
-        """The application."""
+        """The application with all pages."""
         routes = [
             Route("/", self._rounds),
             Route("/part", self._part),
@@ -229,7 +229,7 @@ class MemberPages:
         self._aggregator = aggregator
 
     def routes(self) -> list[Route]:
-        """Where these pages are."""
+        """The routes of these pages."""
         return [
             Route("/members", self._members),
             form_route("/members/enrol", self._enrol),

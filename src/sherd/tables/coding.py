@@ -160,8 +160,7 @@ def _measured(block: pa.Array, axis: Axis, found: NDArray[np.int64]) -> NDArray[
         np.multiply(numbers, float(per_unit), out=scaled)
     np.rint(scaled, out=scaled)
     np.clip(scaled, axis.low, axis.high, out=scaled)
-    # Whole by now, and the sum at most 2**36 above the unit (see ``Axis``): nothing is rounded,
-    # at once or, where the low end is too far out for that, one after the other.
+    # Whole by now, and sums at most 2**36 above the unit (see ``Axis``): nothing is rounded.
     if abs(axis.low) < 2**52:
         scaled += _UNIT - axis.low
     else:

@@ -112,7 +112,7 @@ class AggregatorHome:
         return store
 
     def aggregator(self) -> Aggregator:
-        """The aggregator at work."""
+        """The aggregator, ready to run rounds."""
         from sherd.federation.aggregator.round_work import Aggregator
 
         return Aggregator(

@@ -131,7 +131,7 @@ class FlatColumn:
             self._cells = scratch.mapped_array(rows, np.dtype(word))
 
     def add(self, cells: pa.ChunkedArray) -> None:
-        """The next cells."""
+        """Append cells to the column."""
         for chunk in cells.cast(self.kind).chunks:
             end = self._filled + len(chunk)
             if end > self._rows:

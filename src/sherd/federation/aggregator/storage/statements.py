@@ -35,7 +35,7 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundSummary:
-    """A round in a list."""
+    """A round as lists of rounds show it."""
 
     id: str
     state: str
