@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.errors import StorageError, TableError, UsageError
+from sherd.tables.coded_columns import FORM, coded
 from sherd.tables.conform import check_names, is_text, plain
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def write(
         table = pa.table(
             {column: plain(table[column], column) for column in table.column_names}
         )  # which also leaves any metadata behind
+        if name.endswith(f".{FORM}"):
+            table = coded(table)
         with opened(path) as file:
             if name.endswith(_TEXT):
                 _write_csv(table, file, name, spreadsheet_safe=spreadsheet_safe)

@@ -21,6 +21,7 @@ from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OWNER_ENDS
 from sherd.federation.wire.chunks import describe_file
 from sherd.federation.wire.failpoints import reach
+from sherd.tables.coded_columns import FORM as CODED
 from sherd.values import digest
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def _protect(home: OwnerHome, ledger: Ledger, machine: Owner, client: Client) ->
             keep_order=joins,
             randomness=lambda table: Randomness.keyed(noise_key(home, machine, table)),
         ),
-        format=SUFFIX.removeprefix("."),
+        format=CODED if plan.coded else SUFFIX.removeprefix("."),
         before_publishing=lambda _release: reach("owner.staged"),
         occasion=Occasion(
             hash=occasion_hash(machine),
