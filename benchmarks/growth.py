@@ -35,8 +35,8 @@ from sherd.engines import choose
 from sherd.randomness import Randomness
 from sherd.release.method import Run
 from sherd.release.protect import Settings, protect_to
-from sherd.tables.blocks import read_blocks
 from sherd.tables.prepare import prepare
+from sherd.tables.read import read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

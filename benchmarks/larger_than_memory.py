@@ -61,7 +61,7 @@ def protect(path: Path, engine: str, memory: str, columns: int, most: int) -> No
     import sherd
     from sherd.engines import choose, parse_size
     from sherd.release.protect import Settings, protect_to
-    from sherd.tables.blocks import read_blocks
+    from sherd.tables.read import read_blocks
 
     names = [f"c{i}" for i in range(columns)]
     schema = sherd.Schema.from_data(

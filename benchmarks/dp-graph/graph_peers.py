@@ -127,7 +127,7 @@ def measured(table: PublicTable, peer: str, minutes: float) -> Cell:
         command = [python, HERE / f"run_{library}.py", folder, kind, str(EPSILON), str(DELTA)]
         code, seconds, peak = _on_one_core([str(p) for p in command], folder, int(60 * minutes))
         if code:
-            told = _told(code, (folder / "errors").read_text(errors="replace"))
+            told = _told(code, seconds / 60, (folder / "errors").read_text(errors="replace"))
             had = {"minutes": seconds / 60} if code in CUT_OFF else {}
             return {"told": told, "seconds": seconds, "megabytes": peak, **had}
         used = json.loads((folder / "output").read_text().strip().splitlines()[-1])
@@ -142,10 +142,10 @@ def measured(table: PublicTable, peer: str, minutes: float) -> Cell:
     }
 
 
-def _told(code: int, errors: str) -> str:
+def _told(code: int, minutes: float, errors: str) -> str:
     """In words, why a peer drew no records."""
     if code in CUT_OFF:
-        return "not finished"
+        return f"did not end within {minutes:.0f} minutes of processor"
     if code == -signal.SIGKILL:
         return f"more than {MOST_BYTES / 2**30:.0f} GB"
     said = [one.strip() for one in errors.splitlines() if any(c.isalpha() for c in one)]

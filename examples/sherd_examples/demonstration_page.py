@@ -56,7 +56,7 @@ class ReleaseAudits:
             tables.append(
                 ComparedTable(
                     title=table["title"],
-                    found=sherd.compare(mine),
+                    comparison=sherd.compare(mine),
                     shown=SHOWN,
                     notes=_notes(table),
                     pages={method: self._place(name, method).name for method in mine},
@@ -92,6 +92,6 @@ def _notes(table: Mapping[str, Any]) -> tuple[str, ...]:
     ]
     return (
         f"{releases['dp-graph']['rows']:,} records of the owners {owners}. {table['how']}",
-        f"Charged to each owner's budget, in ε: {'; '.join(charged)}. Publishing both would cost "
-        "people both.",
+        f"Charged to each owner's budget, in ε: {'; '.join(charged)}. If both releases are "
+        "published, both charges count.",
     )

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 _ROWS = (
-    "Each owner has different people. With the paper's method every owner masks its own rows; with "
-    "dp-graph the owners hand in noisy counts under masks, of which the aggregator learns the sum."
+    "Each owner has different people. With the paper's method every owner masks its own rows. With "
+    "dp-graph every owner sends noisy counts under a mask; the aggregator learns only their sum."
 )
 _COLUMNS = (
     "Each owner knows different properties of the same samples. With the paper's method every "
-    "owner masks its own columns; with dp-graph the owners count on shares of which none tells "
-    "anything, and nobody sees more than noisy counts."
+    "owner masks its own columns. With dp-graph the owners count on shares, none of which tells "
+    "anything by itself, and nobody sees more than noisy counts."
 )
 
 

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# What `import sherd` offers, imported when it is first asked for: the command line's help
-# must not wait for Arrow.
+# What `import sherd` offers, imported when it is first asked for, so that the command line's
+# help does not wait for Arrow.
 _PUBLIC = {
     "AggregatorHome": "sherd.federation.aggregator.aggregator_home",
     "Amount": "sherd.budget.amount",
@@ -76,38 +76,11 @@ _PUBLIC = {
     "verify": "sherd.verifying.verification",
 }
 
-# Packages that are attributes too.
 _PACKAGES = ("datasets", "methods")
+"""Packages that are attributes too."""
 
-__all__ = [
-    "AggregatorHome",
-    "Amount",
-    "Ledger",
-    "OwnerHome",
-    "PartySettings",
-    "Plan",
-    "Release",
-    "Schema",
-    "Settings",
-    "SherdError",
-    "audit",
-    "compare",
-    "datasets",
-    "fetch",
-    "fragment",
-    "log_in",
-    "make_key",
-    "methods",
-    "protect",
-    "protect_to",
-    "query",
-    "read",
-    "schema",
-    "sign",
-    "take_part",
-    "tune",
-    "verify",
-]
+if not TYPE_CHECKING:  # a type checker takes the imports above for it
+    __all__ = list(_PUBLIC) + list(_PACKAGES)
 
 
 def __getattr__(name: str) -> Any:
@@ -121,4 +94,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *_PUBLIC, *_PACKAGES})

@@ -278,3 +278,14 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     """
     near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
     return f"did you mean '{near[0]}'?" if near else ""
+
+
+def kind_and_place(error: BaseException) -> str:
+    """The type of an error that is our bug, and the line of ours it came from; never its text."""
+    place, trace = "?", error.__traceback__
+    while trace is not None:
+        path = trace.tb_frame.f_code.co_filename
+        if "sherd" in path:
+            place = f"{path.rpartition('/')[2]}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return f"{type(error).__name__} in {place}"

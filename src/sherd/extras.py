@@ -14,28 +14,38 @@ if TYPE_CHECKING:
 
 
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml", "adbc_driver_manager": "adbc"}
-"""Modules that are called otherwise than the package that ships them."""
+"""Modules whose name is not that of the package that ships them."""
 
 _REQUIREMENT = re.compile(r"^([\w.-]+).*?extra == ['\"]([\w-]+)['\"]")
 
 
+def _requirements() -> list[tuple[str, str]]:
+    """Every package that an extra installs, with the extra's name."""
+    matches = map(_REQUIREMENT.match, metadata.requires("sherd") or ())
+    return [(_plain(match[1]), match[2]) for match in matches if match]
+
+
+def _plain(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
+def _not_installed(package: str, extra: str) -> MissingPartError:
+    return MissingPartError(
+        f"this needs the package '{package}', which is not installed",
+        do=f"pip install 'sherd[{extra}]'",
+    )
+
+
 def extra_of(module: str) -> str | None:
-    """The extra that installs a module, None where none does.
+    """The extra that installs a module; None where none does.
 
     >>> extra_of("numba"), extra_of("sklearn"), extra_of("antigravity")
     ('fragments', 'report', None)
     """
     top = module.partition(".")[0]
-    wanted = re.sub(r"[-_.]+", "-", _DISTRIBUTIONS.get(top, top)).lower()
-    for line in metadata.requires("sherd") or ():
-        requirement = _REQUIREMENT.match(line)
-        if (
-            requirement
-            and re.sub(r"[-_.]+", "-", requirement[1]).lower() == wanted
-            and requirement[2] != "all"
-        ):
-            return requirement[2]
-    return None
+    wanted = _plain(_DISTRIBUTIONS.get(top, top))
+    extras = (extra for package, extra in _requirements() if package == wanted)
+    return next((extra for extra in extras if extra != "all"), None)
 
 
 def check_extras(names: Iterable[str]) -> None:
@@ -45,40 +55,32 @@ def check_extras(names: Iterable[str]) -> None:
     """
     modules = {distribution: module for module, distribution in _DISTRIBUTIONS.items()}
     for name in names:
-        for line in metadata.requires("sherd") or ():
-            requirement = _REQUIREMENT.match(line)
-            if requirement is None or requirement[2] != name or requirement[1] == "sherd":
-                continue
-            module = modules.get(requirement[1].lower(), requirement[1]).replace("-", "_")
-            if find_spec(module) is None:
-                raise MissingPartError(
-                    f"this needs the package '{requirement[1]}', which is not installed",
-                    do=f"pip install 'sherd[{name}]'",
-                )
+        for package, extra in _requirements():
+            if extra == name and package != "sherd":
+                module = modules.get(package, package).replace("-", "_")
+                if find_spec(module) is None:
+                    raise _not_installed(package, name)
 
 
 def missing_part(error: ImportError) -> MissingPartError | None:
-    """The error a user should see for a package that is not installed; None for another one."""
+    """The error a user should see for a package that is not installed; None for any other."""
     extra = extra_of(error.name or "")
-    if extra is None:
-        return None
-    return MissingPartError(
-        f"this needs the package '{str(error.name).partition('.')[0]}', which is not installed",
-        do=f"pip install 'sherd[{extra}]'",
-    )
+    return None if extra is None else _not_installed(str(error.name).partition(".")[0], extra)
 
 
 AGGREGATOR = ("cryptography", "rbcl", "httpx", "fastapi", "uvicorn", "sqlalchemy", "alembic")
 OWNER = ("cryptography", "rbcl", "httpx")
 PAGE = (*OWNER, "starlette", "uvicorn", "jinja2")
+STUDIO = ("starlette", "uvicorn", "jinja2", "multipart", "ruamel.yaml", "sklearn", "matplotlib")
 
 
 def require(modules: tuple[str, ...] = AGGREGATOR) -> None:
     """Raise MissingPartError where one of the modules is not installed; imports none."""
+    studio = modules is STUDIO
     for name in modules:
         if find_spec(name) is None:
             raise MissingPartError(
-                "joint releases need an optional part",
+                f"{'the studio needs' if studio else 'joint releases need'} an optional part",
                 got=f"no module '{name}'",
-                do="install it: pip install 'sherd[federation]'",
+                do=f"install it: pip install 'sherd[{'studio' if studio else 'federation'}]'",
             )

@@ -28,7 +28,7 @@ from enum import StrEnum
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sherd.errors import PeerError, SherdError, UsageError
+from sherd.errors import PeerError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,18 +147,22 @@ def to_data(value: Any) -> Any:
 
 def from_data(cls: type[T], data: Any) -> T:
     """The value that ``to_data`` wrote; PeerError where the data is anything else."""
+    kind: Any = cls
     try:
-        kind: Any = cls
         value = _reader(kind)(data)
-    except (_UnfitError, SherdError):
-        # Read again by the slow way, which knows the words for what is wrong.
-        value = _read(cls, data, cls.__name__)
+    except _UnfitError as unfit:
+        raise PeerError(
+            f"the field '{cls.__name__}{unfit.place}' is not valid", must=unfit.must
+        ) from None
     assert isinstance(value, cls)
     return value
 
 
 class _UnfitError(Exception):
-    """Data that is not of its kind; the slow way says which and where."""
+    """Data that is not of its kind; ``place`` grows on the way out, from the innermost field."""
+
+    def __init__(self, must: str) -> None:
+        self.must, self.place = must, ""
 
 
 @functools.cache
@@ -180,14 +184,15 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
 
         def read_member(data: Any) -> Any:
             if type(data) is not str or data not in members:
-                raise _UnfitError
+                raise _UnfitError("one of " + ", ".join(members))
             return members[data]
 
         return read_member
+    must = {int: "a whole number", str: "text", bool: "true or false"}.get(kind, "a number")
 
     def read_plain(data: Any) -> Any:
-        if type(data) is not kind:
-            raise _UnfitError
+        if type(data) is not kind:  # a bool is no whole number here
+            raise _UnfitError(must)
         return data
 
     return read_plain
@@ -196,109 +201,56 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
 def _reader_of_many(origin: type, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def read_list(data: Any) -> Any:
         if type(data) is not list or len(data) > MOST_ITEMS:
-            raise _UnfitError
-        return tuple([inner(each) for each in data])
+            raise _UnfitError("a list")
+        try:
+            return tuple([inner(each) for each in data])
+        except _UnfitError as unfit:
+            unfit.place = f"[]{unfit.place}"
+            raise
 
     def read_mapping(data: Any) -> Any:
         if type(data) is not dict or len(data) > MOST_ITEMS:
-            raise _UnfitError
+            raise _UnfitError("a mapping")
         for key in data:
             if type(key) is not str:
-                raise _UnfitError
-        return {key: inner(each) for key, each in data.items()}
+                raise _UnfitError("a mapping of texts")
+        try:
+            return {key: inner(each) for key, each in data.items()}
+        except _UnfitError as unfit:
+            unfit.place = f".*{unfit.place}"
+            raise
 
     return read_list if origin is tuple else read_mapping
 
 
 def _reader_of_dataclass(kind: Any) -> Callable[[Any], Any]:
-    hints = _hints(kind)
+    hints = typing.get_type_hints(kind)
     later = _later(kind)
-    readers = [(f.name, _reader(hints[f.name])) for f in dataclasses.fields(kind)]
-    fields = [(name, inner) for name, inner in readers if name not in later]
-    added = [(name, inner) for name, inner in readers if name in later]
+    readers = {f.name: _reader(hints[f.name]) for f in dataclasses.fields(kind)}
+    usual = readers.keys() - later
 
     def read_dataclass(data: Any) -> Any:
         if type(data) is not dict:
-            raise _UnfitError
+            raise _UnfitError("a mapping")
+        if data.keys() != usual:
+            given = usual | {name for name in later if data.get(name) is not None}
+            if data.keys() != given:
+                names = [name for name in readers if name in given]
+                raise _UnfitError("a mapping of exactly " + ", ".join(names))
+        fields = {}
+        for name, inner in readers.items():
+            if name in data:
+                try:
+                    fields[name] = inner(data[name])
+                except _UnfitError as unfit:
+                    unfit.place = f".{name}{unfit.place}"
+                    raise
         try:
-            given = {name: inner(data[name]) for name, inner in fields}
-        except KeyError:
-            raise _UnfitError from None
-        given |= {name: inner(data[name]) for name, inner in added if data.get(name) is not None}
-        if len(data) != len(given):
-            raise _UnfitError
-        return kind(**given)
+            return kind(**fields)
+        except PeerError:
+            raise
+        except UsageError as error:
+            # A value's own checks speak of parameters only, so their words may travel on.
+            raise PeerError(error.what, must=error.must) from None
 
     return read_dataclass
-
-
-@functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
-
-
-def _wrong(where: str, must: str) -> PeerError:
-    return PeerError(f"the field '{where}' is not valid", must=must)
-
-
-def _read(kind: Any, data: Any, where: str) -> Any:
-    if kind is Any:
-        return data
-    origin = typing.get_origin(kind)
-    if origin in (types.UnionType, typing.Union):
-        return _read_optional(kind, data, where)
-    if origin is tuple:
-        item = typing.get_args(kind)[0]
-        if not isinstance(data, list) or len(data) > MOST_ITEMS:
-            raise _wrong(where, "a list")
-        return tuple(_read(item, each, f"{where}[]") for each in data)
-    if origin is dict:
-        _, item = typing.get_args(kind)
-        if not isinstance(data, dict) or len(data) > MOST_ITEMS:
-            raise _wrong(where, "a mapping")
-        if not all(isinstance(key, str) for key in data):
-            raise _wrong(where, "a mapping of texts")
-        return {key: _read(item, each, f"{where}.*") for key, each in data.items()}
-    if dataclasses.is_dataclass(kind):
-        return _read_dataclass(kind, data, where)
-    return _read_plain(kind, data, where)
-
-
-def _read_optional(kind: Any, data: Any, where: str) -> Any:
-    if data is None:
-        return None
-    (inner,) = [each for each in typing.get_args(kind) if each is not type(None)]
-    return _read(inner, data, where)
-
-
-def _read_plain(kind: Any, data: Any, where: str) -> Any:
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        known = [member.value for member in kind]
-        if not isinstance(data, str) or data not in known:
-            raise _wrong(where, "one of " + ", ".join(known))
-        return kind(data)
-    if type(data) is not kind:  # a bool is no whole number here
-        raise _wrong(where, {int: "a whole number", str: "text", bool: "true or false"}[kind])
-    return data
-
-
-def _read_dataclass(kind: Any, data: Any, where: str) -> Any:
-    if not isinstance(data, dict):
-        raise _wrong(where, "a mapping")
-    hints = _hints(kind)
-    later = _later(kind)
-    names = [
-        f.name
-        for f in dataclasses.fields(kind)
-        if f.name not in later or data.get(f.name) is not None
-    ]
-    if set(data) != set(names):
-        raise _wrong(where, "a mapping of exactly " + ", ".join(names))
-    fields = {name: _read(hints[name], data[name], f"{where}.{name}") for name in names}
-    try:
-        return kind(**fields)
-    except PeerError:
-        raise
-    except UsageError as error:
-        # A value's own checks speak of parameters only, so their words may travel on.
-        raise PeerError(error.what, must=error.must) from None

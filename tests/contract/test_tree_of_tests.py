@@ -47,6 +47,7 @@ ACROSS = {
     "release/test_second_release": "two releases of one population",
     "report/test_any_table": "reports of any table",
     "report/test_browser": "the page in a browser",
+    "tables/test_blocks": "tables block by block, and the engine that their size leads to",
     "tables/test_memory": "how much memory reading takes",
     "verifying/test_tamperings": "every tampering, over all checks",
 }

@@ -12,11 +12,11 @@ from people import SCHEMA, people
 
 from sherd.errors import PeerError, PlanError, PolicyError
 from sherd.federation.aggregator.announced import announced_policies, take_announcement
-from sherd.federation.owner.announcing import ANNOUNCED
+from sherd.federation.owner.agent_duties import ANNOUNCED
 from sherd.federation.protocol.announced_policy import AnnouncedPolicy, announced_objections
 from sherd.federation.protocol.joint_plan import Kind, Linkage, Sharing
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.wire.policy_announcement import sign_announcement
+from sherd.federation.wire.envelope import sign_announcement
 from sherd.signing_keys import SigningKey
 
 if TYPE_CHECKING:

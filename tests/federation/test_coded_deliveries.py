@@ -14,7 +14,7 @@ from people import SCHEMA, people
 
 from sherd.federation.aggregator import round_tasks
 from sherd.federation.owner import owner_tasks
-from sherd.federation.owner.countersigning import countersign
+from sherd.federation.owner.release_taking import countersign
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import RoundState
 from sherd.federation.wire.client import Client

@@ -18,6 +18,8 @@ from processes import Village, add_owners, wait_until
 from sherd.cli import cli
 from sherd.errors import StorageError
 from sherd.federation.protocol.joint_plan import Kind
+from sherd.federation.wire.exchange import Call, Parcel
+from sherd.federation.wire.log_lines import JsonLines
 from sherd.signing_keys import fingerprint
 
 if TYPE_CHECKING:
@@ -81,6 +83,50 @@ def test_requests_have_numbers_in_both_logs(
     request.headers["X-Request-Id"] = "x\x1b[2J"
     answer = consortium.transport.handle_request(request)
     assert len(answer.headers["X-Request-Id"]) == 16
+
+
+def test_logs_name_round_and_owner(
+    consortium: Consortium, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What both sides log of a round can be found by the round's and the owner's name."""
+    caplog.set_level("INFO", logger="sherd.aggregator")
+    caplog.set_level("INFO", logger="sherd.owner")
+    consortium.add_owner("north", people(600), SCHEMA)
+    consortium.aggregator.open_round(consortium.terms(owners=("north",)))
+    consortium.settle()
+
+    def lines(logger: str, **always: str) -> list[dict[str, Any]]:
+        form = JsonLines(**always)
+        return [json.loads(form.format(r)) for r in caplog.records if r.name == logger]
+
+    theirs = lines("sherd.aggregator")
+    calls = [each for each in theirs if each.get("path") == "/v1/exchange"]
+    assert {each["owner"] for each in calls if each["status"] == 200} == {"north"}
+    assert any(each.get("rounds") == ["r1"] for each in calls)
+    events = {each["event"]: each for each in theirs if each.get("round_id") == "r1"}
+    assert {"round opened", "round collecting", "round released"} <= events.keys()
+    assert events["release countersigned"]["actor"] == "north"
+    ours = [each for each in lines("sherd.owner", owner="north") if each.get("round_id") == "r1"]
+    assert {"offered", "protected and charged", "fetched the release"} <= {
+        each["event"] for each in ours
+    }
+    assert {each["owner"] for each in ours} == {"north"}
+
+
+def test_a_refused_message_is_logged_with_its_reason(
+    consortium: Consortium, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Names of rounds are cut, reasons are codes: an owner writes no lines of its own."""
+    caplog.set_level("INFO", logger="sherd.aggregator")
+    consortium.add_owner("north", people(12), SCHEMA)
+    client = consortium.agents["north"].client
+    parcel = Parcel(round="no\nsuch\x1b[31m" + "x" * 500, raw=b"{}", chunks=())
+    client.exchange(Call(parcels=(parcel,), seen=None, wait=0.0))
+    (line,) = [r for r in caplog.records if getattr(r, "refused", None)]
+    assert line.__dict__["refused"] == ["malformed"]
+    assert len(line.__dict__["rounds"][0]) == 63
+    assert "\x1b" not in JsonLines().format(line)
+    assert "\n" not in JsonLines().format(line)
 
 
 def test_owner_check(consortium: Consortium) -> None:

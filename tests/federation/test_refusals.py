@@ -13,7 +13,7 @@ from people import PARTS, SCHEMA, part, people
 import sherd
 from sherd.errors import PeerError
 from sherd.federation.owner import owner_linking as linking
-from sherd.federation.owner.preview import preview
+from sherd.federation.owner.approvals import preview
 from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage
 from sherd.federation.protocol.messages import Invite, Message
 from sherd.federation.protocol.reasons import Reason

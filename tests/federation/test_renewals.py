@@ -13,8 +13,8 @@ from processes import Village, add_owners, wait_until
 
 from sherd.errors import PeerError, SherdError, UsageError
 from sherd.federation.aggregator.aggregator_home import AggregatorHome, AggregatorSettings
+from sherd.federation.owner.agent_duties import DAY, Renewer, renew
 from sherd.federation.owner.owner_home import OwnerHome, OwnerSettings
-from sherd.federation.owner.renewing import DAY, Renewer, renew
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.wire import certificates
 from sherd.federation.wire.enrolment import parse_answer, read_request

@@ -13,7 +13,7 @@ from people import KINDS, PARTS, SCHEMA, part, people
 
 import sherd
 from sherd.errors import PeerError
-from sherd.federation.owner.countersigning import is_part
+from sherd.federation.owner.release_taking import is_part
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState

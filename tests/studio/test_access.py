@@ -13,14 +13,13 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from starlette.applications import Starlette
 from starlette.routing import Route
 from studio_process import StudioProcess, Visitor, entered, start_studio
 
 from sherd.errors import UsageError
 from sherd.studio import studio_server
 from sherd.studio.access_guard import MOST_FORM
-from sherd.studio.page_rendering import handlers
+from sherd.studio.page_rendering import application
 from sherd.studio.steward import Steward
 
 if TYPE_CHECKING:
@@ -302,10 +301,7 @@ def test_errors_of_ours_show_kind_and_place_only() -> None:
     async def broken(_request: object) -> None:
         raise ValueError(SECRET_CELL)
 
-    with entered(
-        Starlette(routes=[Route("/", broken)], exception_handlers=handlers(UsageError)),
-        lambda _path: 0,
-    ) as visitor:
+    with entered(application([Route("/", broken)]), lambda _path: 0) as visitor:
         answer = visitor.get("/")
     assert answer.status_code == 500
     assert "ValueError" in answer.text

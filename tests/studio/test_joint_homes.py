@@ -14,7 +14,7 @@ from organisations import OWNERS, Organisations
 
 import sherd
 from sherd.errors import UsageError, VerificationError
-from sherd.federation.aggregator.owner_certificates import renew_owner
+from sherd.federation.aggregator.aggregator_home import renew_owner
 from sherd.federation.aggregator.storage import audit_log
 from sherd.federation.wire import certificates
 from sherd.federation.wire.enrolment import make_request, read_answer, read_request

@@ -18,7 +18,7 @@ from sherd.studio.steward import Steward
 from sherd.studio.steward_table import open_table
 from sherd.studio.table_survey import SAMPLE, survey
 from sherd.studio.workspace import Workspace, load_json
-from sherd.tables.infer import infer
+from sherd.tables.schema import Schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +127,7 @@ def test_sample_keeps_every_label_and_the_count(tmp_path: Path) -> None:
     assert found.rows == rows
     assert SAMPLE / 2 < found.sampled <= 2 * SAMPLE
     assert found.sample is not None
-    assert infer(found.sample)["label"].values == ("often", "rare")
+    assert Schema.infer(found.sample)["label"].values == ("often", "rare")
     assert found.counted == ("row",)
 
 

@@ -30,11 +30,16 @@ from sherd.federation.wire.chunks import check_chunk, describe, gather
 from sherd.federation.wire.client import Client
 from sherd.federation.wire.enrolment import parse_answer
 from sherd.federation.wire.enrolment import read_request as read_enrolment
-from sherd.federation.wire.envelope import open_envelope, parse, seal
+from sherd.federation.wire.envelope import (
+    open_envelope,
+    parse,
+    read_announcement,
+    seal,
+    sign_announcement,
+)
 from sherd.federation.wire.exchange import Call, Parcel, read_request, read_response, write_request
 from sherd.federation.wire.fetching import _listed_files
 from sherd.federation.wire.openid_provider import key_name, read_id_token, read_keys
-from sherd.federation.wire.policy_announcement import read_announcement, sign_announcement
 from sherd.signing_keys import SigningKey
 from sherd.values import canonical, from_data, to_data
 

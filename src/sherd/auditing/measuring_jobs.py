@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sherd.auditing.attacks.attack import Attack
     from sherd.auditing.case.case import Case
     from sherd.auditing.verdict.measure import Measure
-    from sherd.tables.treatment import Treated
+    from sherd.tables.prepare import Treated
 
 REASONS = {
     "pairs": "needs --row-map (or a release that was just made): which original stands behind "

@@ -1,8 +1,8 @@
 """Whether the promise holds: re-verification, exact loss on the table, measured epsilon.
 
-A plan's method is run on small tables through the contract that every method has: the audit never
-imports a method: it asks the plan for it. A table with many equal attributes, each with the full
-share of epsilon, is many runs at once, because attributes are masked independently.
+A plan's method is run on small tables through the contract that every method has: the audit asks
+the plan for its method and never imports one. A table with many equal attributes, each with the
+full share of epsilon, is many runs at once, because attributes are masked independently.
 """
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ def mechanisms_of(case: Case, plan: Mapping[str, Any]) -> dict[str, Mechanism]:
     masking = masking_of(plan)
     if not masking:
         return {}
-    enlarge = plan.get("guarantee") == "centroids"
-    floor = float(plan.get("min_scale", _FLOOR if enlarge else 0.0))
+    enlarge, floor = _enlarged(plan)
     mechanisms = {}
     for name, epsilon in shares(plan, case.protected).items():
         bounds = _bounds(case, name, plan)
@@ -81,6 +80,12 @@ def mechanisms_of(case: Case, plan: Mapping[str, Any]) -> dict[str, Mechanism]:
             step=step,
         )
     return mechanisms
+
+
+def _enlarged(plan: Mapping[str, Any]) -> tuple[bool, float]:
+    """Whether a plan enlarges its noise to keep its promise, and the least scale it allows."""
+    enlarge = plan.get("guarantee") == "centroids"
+    return enlarge, float(plan.get("min_scale", _FLOOR if enlarge else 0.0))
 
 
 def table_loss(case: Case, plan: Mapping[str, Any]) -> list[Measure]:
@@ -135,8 +140,7 @@ def measured_epsilon(plan: Mapping[str, Any], *, seed: int, runs: int) -> list[M
     masking, k = masking_of(plan), int(plan.get("k", 1))
     if not masking:
         return []
-    enlarge = plan.get("guarantee") == "centroids"
-    floor = float(plan.get("min_scale", _FLOOR if enlarge else 0.0))
+    enlarge, floor = _enlarged(plan)
     experiment = worst_case(masking, k, enlarge=enlarge, floor=floor)
     exact = experiment.exact()
     frozen = frozen_bound(experiment, seed=seed, alpha=ALPHA / 2)
@@ -177,7 +181,7 @@ def centroids_of(plan: Mapping[str, Any], *, epsilon: float = 1.0) -> Centroids:
     kept = {key: plan[key] for key in ("method", "k", "guarantee", "min_scale") if key in plan}
 
     def run(values: NDArray[np.float64], runs: int, seed: int) -> NDArray[np.float64]:
-        found = []
+        centroids = []
         streams = Randomness.seeded(seed).spawn(-(-runs // AT_ONCE))
         for start, stream in zip(range(0, runs, AT_ONCE), streams, strict=True):
             many = min(AT_ONCE, runs - start)
@@ -188,8 +192,8 @@ def centroids_of(plan: Mapping[str, Any], *, epsilon: float = 1.0) -> Centroids:
             outcome = whole.spec.run(
                 table, schema, whole, Run(randomness=stream, threads=1, shuffle=False)
             )
-            found.append(_ordered(outcome.tables["data"], names, values, kept))
-        return np.vstack(found)
+            centroids.append(_ordered(outcome.tables["data"], names, values, kept))
+        return np.vstack(centroids)
 
     return run
 

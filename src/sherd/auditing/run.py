@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sherd.auditing.case import open_case as joint
 from sherd.auditing.case import open_case as opening
 from sherd.auditing.case.case import Case, Limits, OwnFindings, height
 from sherd.auditing.case.distributions import distributions
@@ -22,7 +21,7 @@ from sherd.auditing.promise_check import mechanisms_of
 from sherd.auditing.verdict.audit_result import Audit, Pictures
 from sherd.auditing.verdict.measure import Measure, Skipped
 from sherd.errors import SherdError, UsageError
-from sherd.release.bundle import ORDER_KEPT
+from sherd.release.manifest import ORDER_KEPT
 from sherd.release.method import traits_of
 
 if TYPE_CHECKING:
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     from sherd.auditing.case.case import Columns
     from sherd.auditing.measuring_jobs import Jobs
     from sherd.tables.number_scale import Scale
+    from sherd.tables.prepare import Treated
     from sherd.tables.schema import Schema
-    from sherd.tables.treatment import Treated
     from sherd.verifying.check import Check
 
     Progress = Callable[[str, int, int], None]
@@ -112,7 +111,7 @@ def audit(
     give_back()
     pictures = _map(opened, manifest, seed, tell) if alternatives else Pictures()
     if owners is None:
-        owners = _known(joint.owners_of(manifest), opened.case)
+        owners = _known(opening.owners_of(manifest), opened.case)
     jobs, matrices = sampled_jobs(opened.case, plan, owners)
     more, gaps = _run(opened, jobs, tell)
     measures, skipped = _in_order([*measures, *marked(opened.case, more)], [*skipped, *gaps])
@@ -131,12 +130,7 @@ def audit(
     )
 
 
-def _map(
-    opened: _Opened,
-    manifest: Mapping[str, Any],
-    seed: int,
-    tell: Progress,
-) -> Pictures:
+def _map(opened: _Opened, manifest: Mapping[str, Any], seed: int, tell: Progress) -> Pictures:
     """The risk-utility map of this plan among the others."""
     from sherd.auditing.verdict.alternatives import places as map_places
 
@@ -214,7 +208,7 @@ def _result(
         artefact=opened.artefact,
         verdict=verdict,
         pictures=pictures,
-        participants=joint.learns(manifest),
+        participants=opening.learns(manifest),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=__version__,
     )
@@ -356,7 +350,7 @@ def _order(given: _Given, kept: Any, n: int, rows: bool, manifest: Mapping[str, 
 
 def _with_control(case: Case, table: pa.Table, manifest: Mapping[str, Any]) -> tuple[Case, str]:
     """The case with a control group, or the reason why it has none."""
-    from sherd.auditing.case.control_group import of_holdout, runner_of, shadow
+    from sherd.auditing.case.control_group import of_holdout, runner_of, shadow, split
 
     if case.holdout is not None:
         return replace(case, control=of_holdout(case, case.holdout)), ""
@@ -364,7 +358,8 @@ def _with_control(case: Case, table: pa.Table, manifest: Mapping[str, Any]) -> t
     if run is None:
         return case, REASONS["control"]
     try:
-        made = shadow(table, case.schema, case.scales, manifest, run, case.seed)
+        groups = split(table, case.seed)
+        made = shadow(groups, case.schema, case.scales, manifest, run, case.seed)
     except SherdError as error:
         return case, f"needs --holdout: the plan could not be run on half of the table ({error})"
     return replace(case, control=made), ""

@@ -25,6 +25,7 @@ import os
 import secrets
 import shutil
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,6 @@ from sherd.tables.files import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from typing import IO
 
 BLOCK = 1 << 20
@@ -147,7 +147,7 @@ def opened(path: Path, key: str) -> bytes:
 def unseal(sealed: Path, key: str) -> Path:
     """The files of a sealed folder, opened, in a hidden folder beside it."""
     beside = sealed.name.replace(".staged-", ".opened-")
-    target = sealed.parent.joinpath(tempfile.mkdtemp(dir=sealed.parent, prefix=f"{beside}."))
+    target = Path(tempfile.mkdtemp(dir=sealed.parent, prefix=f"{beside}."))
     try:
         for path in sorted(sealed.iterdir()):
             _unseal(path, target / path.name, key)

@@ -15,7 +15,14 @@ from typing import Any
 import click
 
 from sherd import __version__, interrupts
-from sherd.errors import InternalError, SherdError, StorageError, UsageError, did_you_mean
+from sherd.errors import (
+    InternalError,
+    SherdError,
+    StorageError,
+    UsageError,
+    did_you_mean,
+    kind_and_place,
+)
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("sherd.cli.schema:schema", "Draft a schema to edit: types, roles and values."),
@@ -28,8 +35,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fragment": ("sherd.cli.protect:fragment", "Split a table by confidentiality constraints."),
     "query": ("sherd.cli.query:query", "Query released fragments or measurements in SQL."),
     "verify": ("sherd.cli.verify:verify", "Check a release using only what was released."),
-    "key": ("sherd.cli.sign:key", "Make a key for signing releases."),
-    "sign": ("sherd.cli.sign:sign", "Sign a release with your key."),
+    "key": ("sherd.cli.verify:key", "Make a key for signing releases."),
+    "sign": ("sherd.cli.verify:sign", "Sign a release with your key."),
     "audit": ("sherd.cli.audit:audit", "Measure what a release is worth and what it gives away."),
     "compare": ("sherd.cli.compare:compare", "Compare several releases of one table on one map."),
     "tune": ("sherd.cli.tune:tune", "Map information loss over epsilon and k, for the owner."),
@@ -42,8 +49,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Coordinate joint releases by several owners.",
     ),
     "owner": ("sherd.cli.owner:owner", "Take part in joint releases as an owner."),
-    "login": ("sherd.cli.login:login", "Log in to an aggregator."),
-    "fetch": ("sherd.cli.fetch:fetch", "Fetch and verify a joint release, as an analyst."),
+    "login": ("sherd.cli.remote:login", "Log in to an aggregator."),
+    "fetch": ("sherd.cli.remote:fetch", "Fetch and verify a joint release, as an analyst."),
     "party": ("sherd.cli.party:party", "Take part in a joint release without an aggregator."),
     "ledger": ("sherd.cli.ledger:ledger", "Show how much budget each population has spent."),
     "reproduce": (
@@ -56,14 +63,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 class ReaderGoneError(Exception):
-    """Whoever read our output has gone; click would end with a 1, which is our bugs' code."""
+    """The reader of our output is gone; click would exit with 1, the code of our own bugs."""
 
 
 class LazyGroup(click.Group):
     """A group that imports a command when it is called."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does, but tell a closed pipe apart."""
+        """Invoke as click does, but tell a closed pipe apart."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -86,7 +93,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with a hint for a mistyped name."""
+        """Resolve as click does, with a hint for a mistyped name."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             raise UsageError(
                 "there is no such command",
@@ -185,21 +192,10 @@ def _report_bug(error: Exception, as_json: bool) -> int:
         raise error
     bug = InternalError(
         "this is a bug in sherd",
-        got=f"{type(error).__name__} in {_where(error)}",
+        got=kind_and_place(error),
         do="please report it with the command; SHERD_DEBUG=1 shows the whole traceback",
     )
     return _report(bug, as_json)
-
-
-def _where(error: Exception) -> str:
-    trace = error.__traceback__
-    place = "?"
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if "sherd" in code.co_filename:
-            place = f"{os.path.basename(code.co_filename)}:{trace.tb_lineno}"  # noqa: PTH119
-        trace = trace.tb_next
-    return place
 
 
 def _report(error: SherdError, as_json: bool) -> int:

@@ -7,13 +7,14 @@ import signal
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
 from sherd.cli.aggregator_rounds import round_group
 from sherd.cli.aggregator_upkeep import audit, backup, enrol_user, provider, renew, restore
 from sherd.cli.home_folder import aggregator_option, open_aggregator
-from sherd.cli.options import PATH, CommandGroup, emit_json, in_words, json_option
+from sherd.cli.options import PATH, CommandGroup, emit, in_words, json_option
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ def init(
     as_json: bool,
 ) -> None:
     """Set up the folder: key, certificate authority, database, operator's token."""
-    from urllib.parse import urlsplit
-
     from sherd.extras import require
 
     require()
@@ -73,17 +72,18 @@ def init(
     host = urlsplit(url).hostname
     if host is None:
         raise UsageError("the address is not valid", must="https://host:port", got=repr(url))
-    premises = AggregatorHome.make(
+    folder = AggregatorHome.make(
         home, AggregatorSettings(name=name, url=url, database=database), hosts or (host,)
     )
-    shown = fingerprint(premises.key.public)
-    if as_json:
-        emit_json({"home": str(home), "name": name, "fingerprint": shown})
-        return
-    click.echo(f"aggregator '{name}' is set up in {home}")
-    click.echo(f"fingerprint of its key: {shown}")
-    click.echo("next: tell owners the fingerprint, collect their request.json, and run")
-    click.echo("  sherd aggregator enrol request.json --fingerprint FINGERPRINT-OF-THE-OWNER")
+    shown = fingerprint(folder.key.public)
+    emit(
+        {"home": str(home), "name": name, "fingerprint": shown},
+        f"aggregator '{name}' is set up in {home}",
+        f"fingerprint of its key: {shown}",
+        "next: tell owners the fingerprint, collect their request.json, and run",
+        "  sherd aggregator enrol request.json --fingerprint FINGERPRINT-OF-THE-OWNER",
+        as_json=as_json,
+    )
 
 
 @aggregator.command()
@@ -112,16 +112,16 @@ def enrol(
     as_json: bool,
 ) -> None:
     """Enrol an owner from its request file, or give an analyst or operator access."""
-    premises, now = open_aggregator(home), int(time.time())
+    folder, now = open_aggregator(home), int(time.time())
     if remove is not None:
-        ended = premises.aggregator().revoke(remove)
+        ended = folder.aggregator().revoke(remove)
         click.echo(f"'{remove}' has no access any more")
         for name in ended:
             click.echo(f"round '{name}' has ended because of that")
         return
     if analyst is not None or operator is not None:
         role = "analyst" if analyst is not None else "operator"
-        enrol_user(premises, analyst or operator or "", role, person, as_json=as_json)
+        enrol_user(folder, analyst or operator or "", role, person, as_json=as_json)
         return
     if request_file is None:
         raise click.UsageError("Missing argument 'REQUEST'.")
@@ -131,20 +131,14 @@ def enrol(
     request = read_request(request_file)
     compare(given, request.key, "owner")
     target = output or request_file.with_name(f"{request.name}.enrolment.json")
-    answer = premises.enrol(request, now=now)
+    answer = folder.enrol(request, now=now)
     write_whole(target, answer)
-    if as_json:
-        emit_json({"owner": request.name, "answer": str(target)})
-        return
-    click.echo(f"'{request.name}' is enrolled; send {target} back to it, and tell it your")
-    click.echo("fingerprint over another channel")
-
-
-def _port_of(url: str) -> int:
-    """Where owners will call: the port in the aggregator's address."""
-    from urllib.parse import urlsplit
-
-    return urlsplit(url).port or 8470
+    emit(
+        {"owner": request.name, "answer": str(target)},
+        f"'{request.name}' is enrolled; send {target} back to it, and tell it your",
+        "fingerprint over another channel",
+        as_json=as_json,
+    )
 
 
 @aggregator.command()
@@ -172,7 +166,7 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
 
     This is the only part of Sherd that other machines can reach.
     """
-    premises = open_aggregator(home)
+    folder = open_aggregator(home)
     from sherd.federation.aggregator.serving import (
         ClientCertificates,
         keep_certificate,
@@ -189,18 +183,18 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
         )
     set_up_logs()
     if port is None:
-        port = 8470 if plain else _port_of(premises.settings.url)
+        port = (None if plain else urlsplit(folder.settings.url).port) or 8470
     click.echo(f"listening on {host}:{port}{', without TLS' if plain else ''}", err=True)
     service = server(
-        premises.aggregator(),
+        folder.aggregator(),
         host=host,
         port=port,
-        tls=None if plain else premises.channel,
-        authority=premises.authority,
+        tls=None if plain else folder.channel,
+        authority=folder.authority,
         client_certificates=ClientCertificates("off" if plain else shown),
     )
     if not plain:
-        keep_certificate(premises, service)
+        keep_certificate(folder, service)
     # The server takes the signal itself, lets running requests end, and hands it on to this.
     signal.signal(signal.SIGTERM, lambda *_: None)
     service.run()
@@ -217,7 +211,7 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
 @json_option
 def check_home(home: Path, as_json: bool) -> int:
     """Check that the folder is complete: settings, keys, certificates, database, disk."""
-    from sherd.cli.home_folder import aggregator_checks, show
+    from sherd.cli.folder_checks import aggregator_checks, show
 
     return show(aggregator_checks(open_aggregator(home)), as_json=as_json)
 
@@ -234,24 +228,20 @@ def status(home: Path, name: str | None, as_json: bool) -> None:
     if name is None:
         rounds = [vars(each) for each in store.rounds()]
         members = [{"name": m.name, "role": m.role} for m in store.members()]
-        if as_json:
-            emit_json({"rounds": rounds, "members": members})
-            return
-        for each in rounds:
-            ends = datetime.fromtimestamp(each["deadline"]).astimezone()
-            click.echo(f"{each['id']}  {each['state']}  until {ends:%Y-%m-%d %H:%M}")
-        if not rounds:
-            click.echo("no rounds yet")
+        lines = [
+            f"{each['id']}  {each['state']}  until "
+            f"{datetime.fromtimestamp(each['deadline']).astimezone():%Y-%m-%d %H:%M}"
+            for each in rounds
+        ]
+        shown = {"rounds": rounds, "members": members}
+        emit(shown, *(lines or ["no rounds yet"]), as_json=as_json)
         return
     data = store.round(name)
     if data is None:
         raise UsageError("there is no such round", got=repr(name))
     report = round_report(data)
-    if as_json:
-        emit_json(report)
-        return
-    for key, value in report.items():
-        click.echo(f"{key.replace('_', ' ')}: {in_words(value)}")
+    lines = [f"{key.replace('_', ' ')}: {in_words(value)}" for key, value in report.items()]
+    emit(report, *lines, as_json=as_json)
 
 
 @aggregator.command()
@@ -260,10 +250,10 @@ def status(home: Path, name: str | None, as_json: bool) -> None:
 @click.option("-o", "--output", type=PATH, required=True, help="Copy the release to this folder.")
 def release(home: Path, name: str, output: Path) -> None:
     """Copy a round's release to a folder."""
-    premises = open_aggregator(home)
+    folder = open_aggregator(home)
     from sherd.release.bundle import check_target
 
-    data = premises.store().round(name)
+    data = folder.store().round(name)
     if data is None or data.manifest is None:
         raise UsageError(
             "the round has no release",
@@ -273,7 +263,7 @@ def release(home: Path, name: str, output: Path) -> None:
     check_target(output, force=False)
     staged = output.with_name(f".{output.name}.copying")
     shutil.rmtree(staged, ignore_errors=True)
-    shutil.copytree(premises.releases / name, staged)
+    shutil.copytree(folder.releases / name, staged)
     staged.rename(output)
     click.echo(f"release of '{name}' is in {output}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import time
 from contextlib import closing
 from datetime import datetime
@@ -12,57 +13,29 @@ import click
 
 from sherd.cli.home_folder import aggregator_option, open_aggregator
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
-from sherd.cli.options import PATH, CommandGroup, emit_json, json_option, named_values, settings
+from sherd.cli.options import (
+    CommandGroup,
+    emit,
+    json_option,
+    named_values,
+    set_option,
+    settings,
+)
+from sherd.cli.remote import remote_client, remote_options
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from sherd.federation.protocol.joint_plan import Terms
-    from sherd.federation.wire.client import Client
 
 
-_OPTIONS = (
-    click.option("--url", envvar="SHERD_URL", help="Connect to an aggregator elsewhere."),
-    click.option(
-        "--token-file",
-        type=PATH,
-        envvar="SHERD_TOKEN_FILE",
-        help="With --url: read the token written by `sherd login`.",
-    ),
-    click.option(
-        "--authority",
-        type=PATH,
-        help="With --url: trust this certificate authority. Default: the system's authorities.",
-    ),
+_deadline_option = click.option(
+    "--deadline",
+    default="24h",
+    show_default=True,
+    help="End the round after this time (30m, 24h, 7d) or at this date.",
 )
-
-
-def remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def remote_client(url: str, token_file: Path | None, authority: Path | None) -> Client:
-    """A line to an aggregator elsewhere."""
-    from sherd.extras import OWNER, require
-
-    require(OWNER)
-    from sherd.federation.wire.client import Client, tls_context
-
-    if token_file is None:
-        raise UsageError("an aggregator elsewhere needs a login", do="give --token-file")
-    try:
-        token = token_file.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        raise UsageError(
-            "the token cannot be read", got=str(token_file), do="log in with `sherd login`"
-        ) from None
-    context = None if url.startswith("http://") else tls_context(authority, None)
-    return Client(url=url, name="", aggregator="", token=token, context=context)
 
 
 @click.group("round", cls=CommandGroup)
@@ -85,13 +58,7 @@ def round_group() -> None:
 )
 @click.option("-m", "--method", required=True, help="Use this method (see `sherd methods`).")
 @click.option("-e", "--epsilon", help="Spend this epsilon on the whole release.")
-@click.option(
-    "--set",
-    "extra",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set a parameter of the method by name.",
-)
+@set_option
 @click.option(
     "--sharing",
     type=click.Choice(["attributes", "equal"]),
@@ -131,12 +98,7 @@ def round_group() -> None:
     type=int,
     help="Tolerate this many colluding owners where they share the noise. Default: all but one.",
 )
-@click.option(
-    "--deadline",
-    default="24h",
-    show_default=True,
-    help="End the round after this time (30m, 24h, 7d) or at this date.",
-)
+@_deadline_option
 @click.option("--purpose", default="", help="Tell owners what the release is for.")
 @remote_options
 @json_option
@@ -149,14 +111,15 @@ def open_round(home: Path, as_json: bool, **given: Any) -> None:
     if given["url"] is not None:
         terms = _open_elsewhere(given)
     else:
-        premises = open_aggregator(home)
-        terms = _terms(premises.settings.name, given)
-        premises.aggregator().open_round(terms)
-    if as_json:
-        emit_json({"round": terms.round, "deadline": terms.deadline})
-        return
-    click.echo(f"round '{terms.round}' is open; owners are invited as they call in")
-    click.echo(f"watch it with `sherd aggregator status {terms.round}`")
+        folder = open_aggregator(home)
+        terms = _terms(folder.settings.name, given)
+        folder.aggregator().open_round(terms)
+    emit(
+        {"round": terms.round, "deadline": terms.deadline},
+        f"round '{terms.round}' is open; owners are invited as they call in",
+        f"watch it with `sherd aggregator status {terms.round}`",
+        as_json=as_json,
+    )
 
 
 def _open_elsewhere(given: dict[str, Any]) -> Terms:
@@ -170,8 +133,6 @@ def _open_elsewhere(given: dict[str, Any]) -> Terms:
 
 
 def _terms(name: str, given: dict[str, Any]) -> Terms:
-    import secrets
-
     from sherd.federation.protocol.joint_plan import Dropout, Kind, Linkage, Sharing, Terms
 
     parameters = _parameters(given)
@@ -229,27 +190,21 @@ def read_deadline(text: str, now: float) -> int:
 @aggregator_option
 @click.argument("name")
 @click.argument("new_name", required=False)
-@click.option(
-    "--deadline",
-    default="24h",
-    show_default=True,
-    help="End the round after this time (30m, 24h, 7d) or at this date.",
-)
+@_deadline_option
 @json_option
 def repeat_round(home: Path, name: str, new_name: str | None, deadline: str, as_json: bool) -> None:
     """Reopen a round that ended without a release after owners were charged.
 
     Owners that were charged send what they paid for and pay nothing more.
     """
-    import secrets
-
     until = read_deadline(deadline, time.time())
     new_name = new_name or f"round-{secrets.token_hex(4)}"
     terms = open_aggregator(home).aggregator().repeat(name, name=new_name, deadline=until)
-    if as_json:
-        emit_json({"round": terms.round, "repeats": name, "deadline": terms.deadline})
-        return
-    click.echo(f"round '{terms.round}' is open and repeats '{name}'")
+    emit(
+        {"round": terms.round, "repeats": name, "deadline": terms.deadline},
+        f"round '{terms.round}' is open and repeats '{name}'",
+        as_json=as_json,
+    )
 
 
 @round_group.command("abort")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sherd.cli.home_folder import aggregator_option, open_aggregator
-from sherd.cli.options import PATH, emit_json, printable
+from sherd.cli.options import PATH, emit, printable
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ def backup(home: Path, output: Path) -> None:
 
     The file holds the aggregator's keys: protect it like the folder.
     """
-    premises = open_aggregator(home)
+    folder = open_aggregator(home)
     from sherd.federation.aggregator.aggregator_backup import back_up_aggregator
 
-    back_up_aggregator(premises, output)
+    back_up_aggregator(folder, output)
     click.echo(f"backup is in {output}; it holds the aggregator's keys")
 
 
@@ -64,14 +64,14 @@ def audit(home: Path, target: Path | None, source: Path | None, head: str | None
     Keep the last hash printed, or an export, where the aggregator cannot write: it reveals whether
     the end of the log was cut off.
     """
-    premises = open_aggregator(home)
+    folder = open_aggregator(home)
     from sherd.federation.aggregator.storage import audit_log
     from sherd.tables.files import write_whole
 
     if source is not None:
         lines = list(audit_log.read_export(source.read_text(encoding="ascii").splitlines()))
     else:
-        store = premises.store()
+        store = folder.store()
         lines = list(audit_log.lines(store.engine))
         store.close()
     count, last = audit_log.verify_lines(lines, head)
@@ -97,7 +97,7 @@ def renew(home: Path) -> None:
 
 
 def enrol_user(
-    premises: AggregatorHome, name: str, role: str, person: str | None, *, as_json: bool
+    folder: AggregatorHome, name: str, role: str, person: str | None, *, as_json: bool
 ) -> None:
     """Let an analyst or an operator in."""
     import secrets
@@ -107,26 +107,21 @@ def enrol_user(
     from sherd.federation.protocol.joint_plan import check_name
 
     check_name(name, role)
-    store, now = premises.store(), int(time.time())
+    store, now = folder.store(), int(time.time())
     if person is not None:
-        issuer = premises.settings.issuer
+        issuer = folder.settings.issuer
         if issuer is None:
             raise UsageError(
                 "this aggregator has no login provider yet",
                 do="set one with `sherd aggregator provider`",
             )
         store.add_member(name, role, person=person_text(issuer, person), now=now)
-        if as_json:
-            emit_json({role: name, "person": person})
-        else:
-            click.echo(f"'{name}' logs in at {issuer}")
+        emit({role: name, "person": person}, f"'{name}' logs in at {issuer}", as_json=as_json)
         return
     token = secrets.token_urlsafe(32)
     store.add_member(name, role, token=token, now=now)
-    if as_json:
-        emit_json({role: name, "token": token})
-    else:
-        click.echo(f"token of '{name}' (shown once): {token}")
+    shown = f"token of '{name}' (shown once): {token}"
+    emit({role: name, "token": token}, shown, as_json=as_json)
 
 
 @click.command()
@@ -146,7 +141,7 @@ def provider(home: Path, issuer: str | None, client_id: str | None, remove: bool
     """
     from dataclasses import replace
 
-    premises = open_aggregator(home)
+    folder = open_aggregator(home)
     from sherd.federation.aggregator.aggregator_home import SETTINGS
     from sherd.federation.wire.openid_provider import Provider
     from sherd.federation.wire.settings_file import write_settings
@@ -156,7 +151,7 @@ def provider(home: Path, issuer: str | None, client_id: str | None, remove: bool
             raise click.UsageError("Missing option '--issuer' or '--client-id'.")
         Provider(issuer, client_id).endpoint("jwks_uri")  # it is there, and says who it is
     known = replace(
-        premises.settings,
+        folder.settings,
         issuer=None if remove else issuer,
         client_id=None if remove else client_id,
     )

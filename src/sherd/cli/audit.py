@@ -3,65 +3,56 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import emit_json, json_option, load_schema, named_values, progress
+from sherd.cli.options import emit_json, json_option, named_values, progress, with_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from sherd.auditing.verdict.audit_result import Audit
-
-    _F = TypeVar("_F", bound=Callable[..., Any])
 
 MARK = {"good": "+", "bad": "!", "plain": "-"}
 
 
-def audit_options(command: _F) -> _F:
-    """What an audit is given beside table and release, and where its report is written."""
-    for option in (
-        json_option,
-        click.option("--force", is_flag=True, help="Overwrite existing reports."),
-        click.option(
-            "-o",
-            "--output",
-            "outputs",
-            multiple=True,
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="Write the report to this file: .html, .json, .md or .pdf. Repeatable.",
-        ),
-        click.option(
-            "--seed", type=int, default=0, show_default=True, help="Seed the audit's samples."
-        ),
-        click.option("--query", help="Run this SQL if the original is a database."),
-        click.option(
-            "--schema",
-            "schema_file",
-            metavar="FILE",
-            help="Use this schema if a manifest has none.",
-        ),
-        click.option("--target", metavar="COLUMN", help="Train models that predict this column."),
-        click.option(
-            "--holdout",
-            metavar="TABLE",
-            help="Compare with records that were not part of any release.",
-        ),
-    ):
-        command = option(command)
-    return command
+audit_options = with_options(
+    click.option(
+        "--holdout", metavar="TABLE", help="Compare with records that were not part of any release."
+    ),
+    click.option("--target", metavar="COLUMN", help="Train models that predict this column."),
+    click.option(
+        "--schema", "schema_file", metavar="FILE", help="Use this schema if a manifest has none."
+    ),
+    click.option("--query", help="Run this SQL if the original is a database."),
+    click.option(
+        "--seed", type=int, default=0, show_default=True, help="Seed the audit's samples."
+    ),
+    click.option(
+        "-o",
+        "--output",
+        "outputs",
+        multiple=True,
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Write the report to this file: .html, .json, .md or .pdf. Repeatable.",
+    ),
+    click.option("--force", is_flag=True, help="Overwrite existing reports."),
+    json_option,
+)
+"""What an audit is given beside table and release, and where its report is written."""
 
 
-def audited(given: dict[str, Any]) -> dict[str, Any]:
-    """What the options of an audit say, as its arguments, once the reports can be written."""
+def audit_arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of an audit as its arguments, after checking that its reports can be written."""
+    from sherd.datasets.sources import load_schema
     from sherd.report import check_outputs
 
     check_outputs(given["outputs"], force=given["force"])
     schema, holdout = given["schema_file"], given["holdout"]
     return {
         "original": source_of(given["original"], given["query"]),
-        "schema": None if schema is None else load_schema(schema, None, None),
+        "schema": None if schema is None else load_schema(schema),
         "holdout": None if holdout is None else source_of(holdout, None),
         "target": given["target"],
         "seed": given["seed"],
@@ -101,7 +92,7 @@ def audit(**given: Any) -> None:
     """
     from sherd.report.reporting import audit
 
-    arguments = audited(given)
+    arguments = audit_arguments(given)
     with progress("audit") as bar:
         result = audit(
             release=Path(given["release"]),
@@ -119,12 +110,12 @@ def audit(**given: Any) -> None:
     if given["as_json"]:
         emit_json(result.as_data())
     else:
-        say(result, given["outputs"])
+        print_verdict(result, given["outputs"])
 
 
 def source_of(source: str, query: str | None) -> Any:
-    """A table to audit: a path for the audit to read, or what another source gave."""
-    from sherd.tables.address import is_address
+    """The table to audit: a path that the audit reads itself, or the table read from elsewhere."""
+    from sherd.tables.sql import is_address
 
     if source.startswith(":") or is_address(source) or query is not None:
         from sherd.datasets.sources import read
@@ -133,8 +124,8 @@ def source_of(source: str, query: str | None) -> Any:
     return source
 
 
-def say(result: Audit, outputs: Sequence[Path]) -> None:
-    """The verdict on the terminal."""
+def print_verdict(result: Audit, outputs: Sequence[Path]) -> None:
+    """Print the verdict on the terminal."""
     verdict = result.verdict
     click.echo(f"{result.title}: {verdict.headline}")
     click.echo(
@@ -142,11 +133,9 @@ def say(result: Audit, outputs: Sequence[Path]) -> None:
     )
     for point in verdict.points:
         click.echo(f"  {MARK[point.tone]} {point.text}")
-    if result.skipped:
-        reasons = dict.fromkeys(skipped.reason for skipped in result.skipped)
-        for reason in reasons:
-            left = [s.spec.title for s in result.skipped if s.reason == reason]
-            click.echo(f"  left out: {', '.join(left)}: {reason}", err=True)
+    for reason in dict.fromkeys(skipped.reason for skipped in result.skipped):
+        left = [s.spec.title for s in result.skipped if s.reason == reason]
+        click.echo(f"  left out: {', '.join(left)}: {reason}", err=True)
     for path in outputs:
         click.echo(f"report: {path}")
     click.echo("For the owner only: these numbers were computed from the original.", err=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sherd.cli.audit import MARK, audit_options, audited
+from sherd.cli.audit import MARK, audit_arguments, audit_options
 from sherd.cli.options import emit_json, named_values, progress
 from sherd.errors import UsageError
 
@@ -44,7 +44,7 @@ def compare(**given: Any) -> None:
 
     names = _names(given["releases"])
     maps = _maps(given["row_maps"], names)
-    arguments = audited(given)
+    arguments = audit_arguments(given)
     audits = {}
     with progress("compare") as bar:
         for done, (name, path) in enumerate(names.items()):

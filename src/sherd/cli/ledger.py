@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import PATH, CommandGroup, emit_json, json_option
+from sherd.cli.options import PATH, CommandGroup, emit, emit_json, json_option
 from sherd.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -75,10 +75,11 @@ def verify(file: Path | None, as_json: bool) -> None:
     book = _existing(file)
     count = book.verify()
     _, head = book.head()
-    if as_json:
-        emit_json({"ledger": str(book.path), "rows": count, "head": head, "verified": True})
-    else:
-        click.echo(f"{count} rows, all as they were written; head {head}")
+    emit(
+        {"ledger": str(book.path), "rows": count, "head": head, "verified": True},
+        f"{count} rows, all as they were written; head {head}",
+        as_json=as_json,
+    )
 
 
 @ledger.command("set-limit")
@@ -156,10 +157,12 @@ def free(reservation: str, file: Path | None, as_json: bool) -> None:
             "no such reservation is held", got=repr(reservation), do="run `sherd ledger show`"
         )
     book.free(held[reservation])
-    if as_json:
-        emit_json({"freed": reservation, "amount": float(held[reservation].amount)})
-    else:
-        click.echo(f"freed {held[reservation].amount} of '{held[reservation].population}'")
+    freed = held[reservation]
+    emit(
+        {"freed": reservation, "amount": float(freed.amount)},
+        f"freed {freed.amount} of '{freed.population}'",
+        as_json=as_json,
+    )
 
 
 @ledger.command()
@@ -170,14 +173,9 @@ def recover(file: Path | None, as_json: bool) -> None:
     Nothing is charged again. A staged release is published only if every file is the one that was
     paid for, and never overwrites anything else.
     """
-    done = _existing(file).recover(_artefact)
-    if as_json:
-        emit_json({"published": [str(path) for path in done]})
-    elif done:
-        for path in done:
-            click.echo(f"published {path}")
-    else:
-        click.echo("nothing was left unpublished")
+    published = [str(path) for path in _existing(file).recover(_artefact)]
+    lines = [f"published {path}" for path in published] or ["nothing was left unpublished"]
+    emit({"published": published}, *lines, as_json=as_json)
 
 
 def _artefact(folder: Path) -> str:

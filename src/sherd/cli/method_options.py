@@ -1,6 +1,6 @@
-"""A command whose options are the parameters of the method that is chosen.
+"""A command whose options are the parameters of the chosen method, and advice on choosing one.
 
-Methods declare their parameters (``sherd.release.parameter``); nothing of them is typed here.
+Methods declare their parameters (``sherd.release.parameter``); none is repeated here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from sherd.release.method import Method
     from sherd.release.parameter import Parameter
+    from sherd.release.traits import Suggestion
+    from sherd.tables.schema import Schema
 
 MARK = "parameter_"
 """How the value of a method's parameter is told apart from the command's own options."""
@@ -178,3 +180,43 @@ def check_required(chosen: dict[str, Any], method: Method) -> None:
                 f"Missing option {options}, which the method '{method.name}' needs: "
                 f"{parameter.help}."
             )
+
+
+def choice_for(table: str, schema: Schema | None) -> str:
+    """What to choose for a table; a release that follows another has its method already."""
+    from sherd import datasets
+    from sherd.tables.read import extent
+
+    if schema is None:
+        return "Name the method of the release that is followed."
+    if table.startswith(":"):
+        return explain_choice(schema, datasets.load(table[1:]).num_rows)
+    return explain_choice(schema, extent(table, columns=len(schema.attributes)).rows)
+
+
+def explain_choice(schema: Schema, rows: int | None) -> str:
+    """Say in three lines what fits best, what else there is, and where the rest is explained.
+
+    ``rows`` is the most that the table may have, None where it is not known.
+    """
+    from sherd.release.plan import suggested
+
+    size = "a table of this size" if rows is None else f"at most {rows:,} records"
+    suggestions = [f"{_typed(*pair)}: {pair[1].gives}" for pair in suggested(schema, rows)]
+    suggestions.append("`sherd methods` lists what else there is")
+    return (
+        f"For {len(schema.protected)} attributes and {size}, begin with {suggestions[0]}.\n"
+        f"Otherwise {suggestions[1]}.\n"
+        "All methods, and what was measured of them: `sherd methods`, and the how-to page "
+        "'Choose a method and its parameters'."
+    )
+
+
+def _typed(method: Method, one: Suggestion) -> str:
+    """A suggestion as it is typed."""
+    options = {p.name: p.short or p.flag for p in method.parameters}
+    typed = []
+    for name, value in one.settings.items():
+        text = f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
+        typed.append(f"{options[name]} {text}")
+    return " ".join([f"-m {method.name}", *(typed or ["--help"])])

@@ -7,16 +7,18 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sherd.errors import PlanError, UsageError
+from sherd.errors import OutputExistsError, PlanError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sherd.tables.schema import Schema
+
+_F = TypeVar("_F", bound="Callable[..., Any]")
 
 PATH = click.Path(path_type=Path)
 """The type of options and arguments that name a file or a folder."""
@@ -29,6 +31,37 @@ host_option = click.option(
     help="Listen on this machine only: 127.0.0.1 or ::1.",
 )
 port_option = click.option("--port", default=0, help="Listen on this port. Default: any free port.")
+query_option = click.option("--query", help="Run this SQL if TABLE is a database.")
+schema_option = click.option(
+    "--schema", "schema_file", metavar="FILE", help="Read the table's schema (YAML)."
+)
+missing_option = click.option(
+    "--missing",
+    type=click.Choice(["keep", "drop", "recode", "refuse"]),
+    help="Override how the schema treats missing cells.",
+)
+threads_option = click.option("--threads", type=click.IntRange(min=1), help="Use this many cores.")
+set_option = click.option(
+    "--set",
+    "extra",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a parameter of the method by name.",
+)
+ledger_option = click.option(
+    "--ledger", "ledger_file", metavar="FILE", help="Use this ledger file; 'none' keeps no ledger."
+)
+
+
+def with_options(*options: Callable[[Any], Any]) -> Callable[[_F], _F]:
+    """A decorator that adds these options to a command, in this order."""
+
+    def add(command: _F) -> _F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def named_values(
@@ -49,7 +82,7 @@ class CommandGroup(click.Group):
     """A group whose help tells the whole first sentence of each command."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As click does, but wrapped instead of cut off."""
+        """List commands as click does, but wrap their help instead of cutting it off."""
         rows = []
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)
@@ -62,6 +95,21 @@ class CommandGroup(click.Group):
 def emit_json(data: Any) -> None:
     """Print a command's result as JSON."""
     click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def emit(data: Any, *lines: str, as_json: bool) -> None:
+    """Print a command's result: its data as JSON, or the same in lines for a person."""
+    if as_json:
+        emit_json(data)
+        return
+    for line in lines:
+        click.echo(line)
+
+
+def check_new(path: Path | None, *, force: bool) -> None:
+    """Refuse an output file that already exists."""
+    if path is not None and path.exists() and not force:
+        raise OutputExistsError("the file already exists", got=str(path), do="use --force")
 
 
 def settings(given: tuple[str, ...]) -> dict[str, Any]:
@@ -117,11 +165,14 @@ def in_words(value: Any) -> str:
     return words or "-"
 
 
-def load_schema(path: str, missing: str | None, outside: str | None) -> Schema:
-    """Load the schema of a file, or of one of the tables that come with sherd (``:adult``)."""
-    from sherd.datasets.sources import load_schema as load
+def schema_of(given: dict[str, Any]) -> Schema:
+    """The schema named by the options, or that of a table that comes with sherd."""
+    from sherd.datasets.sources import load_schema
 
-    return load(path, missing=missing, outside=outside)
+    path = given["schema_file"] or given["table"]
+    if given["schema_file"] is None and not path.startswith(":"):
+        raise click.UsageError("Missing option '--schema'. Make one with `sherd schema TABLE`.")
+    return load_schema(path, missing=given["missing"], outside=given.get("outside"))
 
 
 @contextlib.contextmanager

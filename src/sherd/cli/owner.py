@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sherd.cli.home_folder import open_journal, open_owner, owner_option
 from sherd.cli.options import (
     PATH,
     CommandGroup,
+    emit,
     emit_json,
     host_option,
     in_words,
@@ -19,7 +21,6 @@ from sherd.cli.options import (
     port_option,
     printable,
 )
-from sherd.cli.owner_upkeep import backup, recover, renew, restore
 
 
 @click.group(cls=CommandGroup)
@@ -83,14 +84,13 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
     if given["enrolment"] is not None:
         _join(home, given["enrolment"], given["given"], as_json)
         return
-    for name in ("name", "source", "schema_file"):
+    for name, option in (("name", "name"), ("source", "source"), ("schema_file", "schema")):
         if given[name] is None:
-            option = {"schema_file": "--schema"}.get(name, f"--{name}")
-            raise click.UsageError(f"Missing option '{option}'.")
+            raise click.UsageError(f"Missing option '--{option}'.")
     from sherd.federation.owner.owner_home import OwnerHome, OwnerSettings
     from sherd.signing_keys import fingerprint
-    from sherd.tables.address import is_address
     from sherd.tables.schema import Schema
+    from sherd.tables.sql import is_address
 
     schema = Schema.load(given["schema_file"])
     for column in given["key_columns"]:
@@ -110,14 +110,15 @@ def init(home: Path, as_json: bool, **given: Any) -> None:
             keeps=given["keeps"],
         ),
     )
-    shown = fingerprint(folder.key.public)
-    if as_json:
-        emit_json({"home": str(home), "request": str(home / "request.json"), "fingerprint": shown})
-        return
-    click.echo(f"owner '{given['name']}' is set up in {home}")
-    click.echo(f"fingerprint of its key: {shown}")
-    click.echo(f"next: edit {folder.policy_file} (it refuses everything now), send")
-    click.echo(f"  {home / 'request.json'} to the operator and tell the fingerprint by telephone")
+    shown, request = fingerprint(folder.key.public), home / "request.json"
+    emit(
+        {"home": str(home), "request": str(request), "fingerprint": shown},
+        f"owner '{given['name']}' is set up in {home}",
+        f"fingerprint of its key: {shown}",
+        f"next: edit {folder.policy_file} (it refuses everything now), send",
+        f"  {request} to the operator and tell the fingerprint by telephone",
+        as_json=as_json,
+    )
 
 
 def _join(home: Path, answer_file: Path, given: str | None, as_json: bool) -> None:
@@ -126,12 +127,14 @@ def _join(home: Path, answer_file: Path, given: str | None, as_json: bool) -> No
 
     answer = read_answer(answer_file)
     compare(given, answer.key, "aggregator")
-    OwnerHome(home).join(answer)
-    if as_json:
-        emit_json({"aggregator": answer.aggregator, "url": answer.url})
-        return
-    click.echo(f"enrolled with '{answer.aggregator}' at {answer.url}")
-    click.echo(f"next: name it in {OwnerHome(home).policy_file}, then `sherd owner run`")
+    folder = OwnerHome(home)
+    folder.join(answer)
+    emit(
+        {"aggregator": answer.aggregator, "url": answer.url},
+        f"enrolled with '{answer.aggregator}' at {answer.url}",
+        f"next: name it in {folder.policy_file}, then `sherd owner run`",
+        as_json=as_json,
+    )
 
 
 @owner.command()
@@ -148,17 +151,14 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
     folder = open_owner(home)
     from sherd.federation.owner.agent import Agent
     from sherd.federation.protocol.states import OWNER_ENDS
+    from sherd.federation.wire.log_lines import send_logs
 
     enrolled = folder.enrolled
     folder.check_recovered()
-    with folder.locked():
-        client = folder.client()
+    send_logs("sherd.owner", owner=folder.settings.name)
+    with folder.locked(), closing(folder.client()) as client:
         agent = Agent(folder, client)
-
-        def end(*_given: Any) -> None:
-            agent.stop()
-
-        signal.signal(signal.SIGTERM, end)
+        signal.signal(signal.SIGTERM, lambda *_: agent.stop())
 
         def enough() -> bool:
             if until_ended is None:
@@ -169,11 +169,8 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
             return len(ended) >= until_ended and not left
 
         click.echo(f"owner '{folder.settings.name}' calls {enrolled['url']}", err=True)
-        try:
+        with closing(agent.journal):
             agent.run(wait=min(wait, 25.0), until=enough)
-        finally:
-            client.close()
-            agent.journal.close()
 
 
 @owner.command("check")
@@ -181,7 +178,7 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
 @json_option
 def check_home(home: Path, as_json: bool) -> int:
     """Check that the folder is complete and that the table fits its schema and the policy."""
-    from sherd.cli.home_folder import owner_checks, show
+    from sherd.cli.folder_checks import owner_checks, show
 
     return show(owner_checks(open_owner(home)), as_json=as_json)
 
@@ -200,7 +197,7 @@ def requests(home: Path, preview: bool, as_json: bool) -> None:
     for data in waiting(journal):
         report = owner_report(data)
         if preview:
-            from sherd.federation.owner.preview import preview as look
+            from sherd.federation.owner.approvals import preview as look
 
             report["preview"] = look(folder, data)
         reports.append(report)
@@ -231,13 +228,14 @@ def page(home: Path, host: str, port: int) -> None:
     Same as `sherd studio --owner HOME`. Prints an address that holds a secret and works once.
     """
     from sherd.cli.studio import owner_home, serve
-    from sherd.studio.studio_server import require_parts
+    from sherd.extras import STUDIO, require
 
-    require_parts()
+    require(STUDIO)
     serve(owner_home(home), host=host, port=port, browser=False)
 
 
 def _decide(home: Path, name: str, decision: str) -> None:
+    """Write a person's decision into the journal, where the agent finds it."""
     _, journal = open_journal(home)
     from sherd.federation.owner.approvals import decide
 
@@ -290,5 +288,75 @@ def status(home: Path, audit: bool, as_json: bool) -> None:
             click.echo(printable("  ".join(line)))
 
 
-for command in (backup, restore, recover, renew):
-    owner.add_command(command)
+@owner.command()
+@owner_option
+@click.option("-o", "--output", type=PATH, required=True, help="Write the backup to this file.")
+def backup(home: Path, output: Path) -> None:
+    """Back up the folder to one file while the agent runs.
+
+    The file holds the owner's keys and the seed of its noise: protect it like the folder. It does
+    not hold the table.
+    """
+    folder = open_owner(home)
+    from sherd.federation.owner.recovery import back_up_owner
+
+    back_up_owner(folder, output)
+    click.echo(f"backup is in {output}; it holds the owner's keys and the seed of its noise")
+
+
+@owner.command()
+@click.argument("backup_file", metavar="BACKUP", type=PATH)
+@click.option("--home", required=True, type=PATH, help="Restore to this new folder.")
+def restore(backup_file: Path, home: Path) -> None:
+    """Restore BACKUP to a new folder. Stop the agent of the old folder first.
+
+    The backup's ledger lacks what was spent since: the agent refuses to run until `sherd owner
+    recover` has charged it.
+    """
+    from sherd.extras import OWNER, require
+
+    require(OWNER)
+    from sherd.federation.owner.recovery import restore_owner
+
+    name = restore_owner(backup_file, home).settings.name
+    click.echo(f"owner '{name}' is restored to {home}")
+    click.echo(f"next: `sherd owner recover --home {home}`, then run")
+
+
+@owner.command()
+@owner_option
+@json_option
+def recover(home: Path, as_json: bool) -> None:
+    """Bring a folder restored from a backup back into service.
+
+    Charges every plan that this owner signed but its ledger lacks, since the plan may have been
+    carried out. Restore the whole folder first, including its keys and seed.
+    """
+    folder, journal = open_journal(home)
+    from sherd.budget.ledger import Ledger
+    from sherd.federation.owner.recovery import recover as recover_folder
+
+    with folder.locked(), closing(folder.client()) as client, closing(journal):
+        done = recover_folder(folder, client, Ledger(folder.ledger), journal)
+    lines = [
+        f"round '{each.round}' {'was' if each.delivered else 'may have been'} delivered: "
+        f"{each.epsilon} of epsilon charged"
+        for each in done
+    ]
+    lines.append(f"{len(done)} rounds were charged; the agent can run again")
+    emit([vars(each) for each in done], *lines, as_json=as_json)
+
+
+@owner.command()
+@owner_option
+def renew(home: Path) -> None:
+    """Get a new key and certificate now; the agent does so 30 days before expiry.
+
+    Restart a running agent to use it.
+    """
+    folder = open_owner(home)
+    from sherd.federation.owner.agent_duties import renew as renew_certificate
+
+    with closing(folder.client()) as client:
+        days = renew_certificate(folder, client)
+    click.echo(f"the certificate is good for {days} days")

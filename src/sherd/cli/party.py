@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import PATH, CommandGroup, emit_json, json_option, progress
+from sherd.cli.options import PATH, CommandGroup, emit, json_option, ledger_option, progress
 from sherd.errors import ConnectionFailedError
 
 if TYPE_CHECKING:
@@ -36,17 +36,16 @@ def init(folder: Path, name: str, as_json: bool) -> None:
     from sherd.secure.party import init as make
 
     path = make(folder, name)
-    if as_json:
-        emit_json({"settings": str(path), "certificate": str(folder / f"{name}.pem")})
-        return
-    click.echo(f"made {path}; edit it, and give {name}.pem to the other parties")
+    emit(
+        {"settings": str(path), "certificate": str(folder / f"{name}.pem")},
+        f"made {path}; edit it, and give {name}.pem to the other parties",
+        as_json=as_json,
+    )
 
 
 @party.command()
 @click.argument("settings", type=PATH)
-@click.option(
-    "--ledger", "ledger_file", metavar="FILE", help="Use this ledger file; 'none' keeps no ledger."
-)
+@ledger_option
 @click.option("--costs", type=PATH, help="Write the time and traffic of each step to this file.")
 @click.option("--unwatched", is_flag=True, hidden=True)
 @json_option
@@ -79,22 +78,19 @@ def run(
         release = sherd.take_part(loaded, ledger=ledger, progress=bar, meter=meter)
         if costs is not None and meter is not None:
             write_whole(costs, (json.dumps(meter.as_data(), indent=1) + "\n").encode())
-    _say(loaded, release.manifest, as_json)
+    _print(loaded, release.manifest, as_json)
 
 
-def _say(loaded: PartySettings, manifest: Mapping[str, Any], as_json: bool) -> None:
-    if as_json:
-        emit_json({"output": str(loaded.output), "manifest": manifest})
-        return
+def _print(loaded: PartySettings, manifest: Mapping[str, Any], as_json: bool) -> None:
     facts = manifest["facts"]
     what = f"{facts['rows']} records drawn from a model"
     if "leaves" in facts:
         what = f"{facts['leaves']} combinations of values"
-    click.echo(f"released {what} to {loaded.output}")
-    click.echo(str(manifest["guarantee"]["words"]))
+    lines = [f"released {what} to {loaded.output}", str(manifest["guarantee"]["words"])]
     if "insiders" in facts:
         epsilon = facts["insiders"]["epsilon"]
-        click.echo(f"to a party that computed, which knows its own noise: epsilon {epsilon:g}")
+        lines.append(f"to a party that computed, which knows its own noise: epsilon {epsilon:g}")
+    emit({"output": str(loaded.output), "manifest": manifest}, *lines, as_json=as_json)
 
 
 def _end_with_parent() -> None:
@@ -135,7 +131,7 @@ def _watched(
     if code < 0 or code > 130:
         if loaded.output.exists() and PartyState.of(loaded).published:
             # The peer was lost after the last result, which is here.
-            _say(loaded, read_manifest(loaded.output), as_json)
+            _print(loaded, read_manifest(loaded.output), as_json)
             return
         raise ConnectionFailedError(
             "the computation with the other parties broke off",
@@ -168,7 +164,5 @@ def status(settings: Path, as_json: bool) -> None:
         "run": None if known is None else known.run,
         "opened": [{"what": one.what, "numbers": len(one.values)} for one in opened],
     }
-    if as_json:
-        emit_json(data)
-        return
-    click.echo(f"{loaded.name}: {state}, {len(opened)} results opened so far")
+    line = f"{loaded.name}: {state}, {len(opened)} results opened so far"
+    emit(data, line, as_json=as_json)

@@ -10,20 +10,35 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
-from sherd.cli.options import PATH, emit_json, progress, settings
+from sherd.cli.method_options import (
+    MethodCommand,
+    check_required,
+    choice_for,
+    chosen_parameters,
+    with_set,
+)
+from sherd.cli.options import (
+    PATH,
+    emit_json,
+    ledger_option,
+    progress,
+    schema_of,
+    schema_option,
+    set_option,
+    settings,
+    threads_option,
+    with_options,
+)
 from sherd.cli.releasing import (
     FOLLOWING,
+    OUTPUT,
+    SOURCE,
     checked_output,
     chosen_engine,
     emit_release,
-    output_options,
     print_findings,
     print_promise,
-    schema_of,
-    schema_option,
-    seed_option,
-    source_options,
+    protect_on_cluster,
     uncounted,
 )
 from sherd.errors import UsageError
@@ -43,13 +58,7 @@ _METHOD = (
     click.option("-m", "--method", metavar="NAME", help="Use this method (see `sherd methods`)."),
 )
 _PLAN = (
-    click.option(
-        "--set",
-        "extra",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Set a parameter of the method by name.",
-    ),
+    set_option,
     click.option(
         "--plan",
         "plan_file",
@@ -59,19 +68,14 @@ _PLAN = (
 )
 _OWNER = (
     click.option("--population", metavar="NAME", help="Charge this population's budget."),
-    click.option(
-        "--ledger",
-        "ledger_file",
-        metavar="FILE",
-        help="Use this ledger file; 'none' keeps no ledger.",
-    ),
+    ledger_option,
     click.option(
         "--row-map", type=PATH, help="Write the private map from released rows to original rows."
     ),
     click.option(
         "--keep-order", is_flag=True, help="Keep the original row order (not for publication)."
     ),
-    click.option("--threads", type=click.IntRange(min=1), help="Use this many cores."),
+    threads_option,
     click.option(
         "--engine",
         metavar="auto|memory|columns|duckdb|database|spark",
@@ -90,6 +94,11 @@ _OWNER = (
         "--memory", metavar="SIZE", help="Use at most this much memory, for example 2.5GB."
     ),
 )
+_SEED = click.option(
+    "--seed",
+    type=int,
+    help="Draw reproducible random numbers; the release then carries no guarantee.",
+)
 
 
 def _command(
@@ -98,18 +107,11 @@ def _command(
     """A command that makes a release, by any method or by one."""
 
     def made(function: Callable[..., None]) -> click.Command:
-        options = [
-            *(() if method else _METHOD),
-            *_PLAN,
-            *_OWNER,
-            *FOLLOWING,
-        ]
         wrapped: Any = lambda **given: _make({"method": method, **given})  # noqa: E731
         wrapped.__doc__ = function.__doc__
-        wrapped = output_options(seed_option(source_options(wrapped)))
-        for option in reversed(options):
-            wrapped = option(wrapped)
-        wrapped = click.argument("table")(schema_option(wrapped))
+        chosen = () if method else _METHOD
+        options = (schema_option, *chosen, *_PLAN, *_OWNER, *FOLLOWING, *OUTPUT, _SEED, *SOURCE)
+        wrapped = click.argument("table")(with_options(*options)(wrapped))
         command: MethodCommand = click.command(name, cls=MethodCommand)(wrapped)
         command.method = method
         return command
@@ -187,8 +189,6 @@ def _make(given: dict[str, Any]) -> None:
     private.check(folders, plan, force=given["force"])
     ledger = _ledger(given["ledger_file"])
     if given["engine"] == "spark":
-        from sherd.cli.protect_on_cluster import protect_on_cluster
-
         with progress(plan.method) as bar:
             release = protect_on_cluster(given, schema, plan, output, ledger, bar)
     else:
@@ -289,8 +289,6 @@ def _asked(given: dict[str, Any]) -> tuple[Schema, Plan, PrivateRecord | None]:
         _check_method(given["method"], planned)
     name = given["method"] or planned.get("method")
     if name is None:
-        from sherd.cli.method_choice import choice_for
-
         choice = choice_for(given["table"], schema)
         raise click.UsageError(f"Missing option '-m' / '--method'.\n{choice}")
     method = find(name)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import PATH, json_option, named_values
-from sherd.errors import OutputExistsError
+from sherd.cli.options import PATH, check_new, json_option, named_values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,8 +58,7 @@ def query(
     import sherd
 
     own = {name: sherd.read(path) for name, path in tables.items()}
-    if output is not None and output.exists() and not force:
-        raise OutputExistsError("the output already exists", got=str(output), do="use --force")
+    check_new(output, force=force)
     answer = sherd.query(release, sql, own=own, key=key)
     if output is not None:
         from sherd.tables.write import write

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from sherd.cli.options import PATH, emit_json, json_option, load_schema
+from sherd.cli.options import PATH, emit_json, json_option, missing_option, query_option
+from sherd.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from sherd.budget.ledger import Ledger
     from sherd.engines import Choice
     from sherd.release.bundle import Release
     from sherd.release.method import Finding
     from sherd.release.plan import Plan
     from sherd.tables.schema import Schema
 
-
-_F = TypeVar("_F", bound="Callable[..., Any]")
-
-_SOURCE = (
-    click.option("--query", help="Run this SQL if TABLE is a database."),
-    click.option(
-        "--missing",
-        type=click.Choice(["keep", "drop", "recode", "refuse"]),
-        help="Override how the schema treats missing cells.",
-    ),
+SOURCE = (
+    query_option,
+    missing_option,
     click.option(
         "--outside",
         type=click.Choice(["clamp", "drop", "refuse"]),
         help="Override how the schema treats values outside their domains.",
     ),
 )
+"""Options that say how a table is read."""
 
-_OUTPUT = (
+OUTPUT = (
     click.option(
         "--format",
         "form",
@@ -57,38 +53,7 @@ _OUTPUT = (
     click.option("--force", is_flag=True, help="Overwrite an existing release."),
     json_option,
 )
-
-schema_option = click.option(
-    "--schema", "schema_file", metavar="FILE", help="Read the table's schema (YAML)."
-)
-seed_option = click.option(
-    "--seed",
-    type=int,
-    help="Draw reproducible random numbers; the release then carries no guarantee.",
-)
-
-
-def source_options(command: _F) -> _F:
-    """How a table is read."""
-    return _with(_SOURCE, command)
-
-
-def output_options(command: _F) -> _F:
-    """Where and how a release is written."""
-    return _with(_OUTPUT, command)
-
-
-def _with(options: tuple[Callable[[_F], _F], ...], command: _F) -> _F:
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def schema_of(given: dict[str, Any]) -> Schema:
-    """The schema named by the options, or of a table that comes with sherd."""
-    if given["schema_file"] is None and not given["table"].startswith(":"):
-        raise click.UsageError("Missing option '--schema'. Make one with `sherd schema TABLE`.")
-    return load_schema(given["schema_file"] or given["table"], given["missing"], given["outside"])
+"""Options that say where and how a release is written."""
 
 
 def checked_output(given: dict[str, Any]) -> Path:
@@ -190,9 +155,77 @@ def chosen_engine(given: dict[str, Any], plan: Plan, schema: Schema) -> Choice:
 
 
 def uncounted() -> None:
-    """Tell that a table is read after all."""
+    """Say that the table is read here after all."""
     click.echo(
         "note: a column has more labels than are counted in the database; running on the engine "
         "memory instead",
         err=True,
     )
+
+
+_ONLY_HERE = {"row_map": "--row-map", "record": "--record", "key": "--key", "query": "--query"}
+
+
+def protect_on_cluster(
+    given: dict[str, Any],
+    schema: Schema,
+    plan: Plan,
+    output: Path,
+    ledger: Ledger | None,
+    progress: Callable[[str, int, int], None],
+) -> Release:
+    """Protect the table where Spark finds it, and write the bundle on this machine."""
+    from sherd.engines.spark_stages import spark_session
+    from sherd.release.distributed_release import protect_distributed
+    from sherd.release.protect import PAID, Settings, protect_to
+    from sherd.release.table_source import counted_where_it_is
+
+    for name, option in _ONLY_HERE.items():
+        if given[name] is not None:
+            raise UsageError(
+                f"the engine spark does not take the option {option}",
+                do="leave it out, or choose the engine memory, columns or duckdb",
+            )
+    form = {name: given[name] for name in ("force", "spreadsheet_safe")} | {"format": given["form"]}
+    settings = Settings(seed=given["seed"], keep_order=given["keep_order"], progress=progress)
+    promised = plan.guarantee(schema)
+    session = spark_session(given["master"])
+    frame = _frame(session, given["table"])
+    counted = counted_where_it_is(frame, plan)
+    if counted is not None:
+        return protect_to(
+            output,
+            lambda: counted,
+            schema,
+            plan,
+            ledger=ledger,
+            population=given["population"],
+            settings=settings,
+            **form,
+        )
+    release = protect_distributed(
+        frame,
+        schema,
+        plan,
+        promised,
+        settings,
+        ledger=ledger,
+        population=given["population"],
+        staging=given["staging"],
+    )
+    try:
+        release.save(output, **form)
+    except BaseException as error:
+        error.add_note(f"{PAID.partition(';')[0]}; its parts lie in {release.parts}")
+        raise
+    release.remove_parts()
+    return release.collected
+
+
+def _frame(session: Any, source: str) -> Any:
+    """The table as Spark reads it: CSV by its suffix, Parquet otherwise."""
+    name = source.lower()
+    if name.endswith((".csv", ".csv.gz", ".tsv")):
+        separator = "\t" if name.endswith(".tsv") else ","
+        return session.read.option("header", True).option("sep", separator).csv(source)
+    return session.read.parquet(source)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import PATH, emit_json, json_option, named_values
-from sherd.errors import OutputExistsError
+from sherd.cli.options import PATH, check_new, emit_json, json_option, named_values, query_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +19,7 @@ ROLES = ("quasi-identifier", "sensitive", "identifier", "weight", "insensitive")
 
 @click.command()
 @click.argument("table")
-@click.option("--query", help="Run this SQL if TABLE is a database.")
+@query_option
 @click.option(
     "--hierarchy",
     multiple=True,
@@ -53,8 +52,7 @@ def schema(
     """Draft a schema for TABLE to edit: types, roles and values, but never bounds."""
     import sherd
 
-    if output is not None and output.exists() and not force:
-        raise OutputExistsError("the file already exists", got=str(output), do="use --force")
+    check_new(output, force=force)
     if ask and output is None:
         raise click.UsageError("Missing option '-o' / '--output', which --ask needs.")
     draft = sherd.schema(
@@ -115,7 +113,7 @@ def _choice(question: str, known: Sequence[str], usual: str) -> str:
 
 
 def _domain(name: str, attribute: dict[str, Any]) -> list[str]:
-    """The bounds, asked for until they are some."""
+    """Ask for the bounds until they are valid."""
     from sherd.errors import SchemaError
     from sherd.tables.declared import attribute as declared
 
@@ -131,7 +129,7 @@ def _domain(name: str, attribute: dict[str, Any]) -> list[str]:
 
 
 def _labels(name: str, attribute: dict[str, Any]) -> None:
-    """The labels: those found, if they are public, or those of a file."""
+    """Take the labels in the data if the steward says they are public, else those in a file."""
     from sherd.errors import SherdError
     from sherd.tables.infer import labels_of
 

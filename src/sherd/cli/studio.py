@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sherd import interrupts
-from sherd.cli.options import PATH, host_option, port_option
+from sherd.cli.options import PATH, host_option, ledger_option, port_option
 from sherd.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 @click.option("--owner", type=PATH, help="Show the requests and rounds of this owner's folder.")
 @click.option("--aggregator", type=PATH, help="Show the rounds of this aggregator's folder.")
 @click.option("--query", help="Run this SQL if FILE is a database.")
-@click.option(
-    "--ledger", "ledger_file", metavar="FILE", help="Use this ledger file; 'none' keeps no ledger."
-)
+@ledger_option
 @click.option(
     "--workspace",
     type=PATH,
@@ -50,9 +48,9 @@ def studio(**given: Any) -> int:
     sherd studio --owner north
     sherd studio --aggregator registry
     """
-    from sherd.studio.studio_server import require_parts
+    from sherd.extras import STUDIO, require
 
-    require_parts()
+    require(STUDIO)
     homes = [name for name in ("file", "owner", "aggregator") if given[name] is not None]
     if len(homes) > 1:
         raise UsageError(
@@ -121,16 +119,17 @@ def _federation(given: dict[str, Any]) -> StudioHome:
 
 
 def _operator(home: AggregatorHome, *, browser: bool) -> PersonSession | None:
-    """Where people log in, the operator who did: nobody else gets into an aggregator's studio."""
+    """The operator who logged in, where people must: nobody else may open this studio."""
     if home.provider is None:
         return None
-    from sherd.cli.login import log_in_here
+    from sherd.cli.remote import log_in_here
 
     session = log_in_here(home.settings.url, home.authority, browser=browser)
     if session.role != "operator":
         raise RefusedError(
             "only operators may open the aggregator's studio",
-            got=f"'{session.name}', {{session.role}}",
+            got=f"'{session.name}', who is an {session.role}",
+            do="log in as an operator",
         )
     click.echo(f"logged in as '{session.name}'", err=True)
     return session

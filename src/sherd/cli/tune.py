@@ -10,8 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.options import PATH, emit_json, json_option, load_schema, progress, settings
-from sherd.errors import MissingPartError, OutputExistsError, UsageError
+from sherd.cli.options import (
+    PATH,
+    check_new,
+    emit_json,
+    json_option,
+    missing_option,
+    progress,
+    query_option,
+    schema_of,
+    schema_option,
+    set_option,
+    settings,
+    threads_option,
+)
+from sherd.errors import MissingPartError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,12 +36,12 @@ LABEL = "internal: not for publication"
 
 @click.command()
 @click.argument("table")
-@click.option("--schema", "schema_file", metavar="FILE", help="Read the table's schema (YAML).")
+@schema_option
 @click.option("-m", "--method", "methods", multiple=True, help="Try this method. Repeatable.")
 @click.option(
-    "-e", "--epsilon", "epsilons", multiple=True, type=float, help="Try it; may be repeated."
+    "-e", "--epsilon", "epsilons", multiple=True, type=float, help="Try this epsilon. Repeatable."
 )
-@click.option("-k", "--k", "ks", multiple=True, type=int, help="Try it; may be repeated.")
+@click.option("-k", "--k", "ks", multiple=True, type=int, help="Try this k. Repeatable.")
 @click.option(
     "--runs",
     default=10,
@@ -36,20 +49,10 @@ LABEL = "internal: not for publication"
     type=click.IntRange(min=2),
     help="Run each plan this many times.",
 )
-@click.option(
-    "--set",
-    "extra",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set another parameter of the method by name.",
-)
-@click.option("--query", help="Run this SQL if TABLE is a database.")
-@click.option(
-    "--missing",
-    type=click.Choice(["keep", "drop", "recode", "refuse"]),
-    help="Override how the schema treats missing cells.",
-)
-@click.option("--threads", type=click.IntRange(min=1), help="Use this many cores.")
+@set_option
+@query_option
+@missing_option
+@threads_option
 @click.option(
     "-o",
     "--output",
@@ -69,13 +72,10 @@ def tune(**given: Any) -> None:
     import sherd
 
     _check_outputs(given["outputs"], force=given["force"])
-    source: str = given["table"]
-    if given["schema_file"] is None and not source.startswith(":"):
-        raise click.UsageError("Missing option '--schema'. Make one with `sherd schema TABLE`.")
-    schema = load_schema(given["schema_file"] or source, given["missing"], None)
+    schema = schema_of(given)
     with progress("tune") as bar:
         cells = sherd.tune(
-            sherd.read(source, schema=schema, query=given["query"]),
+            sherd.read(given["table"], schema=schema, query=given["query"]),
             schema,
             methods=given["methods"] or None,
             **{name: given[name] for name in ("epsilons", "ks") if given[name]},
@@ -93,14 +93,13 @@ def tune(**given: Any) -> None:
 
 
 def _check_outputs(paths: tuple[Path, ...], *, force: bool) -> None:
-    """Refuse before the long work what could not be written after it."""
+    """Refuse, before the long work, outputs that could not be written after it."""
     for path in paths:
         if path.suffix not in (".png", ".json", ".csv"):
             raise UsageError(
                 "the output's format is unknown", must=".png, .json or .csv", got=path.name
             )
-        if path.exists() and not force:
-            raise OutputExistsError("the file already exists", got=str(path), do="use --force")
+        check_new(path, force=force)
         if path.suffix == ".png" and importlib.util.find_spec("matplotlib") is None:
             raise MissingPartError("drawing needs matplotlib", do="pip install 'sherd[report]'")
 

@@ -16,20 +16,25 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.errors import TableError, UsageError
-from sherd.tables.conform import check_columns, check_names
-from sherd.tables.prepare import check_rows, missing_treatment, outside_treatment, too_many_rows
+from sherd.tables.conform import check_columns
+from sherd.tables.prepare import (
+    Treated,
+    check_rows,
+    missing_treatment,
+    outside_treatment,
+    too_many_rows,
+)
 from sherd.tables.sql import open_snapshot
 from sherd.tables.sql_cells import MISSING, MOST_DISTINCT, OUTSIDE, Codes, SqlCells, coded_cells
 from sherd.tables.sql_scale import DUCKDB, POSTGRESQL, SPARK, Dialect
-from sherd.tables.treatment import Treated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from sherd.tables.address import Address
     from sherd.tables.schema import Schema
+    from sherd.tables.sql import Address
 
 
 class AskedHistogram(Protocol):
@@ -117,7 +122,6 @@ class DatabaseCounts:
     ) -> None:
         self._source, self._schema = source, schema
         kinds = source.ask(f"SELECT * FROM {source.relation} AS t LIMIT 0").schema  # noqa: S608
-        check_names(kinds.names, shown=source.shown)
         check_columns(kinds.names, schema, shown=source.shown)
         self._check_units()
         self._columns = [

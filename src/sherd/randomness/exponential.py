@@ -32,8 +32,8 @@ E·t < 2^63 and nothing can wrap. That is the one departure from the exact distr
 event of probability exp(−128) < 10^−55 a draw, which a proof of pure ε-differential
 privacy has to grant to any noise of bounded width.
 
-The time of a draw depends on what is drawn, so whoever can time a single draw learns
-something about it; releases are timed as a whole, over many draws.
+The time of a draw depends on what is drawn, so anybody who can time a single draw learns
+something about it; what can be timed of a release is the sum of many draws.
 
 Notation: t, s numerator and denominator of the scale; a the bits of E known, in units of
 2^−56; x, low the whole and the fractional part of E·t;
@@ -62,13 +62,13 @@ BLOCK = 1 << 14
 
 _FRACTION_MASK = np.uint64(2**56 - 1)
 _REST_MASK = np.uint64(2**39 - 1)
-_LOW_32 = np.uint64(2**32 - 1)
+_HALF, _LOW_32 = np.uint64(32), np.uint64(2**32 - 1)
 
 
 def draw(
     source: Source, t: Words | int, s: int, n: int, *, signed: bool, block: int = BLOCK
 ) -> NDArray[np.int64]:
-    """Draw n floors of E·t/s, ``signed``: with a fair sign and −0 drawn again.
+    """Draw n floors of E·t/s; where ``signed``, with a fair sign and −0 drawn again.
 
     ``t`` is one numerator or n of them. Works in blocks that fit the cache; what is
     refused is collected over all blocks and drawn again.
@@ -226,33 +226,27 @@ def _exact_floor(cell: int, rest: _Bits, t: int, s: int) -> int:
         rest.more()
 
 
-_HALF = np.uint64(32)
-_LOW = np.uint64(2**32 - 1)
-
-
-def multiply(
-    a: NDArray[np.uint64], b: NDArray[np.uint64] | np.uint64
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def multiply(a: Words, b: Words | np.uint64) -> tuple[Words, Words]:
     """The high and the low word of a·b.
 
     >>> high, low = multiply(np.array([2**63 + 1], dtype=np.uint64), np.uint64(6))
     >>> int(high[0]), int(low[0])
     (3, 6)
     """
-    a_high, a_low = a >> _HALF, a & _LOW
-    b_high, b_low = b >> _HALF, b & _LOW
+    a_high, a_low = a >> _HALF, a & _LOW_32
+    b_high, b_low = b >> _HALF, b & _LOW_32
     low = a_low * b_low
     middle = a_high * b_low + (low >> _HALF)  # at most (2^32-1)^2 + 2^32-1: no carry is lost
-    other = a_low * b_high + (middle & _LOW)
+    other = a_low * b_high + (middle & _LOW_32)
     high = a_high * b_high + (middle >> _HALF) + (other >> _HALF)
-    return high, (other << _HALF) | (low & _LOW)
+    return high, (other << _HALF) | (low & _LOW_32)
 
 
 LAST_CELL = 2**15 - 1
-"""Cells beyond are cut off here: E < 128."""
+"""The last cell; a draw beyond it is cut off here, so E < 128."""
 
 TABLE = 4096
-"""Cells with a boundary in the table: E < 16."""
+"""How many cells have a boundary in the table: those of E < 16."""
 
 UNSURE = np.uint16(0xFFFF)
 """Marks a prefix of W that a boundary divides."""
@@ -276,7 +270,7 @@ def cells(first: Words, source: Source) -> Words:
 
 
 def _exact_cell(prefix: int, source: Source) -> int:
-    """The cell of a W of which the first 64 bits are ``prefix``, whatever that takes."""
+    """The cell of a W whose first 64 bits are ``prefix``, drawing as many bits as it takes."""
     floors = _table()[1]
     passed = 0
     while True:

@@ -5,15 +5,15 @@ come in every order equally often. A key starts as the high bits of a word, besi
 number in its low bits, so that one sort of words orders the rows; rows whose keys agree
 so far get further bits, and only those.
 
-Random bits that put equal values into an order, as many as there are rows.
-
-No promise rests on them, so that they may be quick: Philox, under a key of 128 bits and from a
-counter of 256 that come from the source of the run. What matters is that nobody can tell from a
-release in which order equal values were ranked.
+``TieBits`` are the random bits by which equal values are ranked. No promise rests on them, so
+they may be quick: they come from Philox, whose key of 128 bits and counter of 256 bits are drawn
+from the source of the run. All that matters is that nobody can tell from a release in which order
+equal values were ranked.
 """
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -59,7 +59,7 @@ def _settle_ties(source: Source, order: NDArray[np.int64], keys: NDArray[np.uint
 
 
 _LEAST_KEY = 16
-"""Random bits that a row's first key has at least; what they do not part, further bits do."""
+"""The fewest random bits of a row's first key; ties among them are settled by further bits."""
 
 BLOCK = 1 << 17
 """Rows a thread works on at once: their keys and places stay in its cache."""
@@ -95,13 +95,26 @@ def shuffle(source: Source, n: int, threads: int) -> NDArray[np.uint32]:
 
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         list(pool.map(pack, range(0, n, BLOCK)))
-        packed.sort()
+        parts = _parted(packed, threads if n > BLOCK else 1)
+        list(pool.map(np.ndarray.sort, parts))
         list(pool.map(unpack, range(0, n, BLOCK)))
     if tied:
         first = np.concatenate(tied)
         doubtful = np.union1d(first, first + 1)
         _settle(source, order, packed[doubtful] >> bits, doubtful)
     return order
+
+
+def _parted(words: NDArray[np.uint64], parts: int) -> list[NDArray[np.uint64]]:
+    """Move smaller words before larger ones; the parts that remain to be sorted by themselves.
+
+    >>> [sorted(part.tolist()) for part in _parted(np.array([5, 1, 4, 2], np.uint64), 2)]
+    [[1, 2], [4, 5]]
+    """
+    cuts = [len(words) * part // parts for part in range(1, parts)]
+    if cuts:
+        words.partition(cuts)
+    return [words[a:b] for a, b in itertools.pairwise([0, *cuts, len(words)])]
 
 
 def inverse(order: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -177,10 +190,10 @@ SEED_WORDS = 6
 
 
 class TieBits:
-    """A stream of random bits, the same however it is cut into pieces."""
+    """A stream of random bits that does not depend on the pieces in which it is taken."""
 
     def __init__(self, seed: NDArray[np.uint64], part: int = 0) -> None:
-        """``seed`` is ``SEED_WORDS`` words of a source; ``part`` gives streams apart."""
+        """``seed`` is ``SEED_WORDS`` words of a source; every ``part`` has a stream of its own."""
         counter = seed[2:].copy()
         counter[-1] ^= np.uint64(part)
         self._stream = np.random.Philox(key=seed[:2], counter=counter)

@@ -68,7 +68,7 @@ class Randomness:
 
     @classmethod
     def keyed(cls, key: bytes) -> Randomness:
-        """The stream of a secret key of 32 bytes: the same numbers for whoever holds the key.
+        """The stream of a secret key of 32 bytes: who holds it gets the same numbers.
 
         To everybody else they are as good as the operating system's (ADR 0014), so a release
         made with a key that is used for nothing else, and kept, carries its guarantee.
@@ -86,14 +86,14 @@ class Randomness:
         return isinstance(self._seeds, KeyStream)
 
     def spawn(self, n: int) -> list[Randomness]:
-        """Independent children, n of them: give each task its own, whatever thread runs it."""
+        """Make n independent children: give each task its own, whichever thread runs it."""
         if self._seeds is None:
             return [Randomness(None) for _ in range(n)]
         with self._lock:
             return [Randomness(child) for child in self._seeds.spawn(n)]
 
     def words(self, n: int, threads: int = 1) -> NDArray[np.uint64]:
-        """Words of 64 random bits, n of them; the system's on several threads if asked."""
+        """Draw n words of 64 random bits; the system's come on several threads if asked."""
         if self._generator is None:
             return _system_words(n, threads)
         with self._lock:
@@ -132,7 +132,7 @@ class Randomness:
         return order.permutation(self.words, n)
 
     def shuffle(self, n: int, threads: int = 1) -> NDArray[np.uint32]:
-        """A permutation as above, in half the memory, on several threads."""
+        """A permutation as by ``permutation``, in half the memory, on several threads."""
         _require(
             0 <= n < 2**32, "the length of a shuffle does not fit", "from 0 to 2**32 - 1", str(n)
         )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
-from sherd.release.data_package import DOCUMENT, data_package
+from sherd.release.manifest import DOCUMENT, data_package
 from sherd.release.staging import StagingDesk, hidden_beside, make_hidden
 from sherd.tables.coded_columns import FORM as CODED
 from sherd.tables.files import sync_file, sync_folder
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 PACKAGE = "datapackage.json"
-ORDER_KEPT = "order of rows kept: not for publication"
-"""The stamp of a release whose rows are in the order of the table it was made from."""
 FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 
 
@@ -57,7 +55,7 @@ class Release:
 
     def __post_init__(self) -> None:
         """Bring the tables into the form in which they are released, whoever made them."""
-        from sherd.tables.canonical_form import released_form
+        from sherd.tables.released_form import released_form
         from sherd.tables.write import StreamedTable
 
         made = {

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sherd.errors import OutputExistsError, StorageError, UsageError
-from sherd.tables.address import is_address, redact
-from sherd.tables.sql import database_refused, driver_of
+from sherd.tables.sql import database_refused, driver_of, is_address, redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from sherd.guarantees import Guarantee
     from sherd.release.plan import Plan
     from sherd.release.protect import Settings
+    from sherd.tables.prepare import Treated
     from sherd.tables.schema import Schema
-    from sherd.tables.treatment import Treated
 
 
 __all__ = ["DistributedRelease", "is_spark_frame", "protect_distributed"]
@@ -93,6 +93,8 @@ def protect_distributed(
     staging: str | None = None,
 ) -> DistributedRelease:
     """Protect a Spark DataFrame where it is."""
+    from sherd.tables.conform import check_columns
+
     method = plan.spec
     if not isinstance(method, Distributed):
         raise PlanError(
@@ -106,7 +108,7 @@ def protect_distributed(
     try:
         with reserved(book, plan, schema, population) as reservation:
             with looking(book, reservation):
-                _check_columns(frame, schema)
+                check_columns(frame.columns, schema, shown="the DataFrame")
                 made = method.commit_on_cluster(frame, schema, plan, run, stages)
             manifest = manifest_of(schema, plan, promised, settings, reservation)
             manifest |= {"facts": {"rows": made.rows}}
@@ -128,13 +130,6 @@ def protect_distributed(
         manifest=manifest,
         findings=findings,
     )
-
-
-def _check_columns(frame: Any, schema: Schema) -> None:
-    from sherd.tables.conform import check_columns, check_names
-
-    check_names(frame.columns, shown="the DataFrame")
-    check_columns(frame.columns, schema, shown="the DataFrame")
 
 
 def treatments(treated: tuple[Treated, ...]) -> list[Finding]:

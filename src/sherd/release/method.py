@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from sherd.guarantees import Guarantee
     from sherd.randomness import Randomness
     from sherd.release.plan import Plan
+    from sherd.release.preceding import Keys
     from sherd.release.private_files import CellKey
-    from sherd.tables.row_keys import Keys
     from sherd.tables.schema import Schema
 
 __all__ = [

@@ -319,8 +319,8 @@ def _make(
     settings: Settings,
     reservation: Reservation | None,
 ) -> Release:
+    from sherd.release.preceding import keys_of
     from sherd.tables.prepare import Prepared, prepare
-    from sherd.tables.row_keys import keys_of
 
     if isinstance(table, CountedTable):
         with watched(settings.progress):

@@ -20,8 +20,8 @@ from sherd.errors import PlanError
 from sherd.release.bundle import Release
 from sherd.release.distributed_release import treatments
 from sherd.release.method import Counting
-from sherd.tables.address import Address, is_address
-from sherd.tables.blocks import extent, read_blocks
+from sherd.tables.read import extent, read_blocks
+from sherd.tables.sql import Address, is_address
 from sherd.tables.sql_scale import UncountableError
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from sherd.engines.database_counts import TableInPlace
     from sherd.release.method import Outcome, Run
     from sherd.release.plan import Plan
+    from sherd.tables.prepare import Treated
     from sherd.tables.schema import Schema
-    from sherd.tables.treatment import Treated
 
 
 def engine_for(

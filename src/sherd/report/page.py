@@ -12,7 +12,7 @@ from sherd.report import words
 from sherd.report.figures import figures, risk_map
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sherd.auditing.verdict.audit_result import Audit
     from sherd.auditing.verdict.comparison import Comparison, Judged
@@ -42,7 +42,7 @@ class ComparedTable:
     """
 
     title: str
-    found: Comparison
+    comparison: Comparison
     shown: Mapping[str, str]
     notes: tuple[str, ...] = ()
     pages: Mapping[str, str] = field(default_factory=dict)
@@ -54,19 +54,25 @@ _COMPARED = (
 )
 
 
-def _environment() -> Any:
+def template_environment(folder: Path, **filters: Callable[..., str]) -> Any:
+    """The templates of a folder, where every value is escaped and a missing one is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["number"] = words.number
-    environment.filters["interval"] = words.interval
+    environment.filters.update(filters)
     return environment
+
+
+def _rendered(template: str, **values: Any) -> str:
+    filters: dict[str, Any] = {"number": words.number, "interval": words.interval}
+    environment = template_environment(_TEMPLATES, **filters)
+    return str(environment.get_template(template).render(internal=words.INTERNAL, **values))
 
 
 def _picture(plot: Plot) -> dict[str, Any]:
@@ -97,21 +103,16 @@ def _lights(audit: Audit, judged: Judged | None = None) -> list[dict[str, str]]:
 
 def audit(result: Audit) -> str:
     """The page of one audit."""
-    text: str = (
-        _environment()
-        .get_template("audit.html")
-        .render(
-            audit=result,
-            lights=_lights(result),
-            promise=words.promise(result.guarantee),
-            participants=words.participants(result),
-            pictures=[_picture(plot) for plot in figures(result)],
-            sides=[(title, result.on(side)) for side, title in words.SIDES.items()],
-            attacks=ATTACKS,
-            internal=words.INTERNAL,
-        )
+    return _rendered(
+        "audit.html",
+        audit=result,
+        lights=_lights(result),
+        promise=words.promise(result.guarantee),
+        participants=words.participants(result),
+        pictures=[_picture(plot) for plot in figures(result)],
+        sides=[(title, result.on(side)) for side, title in words.SIDES.items()],
+        attacks=ATTACKS,
     )
-    return text
 
 
 def comparison(result: Comparison) -> str:
@@ -130,22 +131,17 @@ def comparison(result: Comparison) -> str:
         rows.append({"spec": spec, "values": having})
         if code in result.shared:
             attacks.append(spec.title)
-    text: str = (
-        _environment()
-        .get_template("compare.html")
-        .render(
-            result=result,
-            warnings=[Point(tone="bad", text=f"Warning: {text}") for text in result.warnings],
-            picture=picture,
-            lights={n: _lights(audit, result.judged[n]) for n, audit in result.audits.items()},
-            columns=beside(result, {name: name for name in result.audits}, alike=True),
-            questions=words.QUESTIONS,
-            rows=rows,
-            attacks=attacks,
-            internal=words.INTERNAL,
-        )
+    return _rendered(
+        "compare.html",
+        result=result,
+        warnings=[Point(tone="bad", text=f"Warning: {text}") for text in result.warnings],
+        picture=picture,
+        lights={n: _lights(audit, result.judged[n]) for n, audit in result.audits.items()},
+        columns=beside(result, {name: name for name in result.audits}, alike=True),
+        questions=words.QUESTIONS,
+        rows=rows,
+        attacks=attacks,
     )
-    return text
 
 
 def beside(
@@ -169,14 +165,9 @@ def beside(
 def officer_page(tables: Sequence[ComparedTable]) -> str:
     """One page about several tables, each released in several ways: which to publish, and why."""
     shown = {name: title for one in tables for name, title in one.shown.items()}
-    text: str = (
-        _environment()
-        .get_template("officer.html")
-        .render(
-            headline=words.advice([(one.title, one.found) for one in tables], shown),
-            tables=[{"one": one, "columns": beside(one.found, one.shown)} for one in tables],
-            questions=words.QUESTIONS,
-            internal=words.INTERNAL,
-        )
+    return _rendered(
+        "officer.html",
+        headline=words.advice([(one.title, one.comparison) for one in tables], shown),
+        tables=[{"one": one, "columns": beside(one.comparison, one.shown)} for one in tables],
+        questions=words.QUESTIONS,
     )
-    return text

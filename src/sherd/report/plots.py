@@ -3,9 +3,8 @@
 Every colour is drawn as a placeholder that the page replaces by a CSS variable, so that one
 picture serves light, dark and print. Text stays text: it can be read aloud, selected, found.
 
-Where the names of points go on a map, so that each can be read and told whose it is.
-
-All lengths are in points. A name stands beside its point where there is room, otherwise at the
+The names of points on a map are placed so that each can be read and told whose it is. All lengths
+are in points. A name stands beside its point where there is room, otherwise at the
 end of a leader line. It is laid over no other name, point, caption or leader, and its own leader
 runs through none of them. Names are put down one after the other, each at the nearest free
 place; where none is free, at the one with the fewest collisions, and then all are placed again

@@ -1,4 +1,4 @@
-"""What an audit found, in words for somebody who answers for the data and not for the method.
+"""An audit in words for somebody who answers for the data and not for the method.
 
 Every sentence follows from the numbers of the audit: shares are said as so many of a thousand
 people or of a hundred records, and a factor of chances instead of an ε.
@@ -15,9 +15,8 @@ from sherd.auditing.verdict.significance import JUDGED, Standing, standing
 from sherd.guarantees import Adversary, Assumption, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from enum import Enum
-    from typing import Any
 
     from sherd.auditing.verdict.audit_result import Audit
     from sherd.auditing.verdict.comparison import Comparison
@@ -153,8 +152,9 @@ _OF_PEOPLE = {
 def _risk(audit: Audit) -> list[str]:
     measures = audit.by_code
     sentences = []
-    if any(one.spec.code in ("linkage", "cluster-linkage") and one.lacks == "rows"
-           for one in audit.skipped):  # fmt: skip
+    if any(
+        s.spec.code in ("linkage", "cluster-linkage") and s.lacks == "rows" for s in audit.skipped
+    ):
         sentences.append("No row of it belongs to anybody.")
     sentences += [
         _of_people(measures[code]) for code in JUDGED if code in measures and code in _OF_PEOPLE
@@ -162,8 +162,8 @@ def _risk(audit: Audit) -> list[str]:
     if "membership" in measures:
         right = round(500 + 500 * max(0.0, measures["membership"].value))
         sentences.append(
-            f"Of 1,000 people, half of whom are in the table, an attacker says of {right} rightly "
-            "whether they are (by tossing a coin: 500)."
+            f"Of 1,000 people, half of whom are in the table, an attacker is right about {right} "
+            "(by tossing a coin: 500)."
         )
     return sentences or ["No attack could be run on it."]
 
@@ -190,8 +190,8 @@ def _usefulness(audit: Audit) -> list[str]:
     one = audit.by_code.get("queries")
     if one is not None:
         sentences.append(
-            f"A count of people with certain properties is off by {_of_hundred(one.value)} % of "
-            "what it should be, typically."
+            f"A count of people with certain properties is typically off by "
+            f"{_of_hundred(one.value)} % of what it should be."
         )
     return sentences or ["It could not be measured."]
 
@@ -288,16 +288,17 @@ def promise(guarantee: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     leaks = [a.words for a in assumed if a is not None and a.leaks]
     unit = _member(Unit, guarantee.get("unit"))
     adversary = _member(Adversary, guarantee.get("adversary"))
-    covered = [f"{first}" if first else str(guarantee["notion"])]
+    covered = [first or str(guarantee["notion"])]
     if unit is not None:
         covered.append(f"For {unit.words}.")
     if guarantee.get("covers"):
         covered.append(f"Covered: {guarantee['covers']}.")
+    leaks += guarantee.get("not_covered", ())
     return [
         ("What is promised", covered),
         ("Against whom", [_sentence(adversary.words)] if adversary is not None else []),
-        ("Only if", _sentences(conditions)),
-        ("What is not protected", _sentences([*leaks, *guarantee.get("not_covered", ())])),
+        ("Only if", [_sentence(text) for text in conditions]),
+        ("What is not protected", [_sentence(text) for text in leaks]),
     ]
 
 
@@ -310,10 +311,6 @@ def _member(kind: Any, value: object) -> Any:
     """A member by its value; None for one that a newer release invented."""
     known: dict[object, Enum] = {member.value: member for member in kind}
     return known.get(value)
-
-
-def _sentences(texts: Iterable[str]) -> list[str]:
-    return [_sentence(text) for text in texts]
 
 
 def _sentence(text: str) -> str:

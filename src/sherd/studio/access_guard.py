@@ -1,6 +1,6 @@
 """Who may use the studio: checks on every request, before any page is asked.
 
-The address that the studio prints holds a secret that works once. Whoever opens it gets a
+The address that the studio prints holds a secret that works once. The browser that opens it gets a
 cookie and pages whose paths begin with a second secret. Both are needed: a cookie alone would
 be sent to every server on this machine, whatever its port, and a path alone stays in the
 browser's history. Requests by another name (DNS rebinding), from another page's origin, with a
@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+from sherd.errors import kind_and_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +82,7 @@ class Access:
         return hmac.new(self._key, text, hashlib.sha256).hexdigest()[:43]
 
     def enter(self, given: str) -> str | None:
-        """A session for whoever shows the secret of the address; the secret is then used up."""
+        """A session for the browser that shows the address's secret, which is then used up."""
         if not hmac.compare_digest(given.encode(), self.secret.encode()):
             return None
         self.secret = secrets.token_urlsafe(32)
@@ -199,17 +201,8 @@ class Guard:
             if os.environ.get("SHERD_DEBUG"):
                 traceback.print_exc()
             if not started["n"]:
-                text = f"This is a bug in sherd: {type(error).__name__} in {place_of(error)}."
+                text = f"This is a bug in sherd: {kind_and_place(error)}."
                 await PlainTextResponse(text, 500)(scope, receive, guarded)
-
-
-def place_of(error: BaseException) -> str:
-    """The file and line of ours where an error came from."""
-    place = "?"
-    for frame in traceback.extract_tb(error.__traceback__):
-        if "sherd" in frame.filename:
-            place = f"{os.path.basename(frame.filename)}:{frame.lineno}"  # noqa: PTH119
-    return place
 
 
 def _with_headers(send: Send, started: dict[str, int]) -> Send:

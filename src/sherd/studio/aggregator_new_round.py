@@ -41,7 +41,7 @@ class NewRoundPages:
         self._aggregator = aggregator
 
     def routes(self) -> list[Route]:
-        """Where these pages are."""
+        """The routes of these pages."""
         return [
             Route("/new", self._new),
             form_route("/new", self._look),

@@ -20,16 +20,17 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route
 
 from sherd.errors import UsageError
-from sherd.federation.aggregator.announced import announced_policies
-from sherd.federation.aggregator.owner_certificates import (
+from sherd.federation.aggregator.aggregator_home import (
     certified_until,
     keep_enrolment,
     renew_owner,
 )
+from sherd.federation.aggregator.announced import announced_policies
 from sherd.federation.aggregator.round_view import awaited, round_report
 from sherd.federation.aggregator.storage import audit_log
 from sherd.federation.protocol.collusion import collusion_table
 from sherd.federation.protocol.states import ROUND_ENDS
+from sherd.federation.wire.certificates import RENEW_DAYS
 from sherd.signing_keys import fingerprint
 from sherd.studio.access_guard import MOST_FORM
 from sherd.studio.aggregator_new_round import NewRoundPages
@@ -46,8 +47,6 @@ from sherd.studio.page_rendering import (
 )
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
@@ -69,7 +68,7 @@ class StillOperator:
         self._app, self._aggregator, self._person = app, aggregator, person
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer one request, unless the login has ended."""
         if scope["type"] == "http":
             token, now = self._person.token, self._aggregator.now()
             member = await run_in_threadpool(self._aggregator.store.member_of_token, token, now)
@@ -83,21 +82,21 @@ class StillOperator:
 class AggregatorPages:
     """The pages of one aggregator's operator; where people log in, of the ``person`` who did."""
 
-    def __init__(self, premises: AggregatorHome, person: PersonSession | None = None) -> None:
-        self._premises = premises
-        self._aggregator = premises.aggregator()
+    def __init__(self, home: AggregatorHome, person: PersonSession | None = None) -> None:
+        self._home = home
+        self._aggregator = home.aggregator()
         self._person = person
         if person is not None:
             self._aggregator.store.actor = person.name
-        self._members = MemberPages(premises, self._aggregator)
+        self._members = MemberPages(home, self._aggregator)
 
     def close(self) -> list[str]:
-        """Let the database go."""
+        """Close the database."""
         self._aggregator.store.close()
         return []
 
     def app(self) -> Starlette:
-        """The application."""
+        """The application with all pages."""
         routes = [
             Route("/", self._rounds),
             Route("/part", self._part),
@@ -107,7 +106,7 @@ class AggregatorPages:
             form_route("/round/{round}/verify", self._verify),
             Route("/log.json", self._log),
             Route("/audit-log.jsonl", self._audit_log),
-            *NewRoundPages(self._premises.settings.name, self._aggregator).routes(),
+            *NewRoundPages(self._home.settings.name, self._aggregator).routes(),
             *self._members.routes(),
         ]
         app = application(routes)
@@ -122,7 +121,7 @@ class AggregatorPages:
         return MOST_FORM
 
     def _given(self, here: str) -> dict[str, Any]:
-        return {"name": self._premises.settings.name, "here": here}
+        return {"name": self._home.settings.name, "here": here}
 
     def _summaries(self) -> list[dict[str, Any]]:
         """Every round, the newest first, with who has not answered and since when."""
@@ -155,7 +154,7 @@ class AggregatorPages:
             if each["round"] == name:
                 data = self._aggregator.store.round(name)
                 assert data is not None
-                folder = self._premises.releases / name
+                folder = self._home.releases / name
                 return {
                     "r": each,
                     "saw": collusion_table(data.terms),
@@ -212,7 +211,7 @@ class AggregatorPages:
         del request
         lines = await run_in_threadpool(self._lines)
         log = {
-            "aggregator": self._premises.settings.name,
+            "aggregator": self._home.settings.name,
             "members": await run_in_threadpool(self._members.every),
             "rounds": await run_in_threadpool(self._summaries),
             "audit": [asdict(line) for line in lines],
@@ -222,19 +221,15 @@ class AggregatorPages:
         return download(text, "aggregator-log.json", "application/json")
 
 
-WARN_DAYS = 30
-"""How long before a certificate ends the page says so."""
-
-
 class MemberPages:
     """The pages of an aggregator's members."""
 
-    def __init__(self, premises: AggregatorHome, aggregator: Aggregator) -> None:
-        self._premises = premises
+    def __init__(self, home: AggregatorHome, aggregator: Aggregator) -> None:
+        self._home = home
         self._aggregator = aggregator
 
     def routes(self) -> list[Route]:
-        """Where these pages are."""
+        """The routes of these pages."""
         return [
             Route("/members", self._members),
             form_route("/members/enrol", self._enrol),
@@ -261,8 +256,8 @@ class MemberPages:
     async def _members(self, request: Request) -> Response:
         return await page(
             request, "aggregator_members.html", members=await run_in_threadpool(self.every),
-            own=fingerprint(self._premises.key.public),
-            name=self._premises.settings.name, here="members",
+            own=fingerprint(self._home.key.public),
+            name=self._home.settings.name, here="members",
         )  # fmt: skip
 
     async def _enrol(self, request: Request) -> Response:
@@ -286,23 +281,23 @@ class MemberPages:
         compare(told or None, asked.key, "owner")
         known = self._aggregator.store.member(asked.name)
         if known is not None and known.key == asked.key:
-            return asked.name, renew_owner(self._premises, asked.name, asked)
-        answer = self._premises.enrol(asked, now=int(time.time()))
-        keep_enrolment(self._premises, asked, answer)
+            return asked.name, renew_owner(self._home, asked.name, asked)
+        answer = self._home.enrol(asked, now=int(time.time()))
+        keep_enrolment(self._home, asked, answer)
         return asked.name, answer
 
     async def _renew(self, request: Request) -> Response:
         """Give an owner a new certificate; the answer goes back to it as a file."""
         name = (await form_of(request)).get("name", "")
-        answer = await run_in_threadpool(renew_owner, self._premises, name)
+        answer = await run_in_threadpool(renew_owner, self._home, name)
         return download(answer, f"{name}.enrolment.json", "application/json")
 
     def _until(self, name: str) -> str:
-        ends = certified_until(self._premises, name)
+        ends = certified_until(self._home, name)
         if ends is None:
             return "not known"
         days = (ends - datetime.now(UTC)).days
-        soon = " (has ended)" if days < 0 else f" ({days} days left)" if days < WARN_DAYS else ""
+        soon = " (has ended)" if days < 0 else f" ({days} days left)" if days < RENEW_DAYS else ""
         return f"{ends:%Y-%m-%d}{soon}"
 
     async def _revoke(self, request: Request) -> Response:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -182,6 +182,3 @@ def budget(spent: Sequence[tuple[str, float]], limit: float | None) -> Markup:
     last = spent[-1][1] if spent else 0.0
     of = "without a limit" if limit is None else f"of {limit:g}"
     return _svg(600, 164, f"Budget spent over time: {last:g} {of}", parts, "wide")
-
-
-__all__ = ["associations", "attacks", "bars", "before_and_after", "budget", "escape", "heat_map"]

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.errors import SchemaError, SherdError
-from sherd.studio.workspace import load_json, save_json
+from sherd.studio.workspace import save_json
 from sherd.tables.files import write_whole
 from sherd.tables.schema import Attribute, Role, Schema, Type
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from sherd.release.bundle import Release
     from sherd.release.plan import Plan
     from sherd.studio.workspace import Project
-    from sherd.tables.schema import Schema
 
     Tell = Callable[[str, int, int], None]
 
@@ -48,21 +47,19 @@ def profile(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
     """Read the table once: summaries, problems, and the draft of a schema where there is none."""
     from sherd.studio.table_profile import profile_of
     from sherd.studio.table_survey import survey
-    from sherd.tables.infer import draft_yaml
+    from sherd.tables.infer import schema
 
     del folder, given
     surveyed = survey(project, tell)
     tell("summarising", 0, 1)
     if not project.schema_file.exists():
-        text = draft_yaml(surveyed.sample, name=project.name)
+        text = schema(surveyed.sample, name=project.name).yaml()
         write_whole(project.schema_file, text.encode(), mode=0o600)
     save_json(project.file("profile.json"), profile_of(surveyed))
 
 
 def explored(project: Project, schema: Schema, table: str) -> pa.Table:
     """The rows that exploring uses: some of the project's own, or made up from the schema alone."""
-    import numpy as np
-
     rows = (project.profile or {}).get("rows", 1_000)
     if table == "made-up":
         return made_up(schema, min(rows, MOST_EXPLORED), np.random.default_rng(0))
@@ -73,9 +70,6 @@ def explored(project: Project, schema: Schema, table: str) -> pa.Table:
 
 def _some_rows(project: Project, schema: Schema, rows: int) -> pa.Table:
     """Rows at random from the whole of a table, of which only a block is in memory at a time."""
-    import numpy as np
-    import pyarrow as pa
-
     from sherd.release.table_source import open_source
 
     chosen = np.sort(np.random.default_rng(0).permutation(rows)[:MOST_EXPLORED])
@@ -138,9 +132,6 @@ def _loss_of(rows: pa.Table, schema: Schema, plan: Plan, runs: int) -> dict[str,
 
 def risk_of(rows: pa.Table, schema: Schema, plan: Plan) -> dict[str, Any]:
     """What the best attacker gains on a sample, and what is kept; nothing where it cannot run."""
-    import numpy as np
-    import pyarrow as pa
-
     from sherd import audit, compare, protect
     from sherd.auditing.case.case import Limits
 
@@ -214,7 +205,6 @@ def release(folder: Path, project: Project, given: Mapping[str, Any], tell: Tell
     """The release itself: charged, written whole or not at all, verified, audited."""
     from sherd import verify
     from sherd.release.plan import Plan
-    from sherd.tables.schema import Schema
 
     schema = Schema.load(folder / "schema.yaml")
     plan = Plan.load(folder / "plan.yaml")
@@ -276,11 +266,6 @@ KINDS: dict[str, Callable[[Path, Project, Mapping[str, Any], Tell], None]] = {
     "release": release,
 }
 """Every kind of job."""
-
-
-def results(folder: Path, name: str) -> Any:
-    """A result of a job as plain data, None where there is none yet."""
-    return load_json(folder / name)
 
 
 EXAMPLES = 5

@@ -18,7 +18,7 @@ from typing import Any
 
 from sherd import interrupts
 from sherd.budget.process import current
-from sherd.errors import SherdError
+from sherd.errors import SherdError, kind_and_place
 from sherd.studio.workspace import Workspace, load_json, save_json
 
 _EVERY = 0.2
@@ -67,9 +67,7 @@ def problem_of(error: BaseException) -> dict[str, str]:
         parts = {"what": error.what, "must": error.must, "got": error.got, "do": error.do}
         notes = "; ".join(getattr(error, "__notes__", ()))
         return {key: str(text or "") for key, text in {**parts, "note": notes}.items()}
-    from sherd.studio.access_guard import place_of
-
-    return _only(f"this is a bug in sherd: {type(error).__name__} in {place_of(error)}")
+    return _only(f"this is a bug in sherd: {kind_and_place(error)}")
 
 
 def _only(what: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ another owner's data is ever here. Reading and deciding need no script.
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -16,8 +17,8 @@ from starlette.routing import Route
 from sherd.errors import SherdError, UsageError
 from sherd.federation.aggregator.round_view import owner_report
 from sherd.federation.owner import approvals
+from sherd.federation.owner.approvals import LABEL, preview
 from sherd.federation.owner.owner_journal import OwnerJournal
-from sherd.federation.owner.preview import LABEL, preview
 from sherd.release.bundle import digest
 from sherd.studio.access_guard import MOST_FORM
 from sherd.studio.page_rendering import application, form_of, form_route, go, inside, page
@@ -44,7 +45,7 @@ class OwnerPages:
         assert home.settings  # says at once where this is no owner's folder
 
     def app(self) -> Starlette:
-        """The application."""
+        """The application with all pages."""
         routes = [
             Route("/", self._requests),
             form_route("/decide", self._decide),
@@ -61,6 +62,9 @@ class OwnerPages:
         del path
         return MOST_FORM
 
+    def _journal(self) -> closing[OwnerJournal]:
+        return closing(OwnerJournal(self._home.journal))
+
     async def _requests(self, request: Request) -> Response:
         given = request.query_params
         shown = await run_in_threadpool(self._waiting, given.get("preview"))
@@ -71,23 +75,19 @@ class OwnerPages:
         )  # fmt: skip
 
     def _waiting(self, previewed: str | None) -> list[dict[str, Any]]:
-        journal = OwnerJournal(self._home.journal)
-        try:
+        with self._journal() as journal:
             requests = approvals.waiting(journal)
-        finally:
-            journal.close()
         return [self._request(data, data.round == previewed) for data in requests]
 
     def _request(self, data: OwnerData, with_preview: bool) -> dict[str, Any]:
-        assert data.plan is not None
         shown: dict[str, Any] = {
             "round": data.round,
-            "plan": data.plan.hash,
+            "plan": data.agreed.hash,
             "words": approvals.plan_words(data),
             "promise": approvals.promise(data),
             "cost": approvals.cost(self._home, data),
             "rules": rules(self._home.policy, data),
-            "strangers": self._home.policy.strangers(data.plan, data.owner),
+            "strangers": self._home.policy.strangers(data.agreed, data.owner),
             "preview": None,
             "problem": None,
         }
@@ -105,7 +105,9 @@ class OwnerPages:
             raise HTTPException(400, "approve or refuse")
         who, why = form.get("who", "").strip(), form.get("why", "").strip()
         if not 1 <= len(who) <= 80 or not who.isprintable():
-            raise UsageError("nobody is named for the decision", must="the name of whoever decides")
+            raise UsageError(
+                "nobody is named for the decision", must="the name of the person who decides"
+            )
         if len(why) > 1000:
             raise UsageError("the comment is too long", must="at most 1,000 characters")
         await run_in_threadpool(self._write, form, decision, who, why)
@@ -113,16 +115,13 @@ class OwnerPages:
 
     def _write(self, form: dict[str, str], decision: str, who: str, why: str) -> None:
         """Note the decision about the plan that was shown, and who made it."""
-        journal = OwnerJournal(self._home.journal)
-        try:
-            name = form.get("round", "")
+        name = form.get("round", "")
+        with self._journal() as journal:
             if all(data.round != name for data in approvals.waiting(journal)):
                 raise UsageError("the round no longer awaits a decision")
             approvals.decide(journal, name, decision, plan_hash=form.get("plan", ""))
             said = " ".join("".join(c if c.isprintable() else " " for c in why).split())
             journal.note(name, "decided by", f"{who}: {said}" if said else who)
-        finally:
-            journal.close()
 
     async def _rounds(self, request: Request) -> Response:
         history = await run_in_threadpool(self._history)
@@ -135,11 +134,8 @@ class OwnerPages:
         """Every round with its state, what each party saw, and what this owner's log says."""
         from sherd.federation.protocol.collusion import collusion_table
 
-        journal = OwnerJournal(self._home.journal)
-        try:
+        with self._journal() as journal:
             every, lines = journal.rounds(all=True), journal.audit()
-        finally:
-            journal.close()
         return [
             {
                 **owner_report(data),
@@ -180,11 +176,8 @@ class OwnerPages:
         from sherd import audit
 
         target = self._page_of(name)
-        journal = OwnerJournal(self._home.journal)
-        try:
+        with self._journal() as journal:
             data = journal.round(name)
-        finally:
-            journal.close()
         delivery = None if data is None else self._delivery(data)
         if delivery is None:
             raise UsageError("nothing that was delivered in this round is kept here")
@@ -227,8 +220,7 @@ class OwnerPages:
 
 def rules(policy: Policy, data: OwnerData) -> list[tuple[str, str, str, bool]]:
     """The policy beside a request: what it is about, what is allowed, what is asked, whether."""
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     terms, share = plan.terms, plan.share(data.owner)
     names = list(plan.schema(data.owner).attributes)
     refused = [name for name in names if not policy.allows(name)]

@@ -58,24 +58,18 @@ _STAGES = {
 
 @cache
 def _environment() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+    from sherd.report.page import template_environment
     from sherd.report.words import LIGHTS
     from sherd.studio import drawings
 
-    environment = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    environment = template_environment(
+        _HERE / "templates",
+        thousands=lambda number: f"{number:,}",
+        sentence=_sentence,
+        stage=lambda state: _STAGES.get(state, state.replace("-", " ")),
+        slider_log=lambda number: f"{math.log10(max(number, 0.001)):.2f}",
     )
-    environment.globals["draw"] = drawings
-    environment.globals["light_words"] = LIGHTS
-    environment.filters["thousands"] = lambda number: f"{number:,}"
-    environment.filters["sentence"] = _sentence
-    environment.filters["stage"] = lambda state: _STAGES.get(state, state.replace("-", " "))
-    environment.filters["slider_log"] = lambda number: f"{math.log10(max(number, 0.001)):.2f}"
+    environment.globals |= {"draw": drawings, "light_words": LIGHTS}
     return environment
 
 
@@ -87,12 +81,8 @@ def _sentence(text: str) -> str:
 def fragment(request: Request, template: str, **values: Any) -> str:
     """A part of a page as HTML."""
     given = request.scope["studio"]
-    text: str = (
-        _environment()
-        .get_template(template)
-        .render(root=given["root"], code=given["code"], **values)
-    )
-    return text
+    rendered = _environment().get_template(template).render
+    return str(rendered(root=given["root"], code=given["code"], **values))
 
 
 async def page(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
@@ -145,7 +135,7 @@ def inside(path: Path) -> Response:
 
 
 def download(text: str | bytes, name: str, kind: str) -> Response:
-    """A file to keep."""
+    """Answer with a file that the browser saves."""
     header = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(text, media_type=kind, headers=header)
 
@@ -246,13 +236,7 @@ class JobPages:
 
 def application(routes: list[Route]) -> Starlette:
     """An application of these routes, with the files that pages load and what errors lead to."""
-    app = Starlette(
-        routes=[Route("/static/{name}", static), *routes], exception_handlers=handlers(SherdError)
-    )
+    handlers: Any = {SherdError: problem, HTTPException: refusal, Exception: bug}
+    app = Starlette(routes=[Route("/static/{name}", static), *routes], exception_handlers=handlers)
     app.router.redirect_slashes = False
     return app
-
-
-def handlers(error: type[SherdError]) -> dict[Any, Callable[..., Awaitable[Response]]]:
-    """What is done about errors in any page."""
-    return {error: problem, HTTPException: refusal, Exception: bug}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from sherd.studio import job_kinds, plan_form, steward_release
 from sherd.studio.access_guard import MOST_FORM
 from sherd.studio.page_rendering import JobPages, application, fragment
-from sherd.studio.steward_plan import PlanPages, new_id
+from sherd.studio.steward_plan import PlanPages
 from sherd.studio.steward_release import ReleasePages
 from sherd.studio.steward_table import TablePages
 from sherd.studio.studio_jobs import Jobs
@@ -58,7 +59,7 @@ class Steward:
     ) -> Job:
         """Start a job for a project."""
         return self.jobs.start(
-            id=id or new_id(), kind=kind, project=project.id, title=title, **given
+            id=id or secrets.token_hex(8), kind=kind, project=project.id, title=title, **given
         )
 
     def latest(self, project: Project, kind: str) -> Job | None:
@@ -102,7 +103,7 @@ class Steward:
         }
 
     def app(self) -> Starlette:
-        """The application."""
+        """The application with all pages."""
         routes = [
             *JobPages(self.jobs, self.panel).routes(),
             *TablePages(self).routes(),

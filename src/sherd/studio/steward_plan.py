@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -11,9 +10,8 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from sherd.errors import PlanError, SherdError, UsageError
-from sherd.release.first_choice import suggested
 from sherd.release.method import find
-from sherd.release.plan import Plan
+from sherd.release.plan import Plan, suggested
 from sherd.studio import plan_form
 from sherd.studio.job_worker import problem_of
 from sherd.studio.page_rendering import form_of, form_route, fragment, go, inside, page
@@ -276,8 +274,3 @@ def _grid(plan: Plan, form: Mapping[str, str]) -> list[Plan]:
             must=f"at most {_MOST_CELLS} pairs" if pairs else "values that the method accepts",
         )
     return [Plan.from_data({**base, **dict(zip(names[::-1], pair, strict=True))}) for pair in pairs]
-
-
-def new_id() -> str:
-    """An id for a job that is asked for once."""
-    return secrets.token_hex(8)

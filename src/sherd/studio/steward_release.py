@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,8 +55,6 @@ class ReleasePages:
         return project, job
 
     async def _ask(self, request: Request) -> Response:
-        from sherd.studio.steward_plan import new_id
-
         project = self._project(request)
         plan, schema = project.plan, project.schema
         if plan is None or schema is None:
@@ -74,7 +73,7 @@ class ReleasePages:
             output=str(_free(Path.cwd() / f"{stem}-release")),
             formats=FORMATS[:5],
             targets=[a.name for a in schema if a.type.labelled and a.role.value != "identifier"],
-            once=new_id(),
+            once=secrets.token_hex(8),
             verdict=await run_in_threadpool(self._steward.tried, project, plan),
             releases=await run_in_threadpool(self._steward.jobs.of, project.id, "release"),
         )

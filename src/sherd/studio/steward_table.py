@@ -47,8 +47,8 @@ def open_table(
     """A project for a table, with its first rows at once and its summaries under way."""
     from sherd import datasets
     from sherd.studio.table_survey import head
-    from sherd.tables.address import is_address
     from sherd.tables.read import redact
+    from sherd.tables.sql import is_address
 
     if source.startswith(":"):
         datasets.path(source[1:])  # says which there are
@@ -58,12 +58,7 @@ def open_table(
             raise UsageError("this is a folder", must="a file", got=source, do="name a file in it")
         if not Path(source).is_file():
             raise UsageError("the file does not exist", got=source, do="check the path")
-        if not _SUFFIXES.search(source.lower()):
-            raise UsageError(
-                "the file's format is unknown",
-                must="a name that ends in .csv, .tsv, .parquet, .feather or .arrow",
-                got=Path(source).name,
-            )
+        _suffix(Path(source).name)
     shown = name or (source[1:] if source.startswith(":") else Path(redact(source)).name)
     project = steward.workspace.make(name=shown, source=source, query=query)
     try:
@@ -78,6 +73,18 @@ def open_table(
         project = project.decide(*names)
     steward.start(project, "profile", f"Reading {project.name}")
     return project
+
+
+def _suffix(name: str) -> str:
+    """The suffix of a file's name; refused where no table is called so."""
+    suffix = _SUFFIXES.search(name.lower())
+    if suffix is None:
+        raise UsageError(
+            "the file's format is unknown",
+            must="a name that ends in .csv, .tsv, .parquet, .feather or .arrow",
+            got=name,
+        )
+    return suffix[0]
 
 
 def described(project: Project) -> Schema:
@@ -139,15 +146,10 @@ class TablePages:
             if not isinstance(given, UploadFile) or not given.filename:
                 raise UsageError("no file was chosen", do="choose or drop one")
             shown = Path(given.filename.replace("\\", "/")).name
-            suffix = _SUFFIXES.search(shown.lower())
-            if suffix is None:
-                raise UsageError(
-                    "the file's format is unknown",
-                    must="a name that ends in .csv, .tsv, .parquet, .feather or .arrow",
-                )
+            suffix = _suffix(shown)
             uploads = self._steward.workspace.folder / "uploads"
             uploads.mkdir(mode=0o700, exist_ok=True)
-            path = uploads / f"{secrets.token_hex(8)}{suffix[0]}"
+            path = uploads / f"{secrets.token_hex(8)}{suffix}"
 
             def take() -> Project:
                 with path.open("xb") as file:
@@ -203,9 +205,6 @@ class TablePages:
             for place, attribute in enumerate(schema)
         ]
 
-    def _open_questions(self, rows: list[dict[str, Any]]) -> int:
-        return sum(len(row["questions"]) for row in rows)
-
     async def _schema(self, request: Request) -> Response:
         project = self._project(request)
         schema = await run_in_threadpool(lambda: project.schema)
@@ -219,7 +218,7 @@ class TablePages:
             step="schema",
             schema=schema,
             rows=rows,
-            undecided=self._open_questions(rows),
+            undecided=sum(len(row["questions"]) for row in rows),
             **_CHOICES,
         )
 
@@ -247,7 +246,7 @@ class TablePages:
             "attribute.html",
             project=decided,
             row=rows[place],
-            undecided=self._open_questions(rows),
+            undecided=sum(len(row["questions"]) for row in rows),
             oob=True,
             **_CHOICES,
         )

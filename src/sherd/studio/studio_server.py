@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import ipaddress
 import logging
 import os
@@ -14,25 +13,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import ConnectionFailedError, MissingPartError, UsageError
+from sherd.errors import ConnectionFailedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.applications import Starlette
-
-PARTS = ("starlette", "uvicorn", "jinja2", "multipart", "ruamel.yaml", "sklearn", "matplotlib")
-
-
-def require_parts() -> None:
-    """Raise MissingPartError where the studio's optional part is not installed."""
-    for name in PARTS:
-        if importlib.util.find_spec(name) is None:
-            raise MissingPartError(
-                "the studio needs an optional part",
-                got=f"no module '{name}'",
-                do="install it: pip install 'sherd[studio]'",
-            )
 
 
 def listen(host: str, port: int) -> tuple[socket.socket, str]:
@@ -48,7 +34,7 @@ def listen(host: str, port: int) -> tuple[socket.socket, str]:
     listener = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET)
     try:
         listener.bind((str(address), port))
-        listener.listen()  # whoever comes before the first page is ready waits
+        listener.listen()  # a browser that comes before the first page is ready waits
     except OSError as error:
         listener.close()
         raise ConnectionFailedError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sherd.tables.conform import is_text
+from sherd.tables.canonical_form import is_text
 from sherd.tables.guess import LISTED, MARKS
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from sherd.errors import FormatError, TableError, UsageError
-from sherd.tables.conform import check_names, is_text
+from sherd.tables.canonical_form import is_text
+from sherd.tables.conform import check_names
 from sherd.tables.csvfile import layout, options, parsing
 from sherd.tables.guess import LISTED
 from sherd.tables.textfile import COMPRESSIONS, open_text
@@ -112,7 +113,7 @@ def batches_of(project: Project, *, as_text: bool = False) -> Iterator[pa.Record
 def _file_of(project: Project) -> Path | None:
     """The file a project's table lies in, None for a database."""
     from sherd import datasets
-    from sherd.tables.address import is_address
+    from sherd.tables.sql import is_address
 
     if project.bundled is not None:
         return datasets.path(project.bundled)

@@ -1,17 +1,14 @@
 """One form for a table's cells, whatever it was read from and whatever made it.
 
 A file says more than its cells: a dictionary lists labels in the order in which the original
-had them, the labels of rows that were left out among them; a type tells that one cell was a
+had them, including those of rows that were left out; a type tells that one cell was a
 fraction, or was missing; memory under a missing cell may still hold what stood there. Here
-all of that is derived from the schema on the way in (``canonical_table``) and from the
-released cells on the way out (``released_form``), so that no method and no format has to
-think of it.
+all of that is derived from the schema on the way in, and in ``released_form`` from the released
+cells on the way out, so no method and no format has to think of it.
 
 >>> age = Attribute(name="age", type=Type.INTEGER)
 >>> canonical_cells(pa.chunked_array([[39.0, float("nan")]]), age).type
 DataType(int64)
->>> released_form(pa.table({"x": pa.array(["b"]).dictionary_encode()})).schema.field("x").type
-DataType(string)
 """
 
 from __future__ import annotations
@@ -101,7 +98,7 @@ def lenient_cells(
     try:
         return canonical_cells(column, attribute, missing_values)
     except TableError:
-        if not _is_text(column.type) and not pa.types.is_dictionary(column.type):
+        if not is_text(column.type) and not pa.types.is_dictionary(column.type):
             raise  # the whole column is of another kind, whatever its rows hold
     coded = column.cast(pa.string()).dictionary_encode().combine_chunks()
     whole = coded if isinstance(coded, pa.Array) else pa.concat_arrays(coded.chunks)
@@ -136,7 +133,7 @@ def canonical_cells(
             return _labels(column, attribute, marks)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        if _is_text(column.type):
+        if is_text(column.type):
             column = _without_marks(column, marks | {*NO_VALUES})
             column = plain_forms(column, attribute.type)
         return _without_values(_measured(column, attribute), attribute, missing_values)
@@ -145,9 +142,15 @@ def canonical_cells(
         raise unreadable(attribute.name, attribute.type, column.type) from None
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    test = pa.types
-    return bool(test.is_string(kind) or test.is_large_string(kind) or test.is_string_view(kind))
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a column's values, looking through a dictionary."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column holds text, plain or behind a dictionary."""
+    inner, test = value_type(kind), pa.types
+    return bool(test.is_string(inner) or test.is_large_string(inner) or test.is_string_view(inner))
 
 
 def _without_marks(column: pa.ChunkedArray, marks: frozenset[str]) -> pa.ChunkedArray:
@@ -183,22 +186,22 @@ def _without_values(
 def _measured(column: pa.ChunkedArray, attribute: Attribute) -> pa.ChunkedArray:
     kind, target = column.type, cell_type(attribute)
     if attribute.type is Type.NUMBER:
-        return _finite(_number(column).cast(pa.float64(), safe=False))
+        return finite(_number(column).cast(pa.float64(), safe=False))
     if attribute.type is Type.INTEGER:
-        return _whole(_number(column))
+        return whole(_number(column))
     if attribute.type is Type.BOOLEAN:
-        return (_finite(column) if pa.types.is_floating(kind) else column).cast(target)
+        return (finite(column) if pa.types.is_floating(kind) else column).cast(target)
     if kind == target:
         return column
     if attribute.type is Type.DATE and pa.types.is_timestamp(kind):
-        return _instants(column).cast(target, safe=False)
-    return _instants(column) if attribute.type is Type.DATETIME else column.cast(target)
+        return instants(column).cast(target, safe=False)
+    return instants(column) if attribute.type is Type.DATETIME else column.cast(target)
 
 
-def _instants(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def instants(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Times in UTC, without their zone."""
     kind = column.type
-    if _is_text(kind):
+    if is_text(kind):
         try:
             return column.cast(pa.timestamp("us"))
         except pa.ArrowInvalid:  # with a zone
@@ -215,7 +218,7 @@ def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
         raise pa.ArrowInvalid("not a number")
-    if not _is_text(kind):
+    if not is_text(kind):
         return column
     try:
         return column.cast(pa.int64())
@@ -223,7 +226,7 @@ def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.float64())
 
 
-def _finite(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def finite(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Numbers; what is not finite is missing."""
     finite = pc.is_finite(column)
     if pc.all(finite, min_count=0).as_py():
@@ -231,7 +234,7 @@ def _finite(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.fill_null(finite, False), column, pa.scalar(None, column.type))
 
 
-def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Whole numbers: fractions go to the nearest, what no word of 64 bits holds to its ends."""
     kind = column.type
     if kind == pa.int64():
@@ -249,7 +252,7 @@ def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
         ends = [pa.scalar(Decimal(end), wide) for end in (-_MOST, _MOST)]
         rounded = pc.if_else(pc.less(rounded, ends[0]), ends[0], rounded)
         return pc.if_else(pc.greater(rounded, ends[1]), ends[1], rounded).cast(pa.int64())
-    numbers = _finite(column.cast(pa.float64(), safe=False))
+    numbers = finite(column.cast(pa.float64(), safe=False))
     chunks = []
     for chunk in numbers.chunks:
         gaps = nulls(chunk)
@@ -267,7 +270,7 @@ def _labels(
     """Labels as a dictionary of those that occur, in an order that no row decides."""
     if not pa.types.is_dictionary(column.type):
         if pa.types.is_timestamp(column.type):
-            column = _instants(column)
+            column = instants(column)
         column = column.dictionary_encode()
     column = column.unify_dictionaries()
     if not column.num_chunks:
@@ -306,7 +309,7 @@ def label_texts(values: pa.Array) -> list[str | None]:
     if pa.types.is_decimal(kind):
         return [None if v is None else _shortest(v) for v in values.to_pylist()]
     if pa.types.is_floating(kind):
-        values = _finite(pa.chunked_array([values.cast(pa.float64())])).combine_chunks()
+        values = finite(pa.chunked_array([values.cast(pa.float64())])).combine_chunks()
     labels = texts(values)
     if pa.types.is_timestamp(kind):
         return [None if text is None else text.removesuffix(".000000") for text in labels]
@@ -343,57 +346,3 @@ def _text_of(value: object) -> str | None:
 
 def _shortest(value: Decimal) -> str:
     return format(value.normalize(), "f") if value else "0"
-
-
-def released_form(table: pa.Table) -> pa.Table:
-    """A table as it is released: plain types, and nothing but names and cells.
-
-    Labels are text and no dictionary, whole numbers have 64 bits, other numbers are floats,
-    times are in UTC without a zone; where a cell is missing, its memory holds nothing.
-    """
-    columns = [_bare(column) for column in table.columns]
-    return pa.table(columns, names=table.column_names)
-
-
-def _bare(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    from sherd.tables.released_texts import emptied, spelled
-
-    if isinstance(column.type, pa.BaseExtensionType):
-        column = column.cast(column.type.storage_type)
-    if pa.types.is_dictionary(column.type):
-        if _is_text(column.type.value_type):
-            parts = [part for chunk in column.chunks for part in spelled(chunk)]
-            return pa.chunked_array(parts, pa.string())
-        column = column.cast(column.type.value_type)
-    kind, test = column.type, pa.types
-    if _is_text(kind) or test.is_null(kind):
-        parts = [emptied(chunk) for chunk in column.cast(pa.string()).chunks]
-        return pa.chunked_array(parts, pa.string())
-    if test.is_floating(kind) or test.is_decimal(kind):
-        column = _finite(column.cast(pa.float64(), safe=False))
-    elif test.is_integer(kind):
-        column = _whole(column)
-    elif test.is_timestamp(kind):
-        column = _instants(column)
-    elif test.is_date(kind):
-        column = column.cast(pa.date32())
-    elif not test.is_boolean(kind):
-        return column  # writing it is refused, with a name
-    return pa.chunked_array([_rebuilt(chunk) for chunk in column.chunks], column.type)
-
-
-def _rebuilt(whole: pa.Array) -> pa.Array:
-    """The cells with zeros where one is missing."""
-    kind = whole.type
-    stored = kind
-    if pa.types.is_date32(kind):
-        stored = pa.int32()
-    elif pa.types.is_timestamp(kind):
-        stored = pa.int64()
-    plain = whole.view(stored) if stored != kind else whole
-    gaps = nulls(plain)
-    cells = numpy_array(plain)
-    if not gaps.any():
-        return arrow_array(cells).view(kind)
-    cells = np.where(gaps, np.zeros(1, cells.dtype), cells)
-    return arrow_array(cells, gaps).view(kind)

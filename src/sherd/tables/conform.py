@@ -15,7 +15,13 @@ import pyarrow.compute as pc
 
 from sherd.errors import TableError, did_you_mean
 from sherd.tables.attribute import Attribute, Role, Type
-from sherd.tables.canonical_form import NO_VALUES, canonical_cells, cell_type
+from sherd.tables.canonical_form import (
+    NO_VALUES,
+    canonical_cells,
+    cell_type,
+    is_text,
+    value_type,
+)
 from sherd.tables.local_forms import plain_forms
 
 if TYPE_CHECKING:
@@ -70,7 +76,8 @@ def check_names(names: Sequence[str], *, shown: str, speak: bool = True) -> None
 
 
 def check_columns(names: Sequence[str], schema: Schema, *, shown: str) -> None:
-    """Refuse a table whose columns are not those of the schema."""
+    """Refuse a table whose columns are not those of the schema, each with a name of its own."""
+    check_names(names, shown=shown)
     lacking = [name for name in schema.attributes if name not in names]
     extra = [name for name in names if name not in schema.attributes]
     if len(extra) == len(names):
@@ -107,7 +114,6 @@ def conform(
 
     With ``lenient``, columns of text stay text: preparing them decides what they hold.
     """
-    check_names(table.column_names, shown=shown)
     check_columns(table.column_names, schema, shown=shown)
     return pa.table(
         {
@@ -190,18 +196,6 @@ def _is_binary(kind: pa.DataType) -> bool:
         or test.is_fixed_size_binary(kind)
         or kind == pa.binary_view()
     )
-
-
-def value_type(kind: pa.DataType) -> pa.DataType:
-    """The type of a column's values, looking through a dictionary."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a column holds text, plain or behind a dictionary."""
-    inner = value_type(kind)
-    test = pa.types
-    return bool(test.is_string(inner) or test.is_large_string(inner) or test.is_string_view(inner))
 
 
 def _blank(column: pa.ChunkedArray, marks: pa.Array) -> pa.ChunkedArray:

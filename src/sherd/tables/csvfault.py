@@ -1,9 +1,8 @@
 """Where a CSV file is wrong, without saying what stands there.
 
 Called only after reading has failed; reads the file once or twice more. A row's number
-counts from 1 below the header and leaves empty lines out.
-
-``text_batches`` gives the cells as the texts that they are, before anybody takes them for values.
+counts from 1 below the header and leaves empty lines out. ``text_batches`` gives cells as the
+texts that they are, before they are taken for values.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ def _ragged(path: Path, seen: CsvLayout) -> SherdError | None:
                 # Rows are numbered only where they are parsed one after the other.
                 read_options=pacsv.ReadOptions(use_threads=False, block_size=1 << 20),
                 parse_options=parse,
-                convert_options=_as_text(seen.names),
+                convert_options=_as_text(seen, seen.names),
             ) as reader,
         ):
             for _ in reader:
@@ -122,9 +121,11 @@ def _ragged(path: Path, seen: CsvLayout) -> SherdError | None:
     return None
 
 
-def _as_text(names: tuple[str, ...]) -> pacsv.ConvertOptions:
+def _as_text(seen: CsvLayout, names: Iterable[str]) -> pacsv.ConvertOptions:
     return pacsv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        column_types=dict.fromkeys(seen.names, pa.string()),
+        strings_can_be_null=False,
+        include_columns=list(names),
     )
 
 
@@ -156,16 +157,13 @@ def _unreadable(
 
 def text_batches(path: Path, seen: CsvLayout, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
     """Some columns of a file, every cell as the text that it is."""
-    as_text = pacsv.ConvertOptions(
-        column_types=dict.fromkeys(seen.names, pa.string()),
-        strings_can_be_null=False,
-        include_columns=list(names),
-    )
     stream, _ = open_text(path)
     with (
         stream,
         pacsv.open_csv(
-            pa.PythonFile(stream, "r"), parse_options=parsing(seen), convert_options=as_text
+            pa.PythonFile(stream, "r"),
+            parse_options=parsing(seen),
+            convert_options=_as_text(seen, names),
         ) as reader,
     ):
         yield from reader

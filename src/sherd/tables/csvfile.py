@@ -26,9 +26,9 @@ import pyarrow.csv as pacsv
 
 from sherd.errors import FormatError, TableError
 from sherd.tables.attribute import Role, Type
-from sherd.tables.canonical_form import canonical_cells
+from sherd.tables.canonical_form import LABELS, canonical_cells, cell_type, is_text
 from sherd.tables.coding import unreadable
-from sherd.tables.conform import check_columns, check_names, is_text
+from sherd.tables.conform import check_columns, check_names
 from sherd.tables.local_forms import is_local, plain_forms
 from sherd.tables.textfile import Checked, damaged, not_utf8, open_text
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 _PEEK = 1 << 20
 _BLOCK = 1 << 20
-_LABELS = pa.dictionary(pa.int32(), pa.string())
 _TIME = re.compile(r"\d\d:\d\d(?::\d\d)?(?P<fraction>\.\d+)?\s*(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?$")
 
 
@@ -322,7 +321,7 @@ def options(
             if attribute.role is Role.IDENTIFIER or attribute.type is Type.TEXT or as_text:
                 types[name] = pa.string()
             elif attribute.type.labelled:
-                types[name] = _LABELS
+                types[name] = LABELS
             elif by_cell or is_local(seen.cells(place), attribute.type, sure=_sure(seen)):
                 types[name] = pa.string()
             else:
@@ -335,14 +334,6 @@ def options(
     )
 
 
-_TYPES = {
-    Type.INTEGER: pa.int64(),
-    Type.NUMBER: pa.float64(),
-    Type.DATE: pa.date32(),
-    Type.BOOLEAN: pa.bool_(),
-}
-
-
 def _sure(seen: CsvLayout) -> bool:
     """Whether a comma in a number must be a decimal one, since it does not part cells."""
     return seen.delimiter != ","
@@ -352,7 +343,7 @@ def _parsed_as(seen: CsvLayout, place: int, attribute: Attribute) -> pa.DataType
     """The type of a column of measured values."""
     if attribute.type is Type.DATETIME:
         return _time_type(seen, place)
-    return _TYPES[attribute.type]
+    return cell_type(attribute)
 
 
 def _time_type(seen: CsvLayout, place: int) -> pa.DataType:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.tables.attribute import Role, Type
-from sherd.tables.conform import is_text
+from sherd.tables.canonical_form import is_text
 from sherd.tables.local_forms import plain_forms, surely
 
 MARKS = ("?", "-", ".", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None")

@@ -7,7 +7,8 @@ identifier, which is never released: the safe side to be wrong on.
 
 >>> import pyarrow as pa
 >>> table = pa.table({"age": [39, 50, 39], "sex": ["m", "f", "?"]})
->>> infer(table)["sex"].values, infer(table).missing_values
+>>> draft = schema(table)
+>>> draft.schema["sex"].values, draft.schema.missing_values
 (('f', 'm'), ('?',))
 """
 
@@ -169,16 +170,6 @@ def _drafted(one: Guess) -> Attribute:
         values_from_data=one.values is not None and not one.public,
         taxonomy=None if one.taxonomy is None else Taxonomy.load(one.taxonomy),
     )
-
-
-def infer(table: pa.Table, *, name: str = "") -> Schema:
-    """The schema a table seems to have; ``name`` is what a message calls the table."""
-    return schema(table, name=name).schema
-
-
-def draft_yaml(table: pa.Table, *, name: str = "") -> str:
-    """The schema a table seems to have as YAML, with comments where its steward decides."""
-    return schema(table, name=name).yaml()
 
 
 def _attribute(one: Guess) -> Iterator[str]:

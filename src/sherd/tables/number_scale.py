@@ -1,14 +1,14 @@
-"""One attribute's cells as numbers, so that original and release can be compared.
+"""Scales that may come from the data: cells as numbers for comparing, axes where a plan allows it.
 
-Measured attributes keep their own unit (days for dates, seconds for times), truth values
-are 0 and 1, and labels become their rank in the declared order, or in the order of
-frequency in the original. A cell without a value is NaN. Nothing is clamped or rounded:
-the audit looks at what was really released.
+To compare an original with its release, an attribute's cells become numbers (``Scale``). Measured
+attributes keep their own unit (days for dates, seconds for times), truth values are 0 and 1, and
+labels become their rank in the declared order, or in the order of frequency in the original. A
+cell without a value is NaN. Nothing is clamped or rounded: the audit looks at what was really
+released.
 
-Axes taken from the data, where the plan allows it by name.
-
-The papers do this: bounds of [0, α·max], categories in order of frequency. Both are facts
-about the data that no epsilon covers; the guarantee of such a plan says so.
+A plan may also ask by name for axes that are taken from the data (``axis_of``), as the papers do:
+bounds of [0, α·max], categories in order of frequency. Both are facts about the data that no
+epsilon covers; the guarantee of such a plan says so.
 """
 
 from __future__ import annotations
@@ -27,17 +27,14 @@ from sherd.errors import PlanError, TableError
 from sherd.tables.attribute import Attribute, Bound, Type
 from sherd.tables.axis import Axis
 from sherd.tables.coding import in_units, texts
-from sherd.tables.prepare import is_missing
+from sherd.tables.prepare import by_text, is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from sherd.tables.schema import Attribute, Schema
-
-
-_TICKS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+    from sherd.tables.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,25 +60,14 @@ class Scale:
     def numbers(self, column: pa.ChunkedArray, schema: Schema) -> NDArray[np.float64]:
         """The column as numbers; missing cells, and labels nobody listed, are NaN."""
         missing = is_missing(column, self.attribute, schema)
-        cells = self._ranks(column) if self.labels is not None else _measured(column, self)
-        if missing.any():
-            cells[missing] = np.nan
+        if self.labels is None:
+            chunks = [in_units(c, self.name, self.attribute.type)[0] for c in column.chunks]
+            cells = np.concatenate([np.empty(0), *chunks])
+        else:
+            rank = {label: float(place) for place, label in enumerate(self.labels)}
+            cells = by_text(column, lambda text: rank.get(text or "", np.nan), np.float64)
+        cells[missing] = np.nan
         return cells
-
-    def _ranks(self, column: pa.ChunkedArray) -> NDArray[np.float64]:
-        rank = {label: float(i) for i, label in enumerate(self.labels or ())}
-        ranks = np.empty(len(column), np.float64)
-        start = 0
-        for chunk in column.chunks:
-            coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-            codes = [
-                rank.get(t, np.nan) if t is not None else np.nan for t in texts(coded.dictionary)
-            ]
-            table = np.array([*codes, np.nan])
-            places = coded.indices.cast(pa.int64()).fill_null(len(codes))
-            ranks[start : start + len(chunk)] = table[places.to_numpy(zero_copy_only=False)]
-            start += len(chunk)
-        return ranks
 
 
 def scale_of(
@@ -98,45 +84,12 @@ def scale_of(
     if not attribute.type.labelled and attribute.type is not Type.TEXT:
         return Scale(attribute=attribute)
     if attribute.type is Type.TEXT:
-        from dataclasses import replace
-
         attribute = replace(attribute, type=Type.CATEGORY)
     by_frequency = by_frequency or attribute.labels is None
     axis = axis_of(
         attribute, original, by_frequency=by_frequency, missing_values=schema.missing_values
     )
     return Scale(attribute=attribute, labels=axis.labels)
-
-
-def _measured(column: pa.ChunkedArray, scale: Scale) -> NDArray[np.float64]:
-    try:
-        plain = _in_unit(column, scale.attribute.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        raise TableError(
-            f"the attribute '{scale.name}' cannot be read as {scale.attribute.type}",
-            must=f"values of type {scale.attribute.type}",
-            got=f"a column of type {column.type}",
-            do="check that the release belongs to this table and schema",
-        ) from None
-    # A copy of our own: Arrow's buffers may not be written to.
-    return np.array(plain.to_numpy(), dtype=np.float64)
-
-
-def _in_unit(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if kind is Type.BOOLEAN:
-        return column.cast(pa.bool_()).cast(pa.int8()).cast(pa.float64())
-    if kind is Type.DATE:
-        return column.cast(pa.date32()).cast(pa.int32()).cast(pa.float64())
-    if kind is Type.DATETIME:
-        if not pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("us"))
-        import pyarrow.compute as pc
-
-        ticks = _TICKS[column.type.unit]
-        return pc.divide(column.cast(pa.int64()).cast(pa.float64(), safe=False), ticks)
-    return column.cast(pa.float64(), safe=False)
 
 
 def axis_of(

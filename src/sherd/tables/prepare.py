@@ -18,25 +18,78 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sherd.errors import TableError, did_you_mean
+from sherd.errors import TableError
 from sherd.tables.attribute import value_of
 from sherd.tables.axis import measure
-from sherd.tables.canonical_form import canonical_cells, canonical_table
-from sherd.tables.coding import (
-    arrow_array,
-    in_units,
-    nulls,
-    numpy_array,
-    texts,
-    unreadable,
-)
+from sherd.tables.canonical_form import canonical_cells, canonical_table, is_text
+from sherd.tables.coding import arrow_array, in_units, nulls, numpy_array, texts, unreadable
+from sherd.tables.conform import check_columns
 from sherd.tables.schema import Attribute, Missing, Outside, Role, Schema, Type
-from sherd.tables.treatment import Treated, note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+
+WORRYING = 0.01
+"""The share of an attribute's cells from which their treatment is worth a warning."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Treated:
+    """How many cells of an attribute were treated in one way, of how many, and why.
+
+    ``how`` is ``kept``, ``recoded``, ``clamped`` or ``dropped``.
+    """
+
+    attribute: str
+    how: str
+    why: str
+    cells: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        """The share of the attribute's cells."""
+        return self.cells / self.of
+
+    @property
+    def worrying(self) -> bool:
+        """Whether so many cells were changed that the schema may be wrong."""
+        return self.how != "kept" and self.share > WORRYING
+
+    def meaning(self) -> str:
+        """The treatment in words.
+
+        >>> one = Treated(attribute="age", how="clamped", why="too old", cells=3, of=4)
+        >>> one.meaning()
+        'WARNING: 3 of 4 cells were clamped: too old; is the schema right?'
+        """
+        text = f"{self.cells} of {self.of} cells were {self.how}: {self.why}"
+        if self.how == "dropped":
+            text += ", and their rows with them"
+        return f"WARNING: {text}; is the schema right?" if self.worrying else text
+
+
+def warned(meaning: str, share: float) -> str:
+    """What is said of a share of records that were left out; above ``WORRYING`` it warns.
+
+    >>> warned("left out", 0.4), warned("left out", 0.001)
+    ('WARNING: 40 % left out', 'left out')
+    """
+    return f"WARNING: {share:.0%} {meaning}".replace("%", " %", 1) if share > WORRYING else meaning
+
+
+def note(
+    treated: list[Treated], attribute: Attribute, how: str, why: str, cells: NDArray[np.bool_]
+) -> None:
+    """Add to the list what was done, where it was done to any cell."""
+    count = int(cells.sum())
+    if count:
+        treated.append(
+            Treated(attribute=attribute.name, how=how, why=why, cells=count, of=len(cells))
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +108,7 @@ def prepare(
 
     A ``part`` of a table may be left without rows.
     """
-    check_columns(table, schema)
+    check_columns(table.column_names, schema, shown="the table")
     surplus = surplus_rows(table, schema) if strict else None
     if not strict:
         check_unit(table, schema)
@@ -160,31 +213,6 @@ def _without_unused(column: pa.ChunkedArray) -> pa.Array:
     return pa.DictionaryArray.from_arrays(places, values, ordered=coded.type.ordered)
 
 
-def check_columns(table: pa.Table, schema: Schema) -> None:
-    """Refuse a table whose columns are not the schema's attributes, each once."""
-    names = table.column_names
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise TableError(f"the table has two columns called '{name}'", do="rename one")
-        seen.add(name)
-    for attribute in schema:
-        if attribute.name not in seen:
-            raise TableError(
-                f"the table has no column '{attribute.name}'",
-                must="every attribute of the schema",
-                got=f"{len(names)} other columns",
-                do=did_you_mean(attribute.name, names) or "correct the schema",
-            )
-    unknown = [name for name in names if name not in schema.attributes]
-    if unknown:
-        raise TableError(
-            f"the schema does not say what to do with: {', '.join(unknown)}",
-            must="an attribute for every column",
-            do="add them to the schema; give what must never be released the role identifier",
-        )
-
-
 def check_unit(table: pa.Table, schema: Schema) -> None:
     """Refuse a table in which somebody has more rows than the schema allows."""
     surplus = surplus_rows(table, schema)
@@ -221,15 +249,9 @@ def is_missing(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) ->
     missing = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
     marks = [m for m in schema.missing_values if m not in (attribute.labels or ())]
     gaps = numpy_array(missing.combine_chunks())
-    if marks and _is_text(column.type):
-        gaps = gaps | _with_text(column, lambda text: text in marks)
+    if marks and is_text(column.type):
+        gaps = gaps | by_text(column, lambda text: text in marks, np.bool_)
     return gaps
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _missing(
@@ -326,25 +348,28 @@ def outside_treatment(attribute: Attribute, schema: Schema) -> tuple[str, str]:
 
 
 def _unlisted(column: pa.ChunkedArray, attribute: Attribute, schema: Schema) -> NDArray[np.bool_]:
-    known = set(attribute.labels or ()) | set(schema.missing_values)
+    known = {None, *(attribute.labels or ()), *schema.missing_values}
     try:
-        return _with_text(column, lambda text: text not in known)
+        return by_text(column, lambda text: text not in known, np.bool_)
     except pa.ArrowNotImplementedError:
         raise unreadable(attribute.name, attribute.type, column.type) from None
 
 
-def _with_text(column: pa.ChunkedArray, test: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Which cells have a text that passes a test; each of a chunk's texts is tested once."""
-    among = np.zeros(len(column), np.bool_)
+def by_text(
+    column: pa.ChunkedArray, meaning: Callable[[str | None], Any], kind: Any
+) -> NDArray[Any]:
+    """What the text of every cell means; a chunk's texts are looked up once each."""
+    nothing = meaning(None)
+    cells = np.full(len(column), nothing, kind)
     start = 0
     for chunk in column.chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        passes = [text is not None and test(text) for text in texts(coded.dictionary)]
-        if any(passes):
-            indices = np.where(nulls(coded.indices), len(passes), numpy_array(coded.indices))
-            among[start : start + len(chunk)] = np.array([*passes, False])[indices]
+        known = [meaning(text) for text in texts(coded.dictionary)]
+        if any(one != nothing for one in known):
+            indices = np.where(nulls(coded.indices), len(known), numpy_array(coded.indices))
+            cells[start : start + len(chunk)] = np.array([*known, nothing], kind)[indices]
         start += len(chunk)
-    return among
+    return cells
 
 
 def _beyond(column: pa.ChunkedArray, attribute: Attribute) -> NDArray[np.bool_]:

@@ -1,21 +1,26 @@
-"""Tables in: one function for files and databases, by suffix or by address."""
+"""Tables in, from files and databases: whole, or block by block where they are larger than memory.
+
+What a source is, its suffix or its address says.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from sherd.errors import FormatError, StorageError, UsageError
-from sherd.tables.address import Address, is_address, redact
-from sherd.tables.csvfile import Progress, read_csv
-from sherd.tables.textfile import COMPRESSIONS
+from sherd.tables.conform import check_names, conform
+from sherd.tables.csvfile import Progress, csv_batches, read_csv
+from sherd.tables.sql import Address, is_address, read_sql, redact
+from sherd.tables.textfile import COMPRESSIONS, compression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from sherd.tables.schema import Schema
 
@@ -35,8 +40,6 @@ def read(
     lenient: bool = False,
 ) -> pa.Table:
     """Read the table in a file or a database, as ``sherd.datasets.sources.read`` describes it."""
-    from sherd.tables.conform import check_names, conform
-
     if not isinstance(source, (str, os.PathLike)):
         raise UsageError(
             "the source has the wrong type",
@@ -44,8 +47,6 @@ def read(
             got=f"a {type(source).__name__}",
         )
     if isinstance(source, str) and is_address(source):
-        from sherd.tables.sql import read_sql
-
         address = Address.parse(source, query=query)
         declared = schema is not None
         table, shown = read_sql(address, lenient=lenient, declared=declared), address.shown
@@ -69,17 +70,19 @@ def read(
     return conform(table, schema, shown=shown, lenient=lenient)
 
 
-def _kind(path: Path, shown: str) -> str:
-    """The suffix that says what a file is, looking past a compression."""
+def _suffix(path: Path) -> tuple[str, bool]:
+    """The suffix that says what a file is, looking past a compression, and whether there is one."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSIONS:
+    packed = bool(suffixes) and suffixes[-1] in COMPRESSIONS
+    if packed:
         suffixes.pop()
-        kind = suffixes[-1] if suffixes else ""
-        known: tuple[str, ...] = _TEXT
-    else:
-        kind = suffixes[-1] if suffixes else ""
-        known = (*_TEXT, *_PARQUET, *_ARROW)
-    if kind not in known:
+    return (suffixes[-1] if suffixes else ""), packed
+
+
+def _kind(path: Path, shown: str) -> str:
+    """The suffix that says what a file is; only text may be compressed as a whole."""
+    kind, packed = _suffix(path)
+    if kind not in _TEXT and (packed or kind not in (*_PARQUET, *_ARROW)):
         raise UsageError(
             "the file's format is unknown",
             must="a name that ends in .csv, .tsv (also .gz, .zst, .bz2, .lz4), .parquet, "
@@ -105,17 +108,12 @@ def is_arrow_file(path: Path) -> bool:
 
 def is_text_file(path: Path) -> bool:
     """Whether a file's name says that it is CSV, compressed or not."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSIONS:
-        suffixes.pop()
-    return bool(suffixes) and suffixes[-1] in _TEXT
+    return _suffix(path)[0] in _TEXT
 
 
 @contextlib.contextmanager
 def reading_errors(shown: str, name: str) -> Iterator[None]:
     """Say in our words what is wrong with a file of Arrow's formats."""
-    import pyarrow as pa
-
     try:
         yield
     except FileNotFoundError:
@@ -137,8 +135,6 @@ def reading_errors(shown: str, name: str) -> Iterator[None]:
 
 
 def _typed_file(path: Path, kind: str, shown: str) -> pa.Table:
-    import pyarrow as pa
-
     name = "Parquet" if kind in _PARQUET else "Arrow"
     with reading_errors(shown, name), path.open("rb") as file:
         if kind in _PARQUET:
@@ -149,3 +145,119 @@ def _typed_file(path: Path, kind: str, shown: str) -> pa.Table:
             return pa.ipc.open_file(file).read_all()
         file.seek(0)
         return pa.ipc.open_stream(file).read_all()
+
+
+BLOCK_ROWS = 1 << 20
+
+_TEXT_CELL = 16
+"""What a cell of text is taken to need where nothing says it."""
+
+_CELL = 8
+"""What a number, a time or a category's code needs in memory."""
+
+_SHORTEST = 2
+"""The fewest bytes of a cell in a text file: a character and what separates it from the next."""
+
+_COMPRESSED = 8
+"""How many times longer a compressed table is taken to be where nothing says it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """How large a table may be in memory: rows, and bytes a row of each column."""
+
+    rows: int | None
+    column_bytes: tuple[int, ...] = ()
+
+
+def extent(source: str | Path, columns: int = 1) -> Extent:
+    """The most that a file's table may need, by its length and its metadata; no row is read.
+
+    A table of text (of so many columns) is taken to have the shortest cells there can be: a
+    table thought too large runs a little slower on another engine, one thought too small ends
+    the process. Nothing is known of what is no plain file: reading it says what is wrong.
+    """
+    if isinstance(source, str) and (is_address(source) or source.startswith(":")):
+        return Extent(rows=None)
+    path = Path(source)
+    if not path.is_file():
+        return Extent(rows=None)
+    if is_text_file(path):
+        rows = _text_length(path) // (_SHORTEST * max(1, columns))
+        return Extent(rows=rows, column_bytes=(_CELL,) * columns)
+    try:
+        if is_parquet(path):
+            import pyarrow.parquet as pq
+
+            data = pq.ParquetFile(path)
+            schema, rows = data.schema_arrow, data.metadata.num_rows
+        else:
+            with pa.memory_map(str(path)) as file:
+                reader = pa.ipc.open_file(file)
+                schema, rows = reader.schema, reader.count_rows()
+    except (pa.ArrowException, OSError, AttributeError):  # a stream, damaged, or an older Arrow
+        return Extent(rows=path.stat().st_size * _COMPRESSED // _CELL, column_bytes=(_CELL,))
+    return Extent(rows=rows, column_bytes=tuple(_width(field.type) for field in schema))
+
+
+def _text_length(path: Path) -> int:
+    """The bytes of a file of text when it is unpacked, as far as that can be told.
+
+    Gzip keeps the length of its last member in the last four bytes, modulo 4 GiB: what it says
+    is taken where the file is short enough for that and has, by its length, one member.
+    """
+    size = path.stat().st_size
+    kind = compression(path)
+    if kind is None:
+        return size
+    usual = size * _COMPRESSED
+    if kind == "gzip" and usual < 1 << 32 and size >= 18:
+        with path.open("rb") as file:
+            file.seek(-4, os.SEEK_END)
+            length = int.from_bytes(file.read(4), "little")
+        if size <= length:
+            return length
+    return usual
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return _TEXT_CELL
+
+
+def read_blocks(
+    source: str | Path, schema: Schema, *, query: str | None = None, rows: int = BLOCK_ROWS
+) -> Iterator[pa.Table]:
+    """The table in a file, block by block, every block in the schema's types.
+
+    Parquet, CSV and Arrow files are streamed; whatever else there is comes as one block.
+    """
+    path = None if isinstance(source, str) and is_address(source) else Path(source)
+    if path is not None and query is None and is_parquet(path):
+        import pyarrow.parquet as pq
+
+        with reading_errors(str(path), "Parquet"):
+            file = pq.ParquetFile(path, memory_map=True)
+            batches = file.iter_batches(batch_size=rows, use_threads=False)
+            empty = True
+            for batch in batches:
+                empty = False
+                yield conform(pa.Table.from_batches([batch]), schema, shown=str(path))
+            if empty:
+                yield conform(file.schema_arrow.empty_table(), schema, shown=str(path))
+    elif path is not None and query is None and is_text_file(path):
+        for batch in csv_batches(path, schema):
+            yield pa.Table.from_batches([batch])
+    elif path is not None and query is None and is_arrow_file(path):
+        with reading_errors(str(path), "Arrow"), pa.memory_map(str(path)) as source_file:
+            opened = pa.ipc.open_file(source_file)
+            for at in range(opened.num_record_batches):
+                whole = pa.Table.from_batches([opened.get_batch(at)])
+                for start in range(0, max(1, whole.num_rows), rows):
+                    yield conform(whole.slice(start, rows), schema, shown=str(path))
+            if not opened.num_record_batches:
+                yield conform(opened.schema.empty_table(), schema, shown=str(path))
+    else:
+        yield read(source, schema=schema, query=query)

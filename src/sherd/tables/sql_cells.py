@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from sherd.errors import TableError
 from sherd.tables.axis import measure
-from sherd.tables.canonical_form import canonical_cells
+from sherd.tables.canonical_form import canonical_cells, is_text
 from sherd.tables.coding import arrow_array, in_units, numpy_array
 from sherd.tables.conform import conform_column
 from sherd.tables.prepare import beyond_schema, is_missing, recoded
@@ -186,12 +186,6 @@ def _judged(values: pa.ChunkedArray, attribute: Attribute, schema: Schema, codes
 
 
 Parts = tuple[str, str, Callable[[Sequence[int]], str]]
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a column holds text, as such or as the labels of an enumeration."""
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
 
 
 def _texts(digits: pa.ChunkedArray) -> pa.ChunkedArray:

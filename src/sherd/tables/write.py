@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.errors import StorageError, TableError, UsageError
+from sherd.tables.canonical_form import is_text
 from sherd.tables.coded_columns import FORM, coded
-from sherd.tables.conform import check_names, is_text, plain
+from sherd.tables.conform import check_names, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

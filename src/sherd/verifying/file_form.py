@@ -38,7 +38,7 @@ def check_form(folder: Path, manifest: Mapping[str, Any]) -> Check:
     try:
         return _checked(folder, manifest)
     except (*UNREADABLE, OSError):
-        return Check(name=NAME, passed=False, detail="a file cannot be read")
+        return Check.failed(NAME, "a file cannot be read")
 
 
 def _checked(folder: Path, manifest: Mapping[str, Any]) -> Check:
@@ -56,9 +56,9 @@ def _checked(folder: Path, manifest: Mapping[str, Any]) -> Check:
             wrong = oddity(folder / name, kinds)
             if wrong is BYTES and not form.startswith("csv") and not _same_library(manifest):
                 detail = f"{name}: only the version of pyarrow that wrote it can compare every byte"
-                return Check(name=NAME, passed=None, detail=detail)
+                return Check.unmade(NAME, detail)
         if wrong is not None:
-            return Check(name=NAME, passed=False, detail=f"{name}: {wrong}")
+            return Check.failed(NAME, f"{name}: {wrong}")
     return Check(name=NAME, passed=True, detail="cells in the schema's types, and nothing else")
 
 

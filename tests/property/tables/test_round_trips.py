@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sherd.tables.address import redact
-from sherd.tables.canonical_form import released_form
 from sherd.tables.files import read_yaml
 from sherd.tables.frames import like, to_arrow, to_series
-from sherd.tables.infer import draft_yaml, infer
+from sherd.tables.infer import schema as draft
 from sherd.tables.read import read
+from sherd.tables.released_form import released_form
 from sherd.tables.schema import Schema
+from sherd.tables.sql import redact
 from sherd.tables.write import unescaped, write
 
 # What a UTF-8 text file can hold: no lone surrogates, and no NUL.
@@ -96,9 +96,9 @@ def test_any_label_and_any_name_survive_a_draft(labels: list[str], name: str) ->
     table = pa.table({name: [*labels, *labels]})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "draft.yaml"
-        path.write_bytes(draft_yaml(table, name=name).encode())
-        assert Schema.load(path) == infer(table)
-        assert Schema.from_data(read_yaml(path)) == infer(table)
+        path.write_bytes(draft(table, name=name).yaml().encode())
+        assert Schema.load(path) == Schema.infer(table)
+        assert Schema.from_data(read_yaml(path)) == Schema.infer(table)
 
 
 PANDAS = {

@@ -12,7 +12,7 @@ from sherd.auditing.case.case import Limits
 from sherd.auditing.case.method_drawing import CentroidRelease, FragmentedRelease
 from sherd.auditing.case.record_drawing import CountQuery, Range, Values
 from sherd.auditing.run import audit
-from sherd.auditing.utility.queries import _ask, _worth_of_association
+from sherd.auditing.utility.queries import _counted, _worth_of_association
 from sherd.errors import UsageError
 from sherd.methods.fragmenting.private_record import Kept
 from sherd.randomness import Randomness
@@ -232,7 +232,7 @@ def test_an_association_is_worth_the_error_it_saves(groups: list[int], worth: fl
     asked = [[("job", frozenset({i})), ("ill", frozenset({i}))] for i in range(4)]
     asked.append([("job", frozenset({0}))])
     truth = np.full(5, 0.25)
-    answers = np.array([_ask(case, query) for query in asked]) / 4  # type: ignore[arg-type]
+    answers = np.array([release.count(_counted(case, query)) for query in asked]) / 4  # type: ignore[arg-type]
     (found,) = _worth_of_association(case, asked, truth, answers)  # type: ignore[arg-type]
     assert found.value == pytest.approx(worth)
     assert found.basis.startswith("4 random queries")

@@ -140,6 +140,20 @@ def test_sealed_files_open_with_their_key_alone(tmp_path: Path, key: str) -> Non
     assert opened(sealed / "data", wrong)[:8] != b"artefact"
 
 
+def test_a_sealed_folder_below_the_working_directory_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder named by a relative path opens beside itself, not in a folder of that name twice."""
+    monkeypatch.chdir(tmp_path)
+    sealed, key = Path("outbox/.release.staged-1"), CHACHA20 + "5a" * 32
+    sealed.mkdir(parents=True)
+    with SealedFile(sealed / "data", key) as file:
+        file.write(b"artefact")
+    made = unseal(sealed, key)
+    assert made.parent.resolve() == tmp_path / "outbox"
+    assert (made / "data").read_bytes() == b"artefact"
+
+
 def test_an_earlier_versions_key_opens(tmp_path: Path) -> None:
     """The stream of a key without a name is what it always was."""
     (tmp_path / "data").write_bytes(bytes.fromhex("cc5487272cc40710"))

@@ -22,9 +22,9 @@ from sherd.methods.graphical.dp_graph import code, design_of
 from sherd.methods.graphical.measuring import Marginal
 from sherd.methods.specialising.diffgen import METHOD as DIFFGEN
 from sherd.release.table_source import CountedTable
-from sherd.tables.address import Address
 from sherd.tables.prepare import prepare
 from sherd.tables.schema import Missing, Outside, Schema
+from sherd.tables.sql import Address
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -588,7 +588,7 @@ def test_the_command_protects_on_a_cluster(tmp_path: Path, require_or_skip: Any)
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     told = json.loads(done.stdout)
-    assert told["account"]["spent"] == "1"
+    assert told["account"]["spent"] == 1
     assert not list((tmp_path / "staging").glob("sherd-*"))
     release = sherd.Release.load(tmp_path / "out")
     assert release.rows == 300
@@ -601,7 +601,7 @@ def test_the_command_protects_on_a_cluster(tmp_path: Path, require_or_skip: Any)
 
 def test_options_of_one_machine_do_not_go_with_a_cluster(tmp_path: Path) -> None:
     """What needs the rows on this machine is refused before anything is started."""
-    from sherd.cli.protect_on_cluster import protect_on_cluster
+    from sherd.cli.releasing import protect_on_cluster
 
     asked = {"row_map": tmp_path / "map.csv", "record": None, "key": None, "query": None}
     with pytest.raises(UsageError, match="--row-map"):

@@ -24,7 +24,6 @@ from sherd.errors import (
     VerificationError,
 )
 from sherd.federation.aggregator.aggregator_home import AggregatorHome, AggregatorSettings
-from sherd.federation.aggregator.serving import JsonLines
 from sherd.federation.owner.owner_home import OwnerHome, OwnerSettings
 from sherd.federation.owner.owner_journal import OwnerJournal
 from sherd.federation.owner.owner_table import OwnerTable
@@ -34,6 +33,7 @@ from sherd.federation.protocol.joint_plan import Kind, Linkage, Terms
 from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.wire import certificates, chunks, enrolment, failpoints
 from sherd.federation.wire.client import Client, tls_context
+from sherd.federation.wire.log_lines import JsonLines
 from sherd.signing_keys import (
     SigningKey,
     fingerprint,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sherd
-from sherd.tables.infer import draft_yaml
+from sherd.tables.infer import schema as draft
 from sherd.verifying import verify
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_the_published_hash_says_nothing_of_secret_values() -> None:
 def test_what_a_draft_says_of_the_data_is_not_told(tmp_path: Path) -> None:
     """A schema as ``sherd schema`` drafts it, made strict by its owner, gives nothing away."""
     path = tmp_path / "people.yaml"
-    path.write_text(draft_yaml(_table(), name="people"), encoding="utf-8")
+    path.write_text(draft(_table(), name="people").yaml(), encoding="utf-8")
     drafted = sherd.Schema.load(path).as_data()
     drafted["attributes"]["name"]["role"] = "identifier"
     for name in ("town", "note"):

@@ -64,3 +64,26 @@ def test_page_fits_a_telephone(browser: Any, text: str, tmp_path: Path) -> None:
     wide = browser.execute_script("return document.documentElement.scrollWidth")
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert wide <= 392
+
+
+def test_a_comparison_on_a_telephone_shows_every_release(
+    browser: Any, audit: Audit, audit_of: Callable[..., Audit], tmp_path: Path
+) -> None:
+    """Releases stand one under the other, each named: none lies beyond the edge of the screen."""
+    from sherd.report.reporting import compare
+
+    path = compare({"cbls": audit, "dp": audit_of("dp")}).save(tmp_path / "compare.html")[0]
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+    )
+    visited(browser, path.as_uri())
+    right, named = browser.execute_script(
+        "const cells = [...document.querySelectorAll('table.beside tbody td')];"
+        "return [Math.max(...cells.map(c => c.getBoundingClientRect().right)),"
+        " cells.map(c => getComputedStyle(c, '::before').content)]"
+    )
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert right <= 390
+    assert any("cbls" in name for name in named)
+    assert any("dp" in name for name in named)

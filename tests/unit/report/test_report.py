@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import sherd
 from sherd.auditing.case.case import Limits
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.cli.audit import say
+from sherd.cli.audit import print_verdict
 from sherd.errors import OutputExistsError, UsageError
 from sherd.report import check_outputs, markdown, page, words, write
 from sherd.report.figures import figures
@@ -187,7 +187,7 @@ def test_what_was_not_tried_is_on_the_first_screen(tried: bool, tmp_path: Path) 
 
     @click.command()
     def command() -> None:
-        say(found, ())
+        print_verdict(found, ())
 
     shown = CliRunner().invoke(command)
     terminal = shown.stdout

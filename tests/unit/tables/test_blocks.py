@@ -14,7 +14,7 @@ import pytest
 import sherd
 from sherd.engines import choose
 from sherd.engines.selection import TABLES_IN_MEMORY
-from sherd.tables.blocks import Extent, extent, read_blocks
+from sherd.tables.read import Extent, extent, read_blocks
 from sherd.tables.write import write
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sherd.tables.canonical_form import released_form
 from sherd.tables.coded_columns import FORM, LEAST_ROWS, coded, is_coded
+from sherd.tables.released_form import released_form
 from sherd.tables.write import write_pieces
 
 VALUES = {

@@ -12,7 +12,7 @@ import yaml
 
 from sherd.errors import TableError
 from sherd.tables.files import read_yaml
-from sherd.tables.infer import draft_yaml, infer
+from sherd.tables.infer import schema as draft
 from sherd.tables.read import read
 from sherd.tables.schema import Role, Schema, Type
 
@@ -54,7 +54,7 @@ def one(values: object, kind: pa.DataType | None = None, name: str = "a") -> pa.
 )
 def test_types_are_guessed_from_what_cells_say(table: pa.Table, kind: Type) -> None:
     """Text is read for what it says, codes keep their zeros, and the draft says the same."""
-    schema = infer(table)
+    schema = Schema.infer(table)
     assert schema["a"].type is kind
     assert schema["a"].role is Role.QUASI_IDENTIFIER
     assert schema["a"].domain is None
@@ -65,7 +65,7 @@ def test_an_ordered_dictionary_is_ordinal_in_its_order() -> None:
     labels = pa.DictionaryArray.from_arrays(
         pa.array([0, 1, None], pa.int8()), pa.array(["low", "high"]), ordered=True
     )
-    attribute = infer(pa.table({"a": labels}))["a"]
+    attribute = Schema.infer(pa.table({"a": labels}))["a"]
     assert (attribute.type, attribute.values) == (Type.ORDINAL, ("low", "high"))
 
 
@@ -88,21 +88,21 @@ def test_an_ordered_dictionary_is_ordinal_in_its_order() -> None:
 def test_what_tells_people_apart_is_an_identifier_with_a_reason(table: pa.Table, why: str) -> None:
     """Identifiers are never released, so doubt falls on that side, and the draft says why."""
     (name,) = table.column_names
-    assert infer(table)[name].role is Role.IDENTIFIER
-    lines = draft_yaml(table).splitlines()
+    assert Schema.infer(table)[name].role is Role.IDENTIFIER
+    lines = draft(table).yaml().splitlines()
     (line,) = [line for line in lines if "role: identifier  # decide: " in line]
     assert why in line
 
 
 def test_different_numbers_without_a_name_for_it_are_measured() -> None:
     """A measurement whose values all differ is not an identifier."""
-    assert infer(one([i * i for i in range(10)], name="income"))["income"].role.protected
+    assert Schema.infer(one([i * i for i in range(10)], name="income"))["income"].role.protected
 
 
 def test_a_domain_is_never_guessed() -> None:
     """Neither lowest nor highest value stands anywhere in the draft."""
     table = pa.table({"n": [13.25, 77.75], "d": [dt.date(1911, 3, 4), dt.date(1999, 9, 9)]})
-    text = draft_yaml(table)
+    text = draft(table).yaml()
     for value in ("13.25", "77.75", "1911", "1999"):
         assert value not in text
     assert text.count("domain:   # decide") == 2
@@ -110,23 +110,23 @@ def test_a_domain_is_never_guessed() -> None:
 
 def test_labels_are_listed_as_found_up_to_a_limit() -> None:
     """Up to 200 labels are listed and marked as from the data; more are not listed."""
-    few = infer(one([f"l{i:03}" for i in range(200)] * 3))["a"]
+    few = Schema.infer(one([f"l{i:03}" for i in range(200)] * 3))["a"]
     assert few.values == tuple(f"l{i:03}" for i in range(200))
     assert few.values_from_data
     table = one([f"l{i:03}" for i in range(201)] * 3)
-    many = infer(table)["a"]
+    many = Schema.infer(table)["a"]
     assert many.values is None
     assert not many.values_from_data
-    assert "more than 200 different labels" in draft_yaml(table)
+    assert "more than 200 different labels" in draft(table).yaml()
 
 
 def test_missing_marks_are_proposed_and_are_no_labels() -> None:
     """Texts that often mean 'no value' are proposed once for the table."""
     table = pa.table({"a": ["x", "?", "y"], "b": ["1", "NA", "?"]})
-    schema = infer(table)
+    schema = Schema.infer(table)
     assert schema.missing_values == ("?", "NA")
     assert schema["a"].values == ("x", "y")
-    assert "do these texts mean 'no value'" in draft_yaml(table)
+    assert "do these texts mean 'no value'" in draft(table).yaml()
 
 
 NASTY = [
@@ -143,12 +143,12 @@ def test_labels_and_names_of_any_kind_read_back(tmp_path: Path) -> None:
     columns["labels"] = pa.array([NASTY[0], NASTY[1], None])
     table = pa.table(columns)
     path = tmp_path / "draft.yaml"
-    path.write_text(draft_yaml(table), encoding="utf-8")
-    assert Schema.load(path) == infer(table)
+    path.write_text(draft(table).yaml(), encoding="utf-8")
+    assert Schema.load(path) == Schema.infer(table)
     labels = pa.table({"a": NASTY * 2})
-    path.write_text(draft_yaml(labels), encoding="utf-8")
-    assert Schema.load(path) == infer(labels)
-    assert set(infer(labels)["a"].values or ()) == set(NASTY) - {"null"}
+    path.write_text(draft(labels).yaml(), encoding="utf-8")
+    assert Schema.load(path) == Schema.infer(labels)
+    assert set(Schema.infer(labels)["a"].values or ()) == set(NASTY) - {"null"}
 
 
 @pytest.mark.parametrize("typed", [False, True])
@@ -156,17 +156,17 @@ def test_a_draft_is_a_schema_however_it_is_loaded(typed: bool, tmp_path: Path) -
     """Labels such as no and 007 stay text even for a reader that types its scalars."""
     table = pa.table({"a": ["no", "007", "1.0"] * 2, "n": [1, 2] * 3, "d": [0.5] * 6})
     path = tmp_path / "draft.yaml"
-    path.write_text(draft_yaml(table, name="x\nattributes: {}"), encoding="utf-8")
-    assert Schema.from_data(read_yaml(path, typed=typed)) == infer(table)
+    path.write_text(draft(table, name="x\nattributes: {}").yaml(), encoding="utf-8")
+    assert Schema.from_data(read_yaml(path, typed=typed)) == Schema.infer(table)
     assert yaml.safe_load(path.read_text(encoding="utf-8"))["attributes"]["n"]["domain"] is None
 
 
 def test_a_table_without_columns_is_refused() -> None:
     """There is nothing to draft; and names must be names."""
     with pytest.raises(TableError, match="has no columns"):
-        infer(pa.table({}))
+        Schema.infer(pa.table({}))
     with pytest.raises(TableError, match="used 2 times"):
-        infer(pa.Table.from_arrays([pa.array([1])] * 2, names=["a", "a"]))
+        Schema.infer(pa.Table.from_arrays([pa.array([1])] * 2, names=["a", "a"]))
 
 
 def test_an_extension_type_is_guessed_by_what_it_stores() -> None:
@@ -174,7 +174,7 @@ def test_an_extension_type_is_guessed_by_what_it_stores() -> None:
     column = pa.ExtensionArray.from_storage(
         pa.opaque(pa.string(), "numeric", "db"), pa.array(["1.5"])
     )
-    assert infer(pa.table({"a": column}))["a"].type is Type.NUMBER
+    assert Schema.infer(pa.table({"a": column}))["a"].type is Type.NUMBER
 
 
 @pytest.mark.parametrize("file", ["adult.csv", "winequality.csv", "nursery.csv"])
@@ -183,7 +183,7 @@ def test_a_draft_of_a_public_table_reads_that_table(
 ) -> None:
     """The draft of a file is a schema the same file can be read with."""
     path = tmp_path / "draft.yaml"
-    path.write_text(draft_yaml(read(data_dir / file), name=file), encoding="utf-8")
+    path.write_text(draft(read(data_dir / file), name=file).yaml(), encoding="utf-8")
     schema = Schema.load(path)
     table = read(data_dir / file, schema=schema)
     assert table.column_names == list(schema.attributes)

@@ -11,7 +11,7 @@ import pytest
 import sherd
 from sherd.errors import TableError, UsageError
 from sherd.release.protect import Settings
-from sherd.tables.infer import draft_yaml
+from sherd.tables.infer import schema as drafted
 from sherd.tables.prepare import prepare
 from sherd.tables.read import read
 
@@ -84,7 +84,7 @@ def test_a_draft_finds_the_types(tmp_path: Path) -> None:
     """And says what commas and dots were taken for."""
     path = tmp_path / "people.csv"
     path.write_text(LOCAL + "2,5;01.02.1980;\n" * 9)
-    draft = draft_yaml(read(path), name="people.csv")
+    draft = drafted(read(path), name="people.csv").yaml()
     assert draft.count("type: number") == 1
     assert draft.count("type: date\n") == 1
     assert draft.count("type: datetime") == 1

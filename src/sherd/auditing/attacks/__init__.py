@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 from sherd.auditing.attacks.attack import Attack
+from sherd.auditing.attacks.cell_attacks import CO_CLUSTER, INTERVAL, RECONSTRUCTION, UNCHANGED
 from sherd.auditing.attacks.cluster_linkage import CLUSTERS_ALONE, CLUSTERS_KNOWN
-from sherd.auditing.attacks.cluster_structure import CO_CLUSTER, RECONSTRUCTION
 from sherd.auditing.attacks.controlled import INFERENCE, LINKABILITY, MATCHING, MEMBERSHIP
 from sherd.auditing.attacks.group_disclosure import GROUPS
 from sherd.auditing.attacks.linkage_attack import BY_DISTANCE, WITH_KNOWN
-from sherd.auditing.attacks.single_cells import INTERVAL, UNCHANGED
 from sherd.auditing.attacks.singling import SINGLING_OUT, UNIQUENESS
 
 ATTACKS: tuple[Attack, ...] = (

@@ -18,20 +18,23 @@ if TYPE_CHECKING:
 class Attack:
     """An attack on a release.
 
-    ``codes`` are the measures it yields, the first of them its success; ``source`` says
-    where it was described; ``whole`` that a sample of the release would flatter it, so that it is
-    always run on every record.
+    ``codes`` are the measures it yields, the first of them its success; by default one that is
+    called as the attack is. ``source`` says where it was described. An attack is ``whole`` if a
+    sample of the release would flatter it: it is then run on every record.
     """
 
     name: str
     title: str
-    codes: tuple[str, ...]
     knows: str
     does: str
     wins: str
     source: str
     run: Callable[[Case], list[Measure]]
     whole: bool = False
+    codes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", self.codes or (self.name,))
 
     @property
     def specs(self) -> tuple[Spec, ...]:

@@ -42,7 +42,7 @@ KNOWN = 0.05
 """The share of pairs that the seeded attacker knows."""
 
 SCORES = 60_000_000
-"""Pairs of a released row and an original that are scored in one pass; every sample is said."""
+"""Pairs of a released row and an original that are scored in one pass."""
 
 TABLE = 4_000_000
 """Cells of Q up to which the unseeded attack is run."""
@@ -202,7 +202,7 @@ def unseeded(structures: Sequence[Structure], rng: np.random.Generator, rounds: 
 
 
 def _mixed(q: Floats, shares: Floats) -> Floats:
-    """What is believed where nothing was seen: half of what was before, half anything."""
+    """The belief where nothing was seen: half the former one, half the groups' shares."""
     return 0.5 * q + 0.5 * shares[None, :]
 
 
@@ -302,7 +302,6 @@ _DOES = "takes rows with equal cells for members of one cluster in each attribut
 CLUSTERS_KNOWN = Attack(
     name="cluster-linkage-known",
     title="Linkage by row structure with known records",
-    codes=("cluster-linkage-known",),
     knows="all true values of every person in the release, the plan, and which released row "
     "belongs to 5 % of the persons",
     does=_DOES + "learns from the known pairs which released value is which cluster, and links "
@@ -315,7 +314,6 @@ CLUSTERS_KNOWN = Attack(
 CLUSTERS_ALONE = Attack(
     name="cluster-linkage",
     title="Linkage by row structure alone",
-    codes=("cluster-linkage",),
     knows="all true values of every person in the release, and the plan",
     does=_DOES + "starts from where the noise makes a cluster likely, and lets rows and persons "
     "tell each other by expectation-maximisation",

@@ -17,7 +17,7 @@ from sherd.auditing.attacks.matching import groups_of, matches
 from sherd.auditing.case.case import Columns, Space, height, pick
 from sherd.auditing.case.nearest import nearest
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.verdict.measure import Measure, clopper_pearson
+from sherd.auditing.verdict.measure import Measure, beside_control, clopper_pearson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +53,7 @@ def _measure(
     control: Control,
     parts: dict[str, float] | None = None,
 ) -> Measure:
-    low, high = clopper_pearson(hits * trials, trials)
+    low, high = beside_control(hits * trials, base * trials, trials)
     return Measure(
         spec=CATALOGUE[code],
         value=hits,
@@ -192,7 +192,6 @@ def _ratio(inside: NDArray[np.float64], outside: NDArray[np.float64], control: C
 LINKABILITY = Attack(
     name="linkability",
     title="Linkability",
-    codes=("linkability",),
     knows="two databases, each with half of the attributes of the same persons",
     does="looks for a released record among the 5 nearest of both halves",
     wins="when there is one",
@@ -202,7 +201,6 @@ LINKABILITY = Attack(
 INFERENCE = Attack(
     name="inference",
     title="Attribute inference",
-    codes=("inference",),
     knows="all attributes of a person but one",
     does="takes the missing one from the nearest released record",
     wins="when a label is right, or a number within 5 % of the range",
@@ -222,7 +220,6 @@ MEMBERSHIP = Attack(
 MATCHING = Attack(
     name="membership-match",
     title="Membership inference by matching",
-    codes=("membership-match",),
     knows="all true values of a person",
     does="counts the released records that the person could be, with slices, buckets, fragments or "
     "classes put together again in every way that the release allows",

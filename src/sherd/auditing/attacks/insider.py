@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sherd.auditing.attacks.attack import Attack
-from sherd.auditing.attacks.cluster_structure import CLOSE
+from sherd.auditing.attacks.cell_attacks import CLOSE
 from sherd.auditing.case.case import matrix, pick
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.verdict.measure import Measure, clopper_pearson
@@ -112,7 +112,6 @@ def attack_of(owners: Mapping[str, Sequence[str]]) -> Attack:
     return Attack(
         name="insider",
         title="An owner against the others",
-        codes=("insider",),
         knows="its own columns of everybody, and which released row is whose",
         does="reads the other owners' cells off the released rows",
         wins="when a number is within 1 % of the range, a label right",

@@ -129,7 +129,6 @@ def _measure(case: Case, code: str, hits: NDArray[np.float64], chance: float) ->
 BY_DISTANCE = Attack(
     name="linkage",
     title="Distance-based record linkage",
-    codes=("linkage",),
     knows="all true values of every person in the release",
     does="links each released record to the nearest original",
     wins="when the nearest original is the record's own (ties drawn by lot)",
@@ -139,7 +138,6 @@ BY_DISTANCE = Attack(
 WITH_KNOWN = Attack(
     name="linkage-known",
     title="Linkage with known records",
-    codes=("linkage-known",),
     knows="the same, and which released row belongs to 5 % of the persons",
     does="learns from the known pairs how far each attribute can be trusted, rules those persons "
     "out, and links the rest",

@@ -8,8 +8,8 @@ person. The report takes the kind that works better.
 
 Groups of equal quasi-identifiers: prosecutor, journalist and marketer risk (El Emam 2013).
 
-They take released values for true. Where values are masked they say how distinctive released
-rows look, not how often a match would be right: for that see the linkage attacks.
+All of these take released values for true. Where values are masked they say how distinctive
+released rows look, not how often a match would be right: for that see the linkage attacks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from sherd.auditing.attacks.attack import Attack
 from sherd.auditing.case.case import height
 from sherd.auditing.catalogue import CATALOGUE
-from sherd.auditing.verdict.measure import Measure, clopper_pearson
+from sherd.auditing.verdict.measure import Measure, beside_control
 from sherd.tables.schema import Role
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ def singling_out(case: Case) -> list[Measure]:
         outcome[kind] = _play(coded, wanted, rng)
     best = max(outcome, key=lambda kind: outcome[kind][1] / max(1, outcome[kind][0]))
     trials, hits, base = outcome[best]
-    low, high = clopper_pearson(hits, trials)
-    # The control group is as small a sample: what it leaves open is not the release's doing.
-    low = max(0.0, low - (clopper_pearson(base, trials)[1] - base / max(1, trials)))
+    low, high = beside_control(hits, base, trials)
     parts = {kind: h / max(1, t) for kind, (t, h, _) in outcome.items()}
     return [
         Measure(
@@ -91,7 +89,7 @@ def _nearest(column: NDArray[np.float64], middles: NDArray[np.float64]) -> NDArr
 
 
 def _tails(case: Case) -> tuple[list[_Groups], bool]:
-    """Per attribute the value itself, turned so that larger is more extreme is decided later."""
+    """Per attribute the value itself; each predicate decides which end is the extreme one."""
     columns: list[_Groups] = [[column[name] for column in _three(case)] for name in case.names]
     return columns, False
 
@@ -157,7 +155,6 @@ def _true(
 SINGLING_OUT = Attack(
     name="singling-out",
     title="Singling out",
-    codes=("singling-out",),
     knows="nothing but the release",
     does="builds predicates that are true for exactly one released record",
     wins="when a predicate is true for exactly one person",
@@ -170,7 +167,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def keys(columns: Columns, names: Sequence[str]) -> NDArray[np.uint64]:
-    """A 64-bit fingerprint of each row; two different rows of a million share one never."""
+    """A 64-bit fingerprint of each row, so long that no two of a million rows share one."""
     mixed = np.zeros(len(columns[names[0]]), np.uint64)
     for name in names:
         bits = np.where(np.isnan(columns[name]), np.nan, columns[name] + 0.0).view(np.uint64)

@@ -3,9 +3,9 @@
 Everything the measures look at is here; they never see a table. Columns are arrays of
 numbers (see ``scale``), so that a million rows of ten attributes take 80 MB a side.
 
-``OwnFindings`` is what a method itself found of a release's risk; the audit is never more lenient
-than that. Findings are told to the owner when a release is made and are not saved with it. Of a
-release that was read from its folder, those of a shadow release by the same plan stand in.
+``OwnFindings`` is what a method itself says of a release's risk; the audit is never more lenient
+than that. The owner is told the findings when a release is made, and they are not saved with it.
+For a release read from its folder, those of a shadow release by the same plan stand in.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class OwnFindings:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much is computed before the audit turns to samples; every sample is said.
+    """How much is computed before the audit turns to samples; a measure says where it did.
 
     ``pairs`` and ``triples`` are how many sets of attributes are looked at together, ``secrets``
     how many attributes are guessed from all others, ``runs`` how often a method is run on each
@@ -214,12 +214,12 @@ class Case:
 
 
 def height(columns: Columns) -> int:
-    """The number of rows."""
+    """The number of rows of some columns."""
     return len(next(iter(columns.values()))) if columns else 0
 
 
 def take(columns: Columns, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Columns:
-    """Some of the rows."""
+    """The columns with some of their rows."""
     return {name: column[rows] for name, column in columns.items()}
 
 
@@ -249,7 +249,7 @@ class Space:
     def points(
         self, columns: Columns, rows: NDArray[np.int64] | slice = slice(None)
     ) -> NDArray[np.float64]:
-        """Rows as points."""
+        """Some rows as points of the space."""
         first = columns[self.names[0]][rows]
         points = np.empty((len(first), len(self.names)))
         for i, name in enumerate(self.names):

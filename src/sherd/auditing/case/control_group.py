@@ -4,8 +4,8 @@ With a hold-out table they are given. Otherwise the release's own plan is run on
 random half of (at most so many of) the records, and the other half is the control. Such a
 shadow release never leaves the audit.
 
-What follows an earlier release is made from the private record of that, which an audit is not
-given. Its shadow is a first release by the same plan: it has no empty places, so the attacks see
+A release that follows another is made from that one's private record, which an audit does not
+have. Its shadow is a first release by the same plan: it has no empty places, so the attacks see
 no less than in the release itself.
 """
 
@@ -26,8 +26,6 @@ from sherd.release.plan import Plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
     from sherd.auditing.case.case import Columns
     from sherd.release.method import Outcome
     from sherd.tables.number_scale import Scale
@@ -40,7 +38,7 @@ MOST = 20_000
 
 
 def runner_of(plan: Mapping[str, Any]) -> Runner | None:
-    """What runs a plan again on another table, None where no method of that name can."""
+    """A function that runs a plan again on another table; None where no such method is known."""
     traits = traits_of({"plan": plan})
     if traits is None:
         return None
@@ -58,31 +56,31 @@ def runner_of(plan: Mapping[str, Any]) -> Runner | None:
     return run
 
 
-def split(rows: int, seed: int, most: int = MOST) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Random members and outsiders, equally many."""
-    order = np.random.default_rng([seed, 77]).permutation(rows)[: 2 * most]
+def split(table: pa.Table, seed: int, most: int = MOST) -> tuple[pa.Table, pa.Table]:
+    """Random members and outsiders of a table, equally many."""
+    order = np.random.default_rng([seed, 77]).permutation(table.num_rows)[: 2 * most]
     half = len(order) // 2
-    return np.sort(order[:half]), np.sort(order[half : 2 * half])
+    members, outsiders = np.sort(order[:half]), np.sort(order[half : 2 * half])
+    return table.take(pa.array(members)), table.take(pa.array(outsiders))
 
 
 def shadow(
-    table: pa.Table,
+    groups: tuple[pa.Table, pa.Table],
     schema: Schema,
     scales: Mapping[str, Scale],
     manifest: Mapping[str, Any],
     run: Runner,
     seed: int,
 ) -> Control:
-    """A shadow release of half of the table; raises what the method raises."""
-    inside, outside = split(table.num_rows, seed)
-    members = table.take(pa.array(inside))
+    """A shadow release of the members of two groups; raises what the method raises."""
+    members, outsiders = groups
     outcome = run(members, schema, seed)
     made = {**manifest, "facts": dict(outcome.facts)}
     source = drawable_of(outcome.tables, made)
     columns = columns_of(records(source, schema, seed), scales, schema)
     return Control(
         members=_only(columns_of(members, scales, schema), columns),
-        outsiders=_only(columns_of(table.take(pa.array(outside)), scales, schema), columns),
+        outsiders=_only(columns_of(outsiders, scales, schema), columns),
         released=columns,
         shadow=True,
         without="as a first release" if "after" in manifest["plan"] else "",

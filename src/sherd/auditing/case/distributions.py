@@ -12,6 +12,8 @@ from sherd.auditing.verdict.audit_result import Distribution
 from sherd.tables.schema import Type
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from sherd.auditing.case.case import Case
@@ -52,34 +54,27 @@ def _ordered(
     starts = list(range(0, len(labels), -(-len(labels) // BARS)))
     groups = [labels[a:b] for a, b in zip(starts, [*starts[1:], len(labels)], strict=True)]
     shares = [np.add.reduceat(_shares(v, len(labels)), starts) for v in (before, after)]
-    return Distribution(
-        name=name,
-        classes=tuple(g[0] if len(g) == 1 else f"{g[0]} … {g[-1]}" for g in groups),
-        ends=(labels[0], labels[-1]),
-        before=tuple(float(share) for share in shares[0]),
-        after=tuple(float(share) for share in shares[1]),
-    )
+    classes = [g[0] if len(g) == 1 else f"{g[0]} … {g[-1]}" for g in groups]
+    return _distribution(name, classes, (labels[0], labels[-1]), *shares)
 
 
 def _labels(
     name: str, labels: tuple[str, ...], before: NDArray[np.float64], after: NDArray[np.float64]
 ) -> Distribution:
-    counts = [_shares(values, len(labels)) for values in (before, after)]
-    shown = range(len(labels))
-    rest: list[float] = []
-    names = list(labels)
+    """Labels in the order of the schema; the rarest of many are shown as one."""
+    shares, classes = [_shares(values, len(labels)) for values in (before, after)], list(labels)
     if len(labels) > MOST_LABELS:
-        top = np.argsort(-(counts[0] + counts[1]), kind="stable")[: MOST_LABELS - 1]
-        shown = sorted(int(i) for i in top)  # type: ignore[assignment]
-        rest = [float(c.sum() - c[list(shown)].sum()) for c in counts]
-        names = [labels[i] for i in shown]
-    return Distribution(
-        name=name,
-        classes=(*names, *(["other"] if rest else [])),
-        ends=(names[0], "other" if rest else names[-1]),
-        before=(*(float(counts[0][i]) for i in shown), *rest[:1]),
-        after=(*(float(counts[1][i]) for i in shown), *rest[1:]),
-    )
+        top = np.sort(np.argsort(-(shares[0] + shares[1]), kind="stable")[: MOST_LABELS - 1])
+        shares = [np.append(share[top], share.sum() - share[top].sum()) for share in shares]
+        classes = [*(labels[i] for i in top), "other"]
+    return _distribution(name, classes, (classes[0], classes[-1]), *shares)
+
+
+def _distribution(
+    name: str, classes: Sequence[str], ends: tuple[str, str], *shares: NDArray[np.float64]
+) -> Distribution:
+    before, after = (tuple(map(float, share)) for share in shares)
+    return Distribution(name=name, classes=tuple(classes), ends=ends, before=before, after=after)
 
 
 def _numbers(
@@ -87,28 +82,17 @@ def _numbers(
 ) -> Distribution:
     name, kind = attribute.name, attribute.type
     if kind is Type.BOOLEAN:
-        shares = [(float(np.mean(v < 0.5)), float(np.mean(v >= 0.5))) for v in (before, after)]
-        return Distribution(
-            name=name,
-            classes=("false", "true"),
-            ends=("false", "true"),
-            before=shares[0],
-            after=shares[1],
-        )
+        shares = [np.array([np.mean(v < 0.5), np.mean(v >= 0.5)]) for v in (before, after)]
+        return _distribution(name, ["false", "true"], ("false", "true"), *shares)
     low, high = _span(
         attribute, float(min(before.min(), after.min())), float(max(before.max(), after.max()))
     )
     few = kind is Type.INTEGER and high - low < BARS
     # Few whole numbers: a bar for each, as classes between them would stay empty.
     edges = np.arange(low - 0.5, high + 1) if few else np.linspace(low, high, BARS + 1)
-    shares2 = [np.histogram(values, edges)[0] / len(values) for values in (before, after)]
-    return Distribution(
-        name=name,
-        classes=tuple(_text(edge + 0.5 * few, kind) for edge in edges[:-1]),
-        ends=(_text(low, kind), _text(high, kind)),
-        before=tuple(float(s) for s in shares2[0]),
-        after=tuple(float(s) for s in shares2[1]),
-    )
+    shares = [np.histogram(values, edges)[0] / len(values) for values in (before, after)]
+    classes = [_text(edge + 0.5 * few, kind) for edge in edges[:-1]]
+    return _distribution(name, classes, (_text(low, kind), _text(high, kind)), *shares)
 
 
 def _span(attribute: Attribute, low: float, high: float) -> tuple[float, float]:

@@ -34,6 +34,7 @@ from sherd.auditing.case.record_drawing import (
     MaskedRelease,
     data_of,
     kinds_of,
+    require_known,
 )
 from sherd.errors import FormatError, UsageError
 from sherd.tables.schema import Schema
@@ -116,14 +117,7 @@ class FragmentedRelease:
 
     def count(self, query: CountQuery) -> float:
         """Σ over association rows of Π (share of the group's tuples that satisfy the query)."""
-        known = {name for names in self.layout.attributes for name in names}
-        lacking = [name for name in query.where if name not in known]
-        if lacking:
-            raise UsageError(
-                "the query asks about an attribute that the release does not have",
-                must="one of " + ", ".join(sorted(known)),
-                got=repr(lacking[0]),
-            )
+        require_known(query, sorted({name for names in self.layout.attributes for name in names}))
         chance = np.ones(self.rows)
         for fragment, names, side in zip(
             self.layout.fragments, self.layout.attributes, self.sides, strict=True

@@ -1,7 +1,7 @@
 """Opening a case: reading, checking that table and release belong together, coding.
 
-Whatever does not fit is refused here with its reason: another table's release, missing
-columns, other row counts, an empty release, a target that is not there, a row map that is none.
+What does not fit is refused here with its reason: the release of another table, missing columns,
+different row counts, an empty release, a target that is not there, a file that is not a row map.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from sherd.auditing.case.row_sample import give_back
 from sherd.errors import FormatError, TableError, UsageError, did_you_mean
 from sherd.randomness import Randomness
 from sherd.release.bundle import MANIFEST, Release
-from sherd.tables.address import is_address
 from sherd.tables.number_scale import Scale, scale_of
 from sherd.tables.prepare import Prepared, prepare
 from sherd.tables.schema import Role, Schema
+from sherd.tables.sql import is_address
 from sherd.verifying import Verification, verify
 from sherd.verifying.bundle_files import read_documents, read_tables
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 LEAST = 20
-"""Records below which halves, control groups and intervals are empty words."""
+"""The fewest records for which halves, control groups and intervals mean anything."""
 
 
 def verified(given: Any, schema: Schema | None) -> Verification:
@@ -109,7 +109,7 @@ def released_part(schema: Schema) -> Schema:
 
 
 def name_of(given: Any) -> str:
-    """What a table is called: its file's name; nothing for one in memory."""
+    """The name of a table's file; empty for a table in memory or in a database."""
     if not isinstance(given, (str, Path)) or is_address(str(given)):
         return ""  # an address may hold a password
     return Path(given).name
@@ -249,7 +249,7 @@ def read_row_map(path: str | Path) -> NDArray[np.int64]:
 
 
 def check_order(order: Any, kept: Any, rows: int) -> NDArray[np.int64]:
-    """The row map in terms of the rows that were kept; refused where it is none."""
+    """The row map in terms of the rows that were kept; refused where it does not fit."""
     places = np.asarray(order, np.int64)
     if kept is not None:
         place = np.full(int(kept.max()) + 1, -1, np.int64)

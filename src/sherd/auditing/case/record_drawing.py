@@ -47,7 +47,7 @@ class Range:
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """One of several values."""
+    """A condition that a value is one of several."""
 
     of: frozenset[Any]
 
@@ -90,7 +90,8 @@ def _satisfied(
     return chance
 
 
-def _require_known(query: CountQuery, known: Sequence[str]) -> None:
+def require_known(query: CountQuery, known: Sequence[str]) -> None:
+    """Refuse a query about an attribute that a release does not have."""
     for name in query.where:
         if name not in known:
             raise UsageError(
@@ -114,7 +115,7 @@ class MaskedRelease:
 
     def satisfied(self, query: CountQuery) -> NDArray[np.float64]:
         """1 for every row that satisfies the query, 0 for the others."""
-        _require_known(query, self.table.column_names)
+        require_known(query, self.table.column_names)
         fields = {name: name for name in self.table.column_names}
         return _satisfied(self.table, fields, query, {}, {})
 
@@ -152,7 +153,7 @@ class GeneralisedRelease:
 
     def count(self, query: CountQuery) -> float:
         """The expected count, values spread evenly over what a label stands for."""
-        _require_known(query, self.table.column_names)
+        require_known(query, self.table.column_names)
         fields = {name: name for name in self.table.column_names}
         return float(_satisfied(self.table, fields, query, self.books, self.kinds).sum())
 
@@ -193,7 +194,7 @@ class SlicedRelease:
     def count(self, query: CountQuery) -> float:
         """Σ_B |B| Π (share of B's cells that satisfy the query), over the columns."""
         known = list(dict.fromkeys(name for column in self.columns for name in column))
-        _require_known(query, known)
+        require_known(query, known)
         buckets = self.table[self.bucket].to_numpy()
         _, place, sizes = np.unique(buckets, return_inverse=True, return_counts=True)
         expected = sizes.astype(np.float64)

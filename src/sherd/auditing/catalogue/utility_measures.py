@@ -2,236 +2,201 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from sherd.auditing.verdict.measure import Better, Label, Side, Spec
 
+_utility = partial(Spec, side=Side.UTILITY)
+
 UTILITY: tuple[Spec, ...] = (
-    Spec(
+    _utility(
         code="mean-sse",
         title="Mean squared error of a record",
-        side=Side.UTILITY,
         definition="mean over records of dist², dist = (1/l)·sqrt(Σ (d/σ)²), d the difference of "
         "numbers or of ranks, σ the standard deviation in the original",
         range="0 to ∞",
         meaning="how far a released record lies from its original; 2/l is what shuffling gives",
         needs=("rows", "pairs"),
     ),
-    Spec(
+    _utility(
         code="il1s",
         title="IL1s information loss",
-        side=Side.UTILITY,
         definition="mean over cells of |d| / (√2·σ)",
         range="0 to ∞",
         meaning="average shift of a cell, in units of the spread between two random records",
         needs=("rows", "pairs"),
     ),
-    Spec(
+    _utility(
         code="marginals-1",
         title="Distance of single distributions",
-        side=Side.UTILITY,
         definition="total variation distance of each attribute's distribution, averaged; numbers "
         "in ten classes of equal frequency",
-        range="0 to 1",
         meaning="share of records that would have to change class to make the distributions equal",
     ),
-    Spec(
+    _utility(
         code="marginals-2",
         title="Distance of distributions of pairs",
-        side=Side.UTILITY,
         definition="the same for all pairs of attributes; numbers in ten classes",
-        range="0 to 1",
         meaning="whether pairs of attributes still occur together as they did",
     ),
-    Spec(
+    _utility(
         code="marginals-3",
         title="Distance of distributions of triples",
-        side=Side.UTILITY,
         definition="the same for triples of attributes (a sample of them); numbers in five classes",
-        range="0 to 1",
         meaning="whether triples of attributes still occur together as they did",
     ),
-    Spec(
+    _utility(
         code="associations",
         title="Change of associations",
-        side=Side.UTILITY,
         definition="mean absolute change over all pairs of attributes of Pearson's correlation "
         "(two numbers) or Cramér's V (otherwise, numbers in ten classes), over the records that "
         "have both values",
         range="0 to 2",
         meaning="how far correlations and dependencies are off on average",
     ),
-    Spec(
+    _utility(
         code="means",
         title="Change of means",
-        side=Side.UTILITY,
         definition="mean over attributes of |mean released − mean original| / σ",
         range="0 to ∞",
         meaning="how far averages are off, in standard deviations",
     ),
-    Spec(
+    _utility(
         code="variances",
         title="Change of variances",
-        side=Side.UTILITY,
         definition="mean over attributes of |log2(variance released / variance original)|",
         range="0 to ∞",
         meaning="1 means that spread is off by a factor of 2 in variance",
     ),
-    Spec(
+    _utility(
         code="quantiles",
         title="Change of quantiles",
-        side=Side.UTILITY,
         definition="mean over attributes and the 5, 25, 50, 75 and 95 % quantiles of the absolute "
         "difference, in σ",
         range="0 to ∞",
         meaning="how far the shape of distributions is off",
     ),
-    Spec(
+    _utility(
         code="queries",
         title="Error of counting queries",
-        side=Side.UTILITY,
         definition="median over random range queries on 2 or 3 attributes, each true for about "
         "10 % of records, of |released − true| / max(true, 1 % of records)",
         range="0 to ∞",
         meaning="typical error of an analyst's count, relative to the true count",
     ),
-    Spec(
+    _utility(
         code="association-utility",
         title="What the association is worth",
-        side=Side.UTILITY,
         definition="1 − mean |with − true| / mean |without − true| over random counting queries "
         "that ask about several fragments, answered with and without the association",
         range="−∞ to 1",
         meaning="1: the association answers them exactly; 0: no better than the fragments alone",
         better=Better.HIGHER,
     ),
-    Spec(
+    _utility(
         code="pmse",
         title="Propensity score error (pMSE)",
-        side=Side.UTILITY,
         definition="mean squared distance from ½ of the probability that a random forest, tested "
         "on records it was not trained on, gives to 'this record is released'",
         range="0 to 0.25",
         meaning="0: nobody can tell released records from originals; 0.25: everybody can",
     ),
-    Spec(
+    _utility(
         code="distinguishable",
         title="Released told from original",
-        side=Side.UTILITY,
         definition="area under the curve of the same model",
-        range="0 to 1",
         meaning="chance that the model ranks a released record above an original one; ½: it cannot "
         "tell them apart",
     ),
-    Spec(
+    _utility(
         code="forest-accuracy",
         title="Random forest: accuracy",
-        side=Side.UTILITY,
         definition="accuracy on original test records of a random forest trained on the release",
-        range="0 to 1",
         meaning="whether models trained on the release work on real people",
         better=Better.HIGHER,
         needs=("target",),
     ),
-    Spec(
+    _utility(
         code="forest-f",
         title="Random forest: F-measure",
-        side=Side.UTILITY,
         definition="macro-averaged F-measure of the same forest",
-        range="0 to 1",
         meaning="the same, with rare classes counting as much as frequent ones",
         better=Better.HIGHER,
         needs=("target",),
     ),
-    Spec(
+    _utility(
         code="tree-accuracy",
         title="Decision tree: accuracy",
-        side=Side.UTILITY,
         definition="accuracy on original test records of a decision tree trained on the release",
-        range="0 to 1",
         meaning="the same for a single tree",
         better=Better.HIGHER,
         needs=("target",),
     ),
-    Spec(
+    _utility(
         code="tree-f",
         title="Decision tree: F-measure",
-        side=Side.UTILITY,
         definition="macro-averaged F-measure of the same tree",
-        range="0 to 1",
         meaning="the same, with rare classes counting as much as frequent ones",
         better=Better.HIGHER,
         needs=("target",),
     ),
-    Spec(
+    _utility(
         code="forest-r2",
         title="Random forest: explained variance",
-        side=Side.UTILITY,
         definition="R² on original test records of a regression forest trained on the release",
         range="−∞ to 1",
         meaning="whether models trained on the release predict a number of real people",
         better=Better.HIGHER,
         needs=("target",),
     ),
-    Spec(
+    _utility(
         code="ncp",
         title="Generalisation (NCP)",
-        side=Side.UTILITY,
         definition="normalised certainty penalty: mean over cells of the width of the released "
         "range or group as a share of the attribute's whole range or list",
-        range="0 to 1",
         meaning="0: every cell exact; 1: every cell says nothing",
         label=Label.PUBLISHABLE,
     ),
-    Spec(
+    _utility(
         code="discernibility",
         title="Discernibility",
-        side=Side.UTILITY,
         definition="mean size of the group of records with equal quasi-identifiers, as a share of "
         "all records",
         range="1/n to 1",
         meaning="how coarse the groups are that an analyst can tell apart",
         label=Label.PUBLISHABLE,
     ),
-    Spec(
+    _utility(
         code="suppressed",
         title="Suppressed cells",
-        side=Side.UTILITY,
         definition="share of cells that are missing in the release and were not in the original",
-        range="0 to 1",
         meaning="how much was left out altogether",
     ),
-    Spec(
+    _utility(
         code="clamped",
         title="Clamped cells",
-        side=Side.UTILITY,
         definition="share of the original's protected cells that lie outside their declared domain "
         "and were moved to its end",
-        range="0 to 1",
         meaning="well above 0: the schema's domains may be wrong",
     ),
-    Spec(
+    _utility(
         code="recoded",
         title="Recoded cells",
-        side=Side.UTILITY,
         definition="share of the original's protected cells that were missing or not declared and "
         "took the value that the schema names for that",
-        range="0 to 1",
         meaning="these cells say what the schema says, not what the data said",
     ),
-    Spec(
+    _utility(
         code="dropped",
         title="Dropped records",
-        side=Side.UTILITY,
         definition="share of the original's records that the schema's policies dropped before the "
         "method saw them",
-        range="0 to 1",
         meaning="people who are not in the release; by part: the attribute that dropped them",
     ),
-    Spec(
+    _utility(
         code="left-out",
         title="Records left out by the method",
-        side=Side.UTILITY,
         definition="share of the records given to the method that the release does not hold",
-        range="0 to 1",
         meaning="people whom the method could not place without breaking its promise",
     ),
 )

@@ -120,13 +120,13 @@ def frozen_bound(
     """The measured loss with the noise of the first table on both."""
     rng = np.random.default_rng(seed)
     noise = experiment.spreads(experiment.table)
-    found = []
+    scores = []
     for values in (experiment.table, experiment.neighbour):
         seen = experiment.centres(values) + rng.laplace(size=(runs, len(noise))) * noise
         seen = np.round(seen, 6)  # on a grid, as the methods release
         np.clip(seen, experiment.mechanism.low, experiment.mechanism.high, out=seen)
-        found.append(experiment.score(seen, frozen=True))
-    return lower_bound(found[0], found[1], alpha=alpha)
+        scores.append(experiment.score(seen, frozen=True))
+    return lower_bound(scores[0], scores[1], alpha=alpha)
 
 
 def real_bound(
@@ -138,11 +138,11 @@ def real_bound(
     alpha: float = 0.05,
 ) -> Bound:
     """The measured loss of the method as it really runs on either table."""
-    found = [
+    scores = [
         experiment.score(run(values, runs, 2 * seed + i), frozen=False)
         for i, values in enumerate((experiment.table, experiment.neighbour))
     ]
-    return lower_bound(found[0], found[1], alpha=alpha)
+    return lower_bound(scores[0], scores[1], alpha=alpha)
 
 
 _THRESHOLDS = 200

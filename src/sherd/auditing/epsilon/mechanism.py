@@ -78,27 +78,27 @@ class Mechanism:
 
     def positions(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values as positions, clamped to the domain as a method clamps them."""
-        found: NDArray[np.float64] = np.rint((values - self.low) / self.step)
-        return np.clip(found, 0, self.steps)
+        steps: NDArray[np.float64] = np.rint((values - self.low) / self.step)
+        return np.clip(steps, 0, self.steps)
 
 
 def sizes(n: int, k: int) -> NDArray[np.int64]:
     """The number of records in each cluster."""
-    found = np.full(n // k, k, np.int64)
-    found[-1] += n - k * len(found)
-    return found
+    counts = np.full(n // k, k, np.int64)
+    counts[-1] += n - k * len(counts)
+    return counts
 
 
 def sums(ordered: NDArray[np.float64], mechanism: Mechanism) -> NDArray[np.float64]:
     """The sum of each cluster; trimmed where that is declared."""
     starts = np.arange(len(ordered) // mechanism.k) * mechanism.k
-    found = np.add.reduceat(ordered, starts)
+    totals = np.add.reduceat(ordered, starts)
     if mechanism.centre == "trimmed":
         ends = np.append(starts[1:], len(ordered))
-        found = (
-            found - ordered[starts] + ordered[starts + 1] - ordered[ends - 1] + ordered[ends - 2]
+        totals = (
+            totals - ordered[starts] + ordered[starts + 1] - ordered[ends - 1] + ordered[ends - 2]
         )
-    return found
+    return totals
 
 
 def scales(ordered: NDArray[np.float64], mechanism: Mechanism) -> NDArray[np.float64]:
@@ -116,12 +116,12 @@ def scales(ordered: NDArray[np.float64], mechanism: Mechanism) -> NDArray[np.flo
         u, u2, u3 = (ordered[starts + i] for i in range(3))
         v, v2, v3 = (ordered[ends - 1 - i] for i in range(3))
         sensitivity = np.maximum((v - u2) + (u3 - u2) + (v - v2), (v2 - u) + (v2 - v3) + (u2 - u))
-    found = sensitivity / mechanism.epsilon
+    noise = sensitivity / mechanism.epsilon
     if mechanism.floor:
-        found = np.maximum(found, mechanism.floor * sizes(len(ordered), mechanism.k))
+        noise = np.maximum(noise, mechanism.floor * sizes(len(ordered), mechanism.k))
     if mechanism.enlarge:
-        found = found * max(1.0, _loss(ordered, found, mechanism) / mechanism.epsilon)
-    return found
+        noise = noise * max(1.0, _loss(ordered, noise, mechanism) / mechanism.epsilon)
+    return noise
 
 
 def neighbours(

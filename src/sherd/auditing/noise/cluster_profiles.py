@@ -86,13 +86,13 @@ class ClusterProfiles:
 
     def simulated(self, values: Sequence[Floats], rng: np.random.Generator) -> list[Floats]:
         """Rows of a release whose clusters have these values; equal originals are put by lot."""
-        found = []
+        rows = []
         for one, column, value in zip(self.rows, self.columns, values, strict=True):
             order = np.argsort(one + rng.random(len(one)) / 2)[: int(column.sizes.sum())]
             shown = np.full(len(one), np.nan)
             shown[order] = np.repeat(value, column.sizes)
-            found.append(shown)
-        return found
+            rows.append(shown)
+        return rows
 
     def look(self, shown: Sequence[Floats]) -> tuple[float, ...]:
         """The mean distance of recognised values from their centroids, in units of noise."""
@@ -137,5 +137,5 @@ def _members(clusters: Floats, k: int) -> Rows:
     """So many rows of each cluster, given the number of the cluster that each row lies in."""
     order = np.argsort(clusters, kind="stable")
     count = int(np.nanmax(clusters)) + 1
-    found: Rows = order[np.arange(count)[:, None] * k + np.arange(k)]
-    return found
+    members: Rows = order[np.arange(count)[:, None] * k + np.arange(k)]
+    return members

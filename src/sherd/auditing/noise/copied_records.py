@@ -66,8 +66,8 @@ class _Records:
     @property
     def rows(self) -> Hashes:
         """A hash of each record."""
-        found: Hashes = np.add.reduce(self.hashes)
-        return found
+        total: Hashes = np.add.reduce(self.hashes)
+        return total
 
 
 def check_copies(case: Case, evidence: Evidence) -> Check:
@@ -137,18 +137,18 @@ def _by_lot(group: Codes, rng: np.random.Generator) -> NDArray[np.int64]:
 
 def _joined(codes: Sequence[Codes], sizes: Sequence[int]) -> Codes:
     """One number for what records have in several attributes."""
-    found = np.zeros(len(codes[0]), np.int64)
+    joined = np.zeros(len(codes[0]), np.int64)
     for code, size in zip(codes, sizes, strict=True):
-        found = found * size + code
-    return found
+        joined = joined * size + code
+    return joined
 
 
 def _mixed(values: Codes, salt: int) -> Hashes:
     """Hashes that are added up: values of each attribute are spread over all 64 bits."""
-    found = values.astype(np.uint64) + np.uint64((salt + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    mixed = values.astype(np.uint64) + np.uint64((salt + 1) * 0x9E3779B97F4A7C15 % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
-    return found ^ (found >> np.uint64(31))
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def _same(rows: Hashes, known: tuple[Hashes, NDArray[np.int64]]) -> int:

@@ -59,12 +59,12 @@ def check(case: Case, evidence: Evidence) -> list[Check]:
         detail = f"refuted: 'counts' has too {how} noise for its plan (p ≤ {ALPHA:g})"
         return [Check(name=NOISE, passed=False, detail=detail)]
     power = chance_of_less(halved, many, _most(plain, many))
-    found = f"noise halved would be found in {percent(power)} of releases"
+    shown = f"noise halved would be found in {percent(power)} of releases"
     if power < 0.99:
-        found += f", the most that {many} counts can tell"
+        shown += f", the most that {many} counts can tell"
     if power < 0.5:
-        return [Check(name=NOISE, passed=None, detail=f"not testable: {found}")]
-    detail = f"consistent with the plan; {found} (false alarms: {percent(ALPHA)})"
+        return [Check(name=NOISE, passed=None, detail=f"not testable: {shown}")]
+    detail = f"consistent with the plan; {shown} (false alarms: {percent(ALPHA)})"
     return [Check(name=NOISE, passed=True, detail=detail)]
 
 
@@ -156,5 +156,5 @@ def _groups(
     coded = pa.concat_arrays(texts.chunks) if isinstance(texts, pa.ChunkedArray) else texts
     table = np.array([*(below[str(v)] for v in coded.dictionary.to_pylist()), without], np.int64)
     indices = coded.indices.fill_null(len(table) - 1).to_numpy(zero_copy_only=False)
-    found: NDArray[np.int64] = table[indices.astype(np.int64)]
-    return found
+    rows: NDArray[np.int64] = table[indices.astype(np.int64)]
+    return rows

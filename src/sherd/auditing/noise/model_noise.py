@@ -36,36 +36,36 @@ SIMULATED = 500
 
 def check(case: Case, evidence: Evidence) -> list[Check]:
     """Whether measured counts differ from the true ones by the declared noise."""
-    found = residuals(evidence.original, evidence.schema, evidence.documents["model"])
-    return [judged_residuals(found, case.rng("noise")), check_copies(case, evidence)]
+    apart = residuals(evidence.original, evidence.schema, evidence.documents["model"])
+    return [judged_residuals(apart, case.rng("noise")), check_copies(case, evidence)]
 
 
-def judged_residuals(found: Residuals, rng: np.random.Generator) -> Check:
+def judged_residuals(measured: Residuals, rng: np.random.Generator) -> Check:
     """Consistent with the declared noise, refuted, or not testable."""
-    each = OTHERS / max(1, len(found.histograms))
-    least = least_size(found, rng)
-    wrong = _wrong(found, least, each)
+    each = OTHERS / max(1, len(measured.histograms))
+    least = least_size(measured, rng)
+    wrong = _wrong(measured, least, each)
     if wrong:
         detail = f"refuted: {wrong} (p ≤ {ALPHA:g})"
         return Check(name=NOISE, passed=False, detail=detail)
-    power = float(np.mean(found.drawn(rng, SIMULATED, 0.5) < least))
-    shown = f"{found.words}; noise halved would be found in {percent(power)} of releases"
+    power = float(np.mean(measured.drawn(rng, SIMULATED, 0.5) < least))
+    shown = f"{measured.words}; noise halved would be found in {percent(power)} of releases"
     if power < 0.5:
         return Check(name=NOISE, passed=None, detail=f"not testable: {shown} only")
-    detail = f"consistent with the plan: {shown}{_blind(found, each)}"
+    detail = f"consistent with the plan: {shown}{_blind(measured, each)}"
     return Check(name=NOISE, passed=True, detail=f"{detail} (false alarms: {percent(ALPHA)})")
 
 
-def _wrong(found: Residuals, least: float, each: float) -> str:
+def _wrong(measured: Residuals, least: float, each: float) -> str:
     """What is not as the plan says; nothing where all is."""
-    if found.size < least:
-        return f"too little noise for the plan: {found.words}"
-    if found.too_much() <= OTHERS:
-        return f"too much noise for the plan: {found.words}"
-    if found.shifted() <= OTHERS:
+    if measured.size < least:
+        return f"too little noise for the plan: {measured.words}"
+    if measured.too_much() <= OTHERS:
+        return f"too much noise for the plan: {measured.words}"
+    if measured.shifted() <= OTHERS:
         return "noise that goes one way: counts are all too large or all too small"
-    for names, scale, apart in found.histograms:
-        if _chance(found.kind, scale, len(apart), int(np.abs(apart).sum())) <= each:
+    for names, scale, apart in measured.histograms:
+        if _chance(measured.kind, scale, len(apart), int(np.abs(apart).sum())) <= each:
             return f"the counts of {_quoted(names)} have too little noise"
     return ""
 
@@ -75,12 +75,12 @@ def _chance(kind: str, scale: float, cells: int, total: int) -> float:
     return chance_of_less(sizes_of_noise(kind, scale), cells, total)
 
 
-def _blind(found: Residuals, each: float) -> str:
+def _blind(measured: Residuals, each: float) -> str:
     """The histograms that would not be found without any noise."""
     names = [
         _quoted(names)
-        for names, scale, apart in found.histograms
-        if _chance(found.kind, scale, len(apart), 0) > each
+        for names, scale, apart in measured.histograms
+        if _chance(measured.kind, scale, len(apart), 0) > each
     ]
     return f", a single histogram without noise not of {', '.join(names)}" if names else ""
 
@@ -89,13 +89,13 @@ def _quoted(names: tuple[str, ...]) -> str:
     return " and ".join(f"'{name}'" for name in names)
 
 
-def least_size(found: Residuals, rng: np.random.Generator) -> float:
+def least_size(measured: Residuals, rng: np.random.Generator) -> float:
     """The size below which there is too little noise: of few residuals by exact simulations."""
-    if found.many <= FEW:
+    if measured.many <= FEW:
         place = int(LITTLE * (MANY + 1) + 1e-9)
-        return float(np.sort(found.drawn(rng, MANY))[place - 1])
-    low, high = 0.0, found.many * 2.0  # the mean of each is at most 1
+        return float(np.sort(measured.drawn(rng, MANY))[place - 1])
+    low, high = 0.0, measured.many * 2.0  # the mean of each is at most 1
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if found.too_little(middle) <= LITTLE else (low, middle)
+        low, high = (middle, high) if measured.too_little(middle) <= LITTLE else (low, middle)
     return low

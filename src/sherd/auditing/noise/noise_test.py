@@ -185,9 +185,9 @@ class NoisyColumn:
 def discrete_laplace(rng: np.random.Generator, scale: Floats) -> Floats:
     """Discrete Laplace noise: the difference of two geometric numbers; none at scale 0."""
     chance = -np.expm1(-1 / np.maximum(scale, 1e-300))
-    found: Floats = (rng.geometric(chance) - rng.geometric(chance)).astype(np.float64)
-    found[scale <= 0] = 0.0
-    return found
+    noise: Floats = (rng.geometric(chance) - rng.geometric(chance)).astype(np.float64)
+    noise[scale <= 0] = 0.0
+    return noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,10 +239,10 @@ class _Looks:
     def _drawn(self, rng: np.random.Generator, factor: float) -> list[float]:
         values = [one.noisy(rng, factor) for one in self.columns]
         both = zip(self.columns, values, strict=True)
-        found = [x for one, v in both for x in self.of(one, one.look(v))]
+        looks = [x for one, v in both for x in self.of(one, one.look(v))]
         if self.profiles is not None:
-            found += self.profiles.look(self.profiles.simulated(values, rng))
-        return found
+            looks += self.profiles.look(self.profiles.simulated(values, rng))
+        return looks
 
     def suffices(self, rng: np.random.Generator) -> bool:
         """Whether halved noise would show in nearly all releases; the release has no say in it."""
@@ -307,9 +307,9 @@ def _weights(plain: Floats, halved: Floats, even: NDArray[np.bool_]) -> Floats:
     spread = np.atleast_2d((np.cov(plain) + np.cov(halved)) / 2)
     ridge = 0.05 * np.trace(spread) / len(spread) + 1e-12
     shift = halved.mean(axis=1) - plain.mean(axis=1)
-    found: Floats = np.zeros(len(even))
-    found[even] = np.linalg.solve(spread + ridge * np.eye(len(spread)), shift)
-    return found
+    weights: Floats = np.zeros(len(even))
+    weights[even] = np.linalg.solve(spread + ridge * np.eye(len(spread)), shift)
+    return weights
 
 
 def _refuted(looks: _Looks, scores: Floats) -> Check:
@@ -366,8 +366,8 @@ class _Yardstick:
     def each(self, distances: Floats) -> Floats:
         """The scores one by one, of the first that are looked at."""
         first = slice(len(distances))
-        found: Floats = np.log(distances + self.small[first]) - self.middle[first]
-        return found / self.spread[first]
+        distance: Floats = np.log(distances + self.small[first]) - self.middle[first]
+        return distance / self.spread[first]
 
     def scores(self, distances: Floats) -> Floats:
         each = self.each(distances)
@@ -375,8 +375,8 @@ class _Yardstick:
         return np.vstack([each, whole])
 
     def largest(self, distances: Floats) -> Floats:
-        found: Floats = np.abs(self.scores(distances)).max(axis=0)
-        return found
+        largest: Floats = np.abs(self.scores(distances)).max(axis=0)
+        return largest
 
 
 def _blind(looks: _Looks, yardstick: _Yardstick, least: float) -> list[str]:
@@ -384,9 +384,9 @@ def _blind(looks: _Looks, yardstick: _Yardstick, least: float) -> list[str]:
     bare = np.concatenate([looks.of(one, one.bare()) for one in looks.columns])[:, None]
     # Columns come first in what is looked at; clusters recognised by members are of several.
     z = np.abs(yardstick.each(bare))[:, 0]
-    found, start = [], 0
+    names, start = [], 0
     for one, width in zip(looks.columns, looks.widths, strict=True):
         if one.scales.any() and z[start : start + width].max() <= least:
-            found.append(one.name)
+            names.append(one.name)
         start += width
-    return found
+    return names

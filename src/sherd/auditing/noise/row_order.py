@@ -51,11 +51,11 @@ def check_order(case: Case) -> Check:
         detail = f"refuted: rows lie as in the original, not shuffled (p ≤ {ALPHA:g})"
         return Check(name=NAME, passed=False, detail=detail)
     power = 1.0 if case.order is not None else _power(case)
-    found = f"rows left in place would show in {percent(power)} of releases"
+    shown = f"rows left in place would show in {percent(power)} of releases"
     if power < 0.5:
-        detail = f"not testable without a row map: {found} only, under so much noise"
+        detail = f"not testable without a row map: {shown} only, under so much noise"
         return Check(name=NAME, passed=None, detail=detail)
-    detail = f"consistent with shuffling; {found} (false alarms: at most {percent(ALPHA)})"
+    detail = f"consistent with shuffling; {shown} (false alarms: at most {percent(ALPHA)})"
     return Check(name=NAME, passed=True, detail=detail)
 
 
@@ -74,34 +74,34 @@ def _power(case: Case) -> float:
     """
     rng = case.rng("order")
     same = [(c, c) for name, c in case.original.items() if name not in case.mechanisms]
-    found = 0
+    shown = 0
     for _ in range(SIMULATED):
         masked = (
             (case.original[name], _masked(case.original[name], one, rng))
             for name, one in case.mechanisms.items()
         )
         p = _chance([*same, *masked])
-        found += p is not None and p <= ALPHA
-    return found / SIMULATED
+        shown += p is not None and p <= ALPHA
+    return shown / SIMULATED
 
 
 def _masked(values: Floats, mechanism: Mechanism, rng: np.random.Generator) -> Floats:
     """A column as the plan masks it, its rows left in place."""
-    found = np.clip(values, mechanism.low, mechanism.high)
-    known = np.flatnonzero(~np.isnan(found))
-    x = found[known]
+    masked = np.clip(values, mechanism.low, mechanism.high)
+    known = np.flatnonzero(~np.isnan(masked))
+    x = masked[known]
     if mechanism.single:
         reach = np.full(len(x), mechanism.width)
         if mechanism.reach == "local":
             reach = np.maximum(mechanism.high - x, x - mechanism.low)
-        found[known] = x + rng.laplace(size=len(x)) * reach / mechanism.epsilon
+        masked[known] = x + rng.laplace(size=len(x)) * reach / mechanism.epsilon
     elif len(x) >= mechanism.k:
         place = np.argsort(x, kind="stable")
         size = sizes(len(x), mechanism.k)
         noise = rng.laplace(size=len(size)) * scales(x[place], mechanism)
         means = (sums(x[place], mechanism) + noise) / size
-        found[known[place]] = np.repeat(means, size)
-    return np.clip(found, mechanism.low, mechanism.high)
+        masked[known[place]] = np.repeat(means, size)
+    return np.clip(masked, mechanism.low, mechanism.high)
 
 
 def _swaps(x: Floats, y: Floats) -> float | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sherd.auditing.case.case import Case
-    from sherd.tables.treatment import Treated
+    from sherd.tables.prepare import Treated
 
 
 def cell_losses(case: Case) -> list[Measure]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sherd.auditing.case.case import height, take
 from sherd.auditing.case.method_drawing import FragmentedRelease
 from sherd.auditing.case.record_drawing import CountQuery, Range, Values
 from sherd.auditing.catalogue import CATALOGUE
@@ -38,19 +39,20 @@ def queries(case: Case) -> list[Measure]:
     """The median relative error of random counting queries."""
     rng = case.rng("queries")
     before = _thin(case.original, rng)
-    n = len(next(iter(before.values())))
+    n = height(before)
     asked = [_query(case, before, rng) for _ in range(case.limits.queries)]
     # Other kinds of release answer a query at a time, in a time that grows with their size.
     asked = asked if case.rows else asked[: max(30, len(asked) // 3)]
     after = _thin(case.released, rng)
-    m = len(next(iter(after.values())))
+    m = height(after)
     truth = np.array([_count(before, query) / n for query in asked])
     if case.rows:
         answers = np.array([_count(after, query) / m for query in asked])
-        blind = _blind(before, asked, n)
     else:
-        answers = np.array([_ask(case, query) for query in asked]) / case.table_rows
-        blind = _blind(before, asked, n)
+        assert case.drawable is not None, "records are counted"
+        answers = np.array([case.drawable.count(_counted(case, query)) for query in asked])
+        answers /= case.table_rows
+    blind = _blind(before, asked, n)
     tied = _worth_of_association(case, asked, truth, answers)
     errors = np.abs(answers - truth) / np.maximum(truth, FLOOR)
     low, high = median_interval(errors)
@@ -104,11 +106,8 @@ Condition = tuple[str, float, float] | tuple[str, frozenset[int]]
 
 
 def _thin(columns: Columns, rng: np.random.Generator) -> Columns:
-    n = len(next(iter(columns.values())))
-    if n <= _SAMPLE:
-        return columns
-    rows = rng.choice(n, _SAMPLE, replace=False)
-    return {name: column[rows] for name, column in columns.items()}
+    n = height(columns)
+    return columns if n <= _SAMPLE else take(columns, rng.choice(n, _SAMPLE, replace=False))
 
 
 def _query(case: Case, before: Columns, rng: np.random.Generator) -> list[Condition]:
@@ -167,12 +166,8 @@ def _blind(columns: Columns, asked: list[list[Condition]], n: int) -> NDArray[np
     return np.array(counts)
 
 
-def _ask(case: Case, query: list[Condition]) -> float:
-    assert case.drawable is not None, "records are counted"
-    return case.drawable.count(_counted(case, query))
-
-
 def _counted(case: Case, query: list[Condition]) -> CountQuery:
+    """The query in the values of the release."""
     where: dict[str, Range | Values] = {}
     for condition in query:
         name = condition[0]

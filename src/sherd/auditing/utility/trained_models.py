@@ -5,11 +5,10 @@ With a hold-out table, it is the test set. Without one a random 30 % of the orig
 the model of the originals never sees them; of the release, only rows that do not stem from
 them are used where the pairs are known, and otherwise a random 70 % (which is said).
 
-The propensity score: whether a model can tell released records from originals.
-
-A random forest is trained on one half of a mixture of both and scored on the other, then
-the other way round, so that no record is scored by a model that saw it. The same on the
-original's own halves gives the baseline. (The usual pMSE of a logistic model is blind to
+The propensity score says whether a model can tell released records from originals. A random
+forest is trained on one half of a mixture of both and scored on the other, then the other way
+round, so that no record is scored by a model that saw it. The same on the original's own halves
+gives the baseline. (The usual pMSE of a logistic model is blind to
 changes that leave averages alone, and in-sample scores reward overfitting.)
 """
 

@@ -12,12 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from sherd.auditing.attacks import ATTACKS
-from sherd.auditing.case.case import Case, Control, Limits
-from sherd.auditing.case.control_group import runner_of, split
-from sherd.auditing.case.open_case import columns_of, drawable_of, records
+from sherd.auditing.case.case import Case, Limits
+from sherd.auditing.case.control_group import runner_of, shadow, split
 from sherd.auditing.case.record_drawing import DrawnRelease, MaskedRelease
 from sherd.auditing.promise_check import mechanisms_of
 from sherd.auditing.utility.moments import marginals
@@ -28,6 +25,8 @@ from sherd.release.method import usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
 
     from sherd.auditing.verdict.measure import Measure
     from sherd.tables.number_scale import Scale
@@ -67,48 +66,34 @@ def places(
     """Every plan that runs, as a point, and a line that says how they were measured."""
     if len(schema.attributes) > WIDEST:
         return (), f"not drawn: more than {WIDEST} attributes"
-    inside, outside = split(table.num_rows, seed + 1, SAMPLE)
-    members, outsiders = (table.take(pa.array(rows)) for rows in (inside, outside))
+    groups = split(table, seed + 1, SAMPLE)
     placed = []
     for name, plan, this in plans(manifest.get("plan", {})):
         run = runner_of(plan)
         if run is None:
             continue
         try:
-            outcome = run(members, schema, seed)
-            made = {**manifest, "plan": plan, "facts": dict(outcome.facts)}
-            source = drawable_of(outcome.tables, made)
-            columns = columns_of(records(source, schema, seed), scales, schema)
+            control = shadow(groups, schema, scales, {**manifest, "plan": plan}, run, seed)
         except SherdError:
             continue  # a method that does not fit this table has no place on its map
-        rows = isinstance(source, MaskedRelease)
-        original = columns_of(members, scales, schema)
+        rows = isinstance(control.source, MaskedRelease)
         case = Case(
             schema=schema,
             scales=scales,
-            original=original,
-            released=columns,
-            drawable=source,
+            original=control.members,
+            released=control.released,
+            drawable=control.source,
             rows=rows,
-            drawn=isinstance(source, DrawnRelease),
-            order=outcome.order if rows else None,
+            drawn=isinstance(control.source, DrawnRelease),
+            order=control.order if rows else None,
+            control=control,
             seed=seed,
             limits=Limits(attacked=500, rounds=0),
         )
-        case = replace(case, mechanisms=mechanisms_of(case, plan))
-        control = Control(
-            members={n: original[n] for n in columns},
-            outsiders={
-                n: c for n, c in columns_of(outsiders, scales, schema).items() if n in columns
-            },
-            released=columns,
-            shadow=True,
-            source=source,
-        )
-        placed.append(_place(name, replace(case, control=control), this))
+        placed.append(_place(name, replace(case, mechanisms=mechanisms_of(case, plan)), this))
     note = (
-        f"every plan run on the same {len(inside):,} records at random, with {len(outside):,} "
-        "others as control"
+        f"every plan run on the same {len(groups[0]):,} records at random, with "
+        f"{len(groups[1]):,} others as control"
     )
     return tuple(placed), note
 

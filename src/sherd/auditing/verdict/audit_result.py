@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 class Writer(Protocol):
     """What turns a result into a report: the package above hands itself down."""
 
-    def write(self, found: Any, path: Path) -> Path:
+    def write(self, result: Any, path: Path) -> Path:
         """Write a result in the form that the path's suffix names."""
 
-    def html(self, found: Any) -> str:
+    def html(self, result: Any) -> str:
         """The page of a result."""
 
 
@@ -77,6 +77,10 @@ class Place:
     utility: float
     risk: float
     this: bool = False
+
+    def as_data(self) -> dict[str, Any]:
+        """The point as plain data."""
+        return {**asdict(self), "utility": plain(self.utility), "risk": plain(self.risk)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,18 +173,11 @@ class Audit(Reportable):
             "attributes": list(self.attributes),
             "verdict": self.verdict.as_data(),
             "participants": {who: list(lines) for who, lines in self.participants},
-            "checks": [
-                {"name": c.name, "passed": c.passed, "detail": c.detail} for c in self.checks
-            ],
-            "artefact": [
-                {"name": c.name, "passed": c.passed, "detail": c.detail} for c in self.artefact
-            ],
+            "checks": [asdict(check) for check in self.checks],
+            "artefact": [asdict(check) for check in self.artefact],
             "measures": [measure.as_data() for measure in self.measures],
             "left_out": [skipped.as_data() for skipped in self.skipped],
-            "map": [
-                {"name": p.name, "utility": plain(p.utility), "risk": plain(p.risk), "this": p.this}
-                for p in pictures.places
-            ],
+            "map": [place.as_data() for place in pictures.places],
             "distributions": [
                 {
                     "attribute": d.name,

@@ -5,11 +5,8 @@ release is called neither safe because it was tested less nor unsafe because it 
 The map, the level of risk, the cards and the recommendation all rest on these attacks and on
 `sherd.auditing.verdict.significance`.
 
-Nothing else that was found is hidden: an attack that was run on some releases only is named with
-each of them, with what it achieved, as not comparable; where it does better than chance it is a
-warning.
-
-Which of several releases to take, and why, in words.
+No other result is hidden: an attack that was run on some releases only is named with each of
+them, with what it achieved, as not comparable; where it does better than chance it is a warning.
 
 The choice follows the attacks that were run on all releases. What other attacks found does not
 move a release behind one that was never tried with them; but a release on which one of them
@@ -20,7 +17,7 @@ before the others are tried with that attack too.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.verdict.audit_result import Place, Reportable
@@ -115,7 +112,7 @@ class Judged:
         return {
             "risk": self.risk,
             "headline": self.headline,
-            "points": [{"tone": p.tone, "text": p.text} for p in self.points],
+            "points": [asdict(point) for point in self.points],
             "not_comparable": [
                 {
                     "code": one.measure.code,
@@ -162,10 +159,7 @@ class Comparison(Reportable):
             "warnings": list(self.warnings),
             "attacks": list(self.shared),
             "judged": {name: one.as_data() for name, one in self.judged.items()},
-            "map": [
-                {"name": p.name, "utility": plain(p.utility), "risk": plain(p.risk), "this": p.this}
-                for p in self.places
-            ],
+            "map": [place.as_data() for place in self.places],
             "audits": {name: audit.as_data() for name, audit in self.audits.items()},
         }
 
@@ -182,10 +176,7 @@ def compare(audits: Mapping[str, Audit]) -> Comparison:
         risk = math.nan if worst is None else worst[1]
         places[name] = Place(name=name, utility=1 - pair.value, risk=risk)
     recommended, reason = recommend(audits, judged, places)
-    marked = tuple(
-        Place(name=p.name, utility=p.utility, risk=p.risk, this=p.name == recommended)
-        for p in places.values()
-    )
+    marked = tuple(replace(place, this=name == recommended) for name, place in places.items())
     return Comparison(
         audits=audits,
         judged=judged,

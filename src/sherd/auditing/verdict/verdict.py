@@ -11,7 +11,7 @@ Attacks that have no meaning for a release (linkage without records) are no gap.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.case.case import OwnFindings
@@ -114,7 +114,7 @@ class Verdict:
             "risk": self.risk,
             "usefulness": self.usefulness,
             "promise": self.promise,
-            "points": [{"tone": p.tone, "text": p.text} for p in self.points],
+            "points": [asdict(point) for point in self.points],
             "not_tried": [
                 {"attacks": list(attacks), "reason": reason} for reason, attacks in self.untried
             ],
@@ -302,7 +302,7 @@ def word_of(code: str) -> str:
 
 
 def attack_points(measures: Mapping[str, Measure]) -> list[Point]:
-    """The two attacks everybody understands, then the others that do not stand at chance."""
+    """The attacks that everybody must know, and the others that do better than chance."""
     points = []
     for code in JUDGED:
         if code not in measures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sherd.tables.treatment import WORRYING
+from sherd.tables.prepare import WORRYING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 GOOD, FAIR = 0.10, 0.25
 
 NOISE = "noise of the release"
-DRAWING = "drawing of the records"
 """The check that compares released values with what the plan says of their noise."""
+
+DRAWING = "drawing of the records"
+"""The check that released records were drawn from the model, and not copied."""
 
 
 @dataclass(frozen=True, kw_only=True)

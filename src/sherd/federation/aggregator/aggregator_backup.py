@@ -10,6 +10,7 @@ with a reason (``Aggregator.notice``).
 from __future__ import annotations
 
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,13 +36,9 @@ def back_up_aggregator(home: AggregatorHome, target: Path) -> Path:
 
 
 def _files(home: AggregatorHome, copies: Path) -> Iterator[tuple[str, Path]]:
-    store, copy = home.store(), Store(f"sqlite:///{copies / DATABASE}")
-    try:
+    with closing(home.store()) as store, closing(Store(f"sqlite:///{copies / DATABASE}")) as copy:
         copy.migrate()
         copy_store(store, copy)
-    finally:
-        store.close()
-        copy.close()
     yield DATABASE, copies / DATABASE
     beside = {f"{DATABASE}{end}" for end in ("", "-wal", "-shm")}
     for place, path in folder_files(home.folder, leave_out={*beside, copies.name}):
@@ -54,7 +51,8 @@ def restore_aggregator(
 ) -> AggregatorHome:
     """Put an aggregator's backup into a new folder, and its database where it shall be."""
     if database is not None:
-        _check_empty(database)
+        with closing(Store(database)) as store:
+            check_empty(store)
     read_backup(source, folder, kind=KIND)
     home = AggregatorHome(folder)
     known = read_settings(folder / SETTINGS, AggregatorSettings, "an aggregator", "aggregator")
@@ -62,22 +60,10 @@ def restore_aggregator(
     if database is None:
         home.store(upgrade=True).close()
         return home
-    copied, store = Store(home.default_database), Store(database)
-    try:
+    with closing(Store(home.default_database)) as copied, closing(Store(database)) as store:
         copied.migrate()
         store.migrate()
         copy_store(copied, store)
-    finally:
-        copied.close()
-        store.close()
     for end in ("", "-wal", "-shm"):
         (folder / f"{DATABASE}{end}").unlink(missing_ok=True)
     return home
-
-
-def _check_empty(database: str) -> None:
-    store = Store(database)
-    try:
-        check_empty(store)
-    finally:
-        store.close()

@@ -1,8 +1,15 @@
-"""The aggregator's folder: its key, its authority, its settings and its releases."""
+"""The aggregator's folder: its key, its authority, its settings and its releases.
+
+What owners asked and were answered at enrolment is kept, so that their certificates can be renewed:
+a renewal certifies the key that an owner is enrolled with once more; another key is refused.
+Neither a request nor an answer is secret.
+"""
 
 from __future__ import annotations
 
 import secrets
+import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,14 +17,21 @@ from sherd.errors import UsageError
 from sherd.federation.aggregator.storage import Store
 from sherd.federation.protocol.joint_plan import check_name
 from sherd.federation.wire import certificates
-from sherd.federation.wire.enrolment import EnrolmentRequest, make_answer
+from sherd.federation.wire.enrolment import (
+    EnrolmentRequest,
+    make_answer,
+    read_answer,
+    read_request,
+)
 from sherd.federation.wire.openid_provider import Provider
 from sherd.federation.wire.settings_file import make_folder, read_settings, write_settings
 from sherd.signing_keys import SigningKey, write_secret
 from sherd.tables.files import write_whole
+from sherd.values import canonical, to_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from sherd.federation.aggregator.round_work import Aggregator
@@ -66,12 +80,9 @@ class AggregatorHome:
         write_secret(made.channel_key, channel)
         made.certificate.write_bytes(certificates.issue_server(authority, channel, hosts))
         token = secrets.token_urlsafe(32)
-        store = Store(settings.database or made.default_database)
-        store.migrate()
-        from time import time
-
-        store.add_member("operator", "operator", token=token, now=int(time()))
-        store.close()
+        with closing(Store(settings.database or made.default_database)) as store:
+            store.migrate()
+            store.add_member("operator", "operator", token=token, now=int(time.time()))
         write_secret(folder / "operator.token", token.encode())
         write_settings(folder / SETTINGS, settings)
         return made
@@ -101,7 +112,7 @@ class AggregatorHome:
         return store
 
     def aggregator(self) -> Aggregator:
-        """The aggregator at work."""
+        """The aggregator, ready to run rounds."""
         from sherd.federation.aggregator.round_work import Aggregator
 
         return Aggregator(
@@ -124,9 +135,8 @@ class AggregatorHome:
     def enrol(self, request: EnrolmentRequest, *, now: int) -> bytes:
         """Enrol an owner; the file to send back."""
         answer = self.certify(request.name, request.key, request.csr)
-        store = self.store()
-        store.add_member(request.name, "owner", key=request.key, now=now)
-        store.close()
+        with closing(self.store()) as store:
+            store.add_member(request.name, "owner", key=request.key, now=now)
         return answer
 
     # certificates
@@ -178,3 +188,47 @@ class AggregatorHome:
             return False
         self.renew()
         return True
+
+
+def _request_of(home: AggregatorHome, name: str) -> Path:
+    return home.folder / "owners" / f"{check_name(name, 'owner')}.json"
+
+
+def keep_enrolment(home: AggregatorHome, request: EnrolmentRequest, answer: bytes) -> None:
+    """Keep what an owner asked and what it was answered."""
+    path = _request_of(home, request.name)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_whole(path, canonical(to_data(request)))
+    write_whole(path.with_suffix(".answer"), answer)
+
+
+def renew_owner(home: AggregatorHome, name: str, request: EnrolmentRequest | None = None) -> bytes:
+    """A new certificate for an enrolled owner, by its request or the one it enrolled with.
+
+    The file to send back; the owner takes it in as it took in the first.
+    """
+    path = _request_of(home, name)
+    if request is None and not path.is_file():
+        raise UsageError(
+            "the owner's request is not kept here", got=repr(name), do="give its request.json"
+        )
+    request = request or read_request(path)
+    with closing(home.store()) as store:
+        member = store.member(name)
+    if member is None or (request.name, request.key) != (name, member.key):
+        raise UsageError(
+            "only an enrolled owner with the same key can be renewed",
+            got=repr(name),
+            do="revoke it and enrol its new request",
+        )
+    answer = home.certify(name, request.key, request.csr)
+    keep_enrolment(home, request, answer)
+    return answer
+
+
+def certified_until(home: AggregatorHome, name: str) -> datetime | None:
+    """When the certificate that an owner was given here last ends; None where none is kept."""
+    path = _request_of(home, name).with_suffix(".answer")
+    if not path.exists():
+        return None
+    return certificates.ends_at(read_answer(path).certificate.encode())

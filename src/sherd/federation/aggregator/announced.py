@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sherd.errors import PeerError, PolicyError
 from sherd.federation.protocol.announced_policy import announced_objections
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.wire.policy_announcement import read_announcement
+from sherd.federation.wire.envelope import read_announcement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,25 +29,25 @@ def take_announcement(aggregator: Aggregator, member: Member, raw: bytes) -> Non
 
 def announced_policies(aggregator: Aggregator, owners: Iterable[str]) -> dict[str, AnnouncedPolicy]:
     """What these owners have announced, by owner; one that announced nothing is left out."""
-    found = {}
+    policies = {}
     for name in owners:
         member, raw = aggregator.store.member(name), aggregator.store.announced(name)
         if member is None or raw is None:
             continue
         try:
-            found[name] = read_announcement(
+            policies[name] = read_announcement(
                 raw, owner=name, key=member.key or "", aggregator=aggregator.name
             )
         except PeerError:
             continue  # made with a key the owner had before
-    return found
+    return policies
 
 
 def check_announced(aggregator: Aggregator, terms: Terms) -> None:
     """Refuse a round that the announced policy of one of its owners forbids."""
-    found = announced_objections(terms, announced_policies(aggregator, terms.owners))
-    if found:
-        every = [f"{owner} {words}" for owner, lines in found.items() for words in lines]
+    objections = announced_objections(terms, announced_policies(aggregator, terms.owners))
+    if objections:
+        every = [f"{owner} {words}" for owner, lines in objections.items() for words in lines]
         more = f", and {len(every) - 5} more" if len(every) > 5 else ""
         raise PolicyError(
             "an owner's announced policy forbids the round: " + "; ".join(every[:5]) + more,

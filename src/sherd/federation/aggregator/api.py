@@ -24,7 +24,7 @@ from sherd import __version__
 from sherd.errors import OutsideError, PeerError, RefusedError, SherdError
 from sherd.federation.aggregator.announced import take_announcement
 from sherd.federation.aggregator.exchanging import Direct, exchange
-from sherd.federation.aggregator.login_routes import logins, renewals
+from sherd.federation.aggregator.login_routes import logins
 from sherd.federation.aggregator.release_routes import releases
 from sherd.federation.aggregator.service import (
     ANALYST,
@@ -42,14 +42,13 @@ from sherd.federation.aggregator.service import (
     limited,
     log,
 )
-from sherd.federation.aggregator.storage.sequence_numbers import received_from
+from sherd.federation.aggregator.storage.statements import received_from
 from sherd.federation.protocol.joint_plan import Terms
 from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.protocol.reasons import Reason, reason_of
 from sherd.federation.protocol.states import RoundState
 from sherd.federation.wire.client import session_text
-from sherd.federation.wire.envelope import parse
-from sherd.federation.wire.policy_announcement import MOST_ANNOUNCEMENT
+from sherd.federation.wire.envelope import MOST_ANNOUNCEMENT, parse
 from sherd.signing_keys import fingerprint, verify
 from sherd.values import from_data
 
@@ -103,9 +102,9 @@ async def health() -> dict[str, str]:
 @watch.get("/readyz")
 async def ready(service: Served) -> JSONResponse:
     """Whether the service can work: its database, disk, clock and worker, each looked at now."""
-    found = await run_in_threadpool(service.readiness)
-    good = all(words == "ok" for words in found.values())
-    return JSONResponse(found, status_code=200 if good else 503)
+    readiness = await run_in_threadpool(service.readiness)
+    good = all(words == "ok" for words in readiness.values())
+    return JSONResponse(readiness, status_code=200 if good else 503)
 
 
 @router.get("/about")
@@ -187,9 +186,9 @@ async def get_chunk(round_id: Name, sha256: Hash, member: AnOwner, service: Serv
 async def commitments(member: AnOwner, service: Served) -> dict[str, Any]:
     """What an owner has signed: plans with its signatures and deliveries, for a restored home."""
     store = service.aggregator.store
-    found = await run_in_threadpool(store.commitments, member.name)
+    envelopes = await run_in_threadpool(store.commitments, member.name)
     head = await run_in_threadpool(store.head, member.name)
-    return {"head": head, "envelopes": [raw.decode("ascii") for raw in found]}
+    return {"head": head, "envelopes": [raw.decode("ascii") for raw in envelopes]}
 
 
 @router.get("/rounds")
@@ -221,7 +220,7 @@ async def show_metrics(_member: AnOperator, service: Served) -> Response:
 
 
 def _rounds_for(aggregator: Aggregator, member: Member) -> list[dict[str, Any]]:
-    found = []
+    listed = []
     for each in aggregator.store.rounds():
         if member.role == ANALYST and each.state != RoundState.RELEASED.value:
             continue
@@ -229,8 +228,8 @@ def _rounds_for(aggregator: Aggregator, member: Member) -> list[dict[str, Any]]:
             data = aggregator.store.round(each.id)
             if data is None or member.name not in data.keys:
                 continue
-        found.append({"round": each.id, "state": each.state, "deadline": each.deadline})
-    return found
+        listed.append({"round": each.id, "state": each.state, "deadline": each.deadline})
+    return listed
 
 
 def _error(status: int, code: str, what: str, reason: Reason | None = None) -> JSONResponse:
@@ -310,6 +309,5 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
     app.include_router(watch)
     app.include_router(router)
     app.include_router(releases)
-    app.include_router(renewals)
     app.include_router(logins)
     return app

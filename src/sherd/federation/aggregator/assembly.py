@@ -62,8 +62,7 @@ PART_ROWS = 1 << 20
 
 def check(data: RoundData, owner: str, tables: Tables) -> None:
     """Raise VerificationError where an owner's delivery is not what the plan asks for."""
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     share = plan.share(owner)
     if not verify_plan(share.key, plan.hash, data.signatures.get(owner, "")):
         raise VerificationError(f"the plan is not signed by {owner}")
@@ -94,18 +93,17 @@ def assemble(
     from sherd.engines.mapped_columns import MappedColumns
     from sherd.release.bundle import Release
 
-    plan = data.plan
-    assert plan is not None
-    if all(holds_records(found, plan.schema(owner)) for owner, found in deliveries.items()):
-        tables = {owner: found[RECORDS] for owner, found in deliveries.items()}
+    plan = data.agreed
+    if all(holds_records(delivered, plan.schema(owner)) for owner, delivered in deliveries.items()):
+        tables = {owner: delivered[RECORDS] for owner, delivered in deliveries.items()}
         order = pooled_schema(plan).released
         groups = _groups(plan, tables, people or {})
         made = {RECORDS: _shuffled(scratch or MappedColumns(), groups, order)}
     else:
         made = {
             f"{name}-{owner}": _as_it_is(table)
-            for owner, found in deliveries.items()
-            for name, table in found.items()
+            for owner, delivered in deliveries.items()
+            for name, table in delivered.items()
         }
     rows = sum(table.num_rows for table in made.values())
     return Release(tables=made, manifest=manifest(data, rows))
@@ -115,10 +113,10 @@ def assemble_sums(data: RoundData, outcome: Outcome) -> Release:
     """The joint release of a round of sums, as its method made it of them."""
     from sherd.release.bundle import Release
 
-    found = manifest(data, sum(table.num_rows for table in outcome.tables.values()))
+    described = manifest(data, sum(table.num_rows for table in outcome.tables.values()))
     return Release(
         tables=outcome.tables,
-        manifest={**found, "facts": dict(outcome.facts)},
+        manifest={**described, "facts": dict(outcome.facts)},
         documents=outcome.documents,
     )
 
@@ -143,7 +141,7 @@ def _groups(
         return [_Group(tables=tuple(tables.values()))]
     if plan.terms.kind is Kind.VERTICAL:
         return [_Group(tables=(table,)) for table in tables.values()]
-    found, everybody = list[_Group](), None
+    groups, everybody = list[_Group](), None
     for members in column_groups({owner: plan.schema(owner) for owner in plan.owners}):
         names = np.concatenate([listed(people[owner]) for owner in members])
         order = np.argsort(names, kind="stable")
@@ -152,8 +150,8 @@ def _groups(
         if not same or bool(np.any(here[1:] == here[:-1])):
             raise VerificationError("the owners do not list the same people")
         everybody = here
-        found.append(_Group(tables=tuple(tables[owner] for owner in members), order=order))
-    return found
+        groups.append(_Group(tables=tuple(tables[owner] for owner in members), order=order))
+    return groups
 
 
 def _shuffled(
@@ -198,7 +196,7 @@ def _flat(scratch: MappedColumns, group: _Group) -> dict[str, FlatColumn]:
         flat_column,
         released_batches,
     )
-    from sherd.tables.canonical_form import released_form
+    from sherd.tables.released_form import released_form
 
     forms = [released_form(table.slice(0, 0)).schema for table in group.tables]
     columns = {
@@ -216,7 +214,7 @@ def _flat(scratch: MappedColumns, group: _Group) -> dict[str, FlatColumn]:
 
 def _as_it_is(table: pa.Table) -> StreamedTable:
     """A table whose rows are no records, in its own order."""
-    from sherd.tables.canonical_form import released_form
+    from sherd.tables.released_form import released_form
     from sherd.tables.write import rows_of_piece
 
     step = rows_of_piece(".parquet")
@@ -235,8 +233,7 @@ def manifest(data: RoundData, rows: int) -> dict[str, Any]:
 
     from sherd import __version__
 
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     pooled, schema = pooled_plan(plan), pooled_schema(plan)
     tested = plan.terms.linkage is not Linkage.NONE
     handed_in: Mapping[str, Delivery | Masked] = data.masked or data.deliveries

@@ -1,4 +1,4 @@
-"""Work of many threads on one thing, done together: whoever comes first does it for all.
+"""Work of many threads on one thing, done together: the thread that comes first does it for all.
 
 While a transaction is being synced to disk, messages for the same round pile up; the next
 transaction takes all of them, so that a round of many owners is written down a few times

@@ -1,4 +1,4 @@
-"""The bell: whoever waits for messages is handed those that were just written down.
+"""The bell: owners that wait for messages are handed those that were just written down.
 
 Messages are handed over by value, after the transaction that holds them has committed, so that an
 owner that waits is answered without another look at the database. What another process of ours
@@ -66,15 +66,15 @@ class Ear:
 
     def in_order(self, seen: Mapping[str, int]) -> list[bytes] | None:
         """The messages that came, by round and in order; None where one before them is missing."""
-        last, found = dict(seen), []
+        last, raws = dict(seen), []
         for letter in sorted(self.letters, key=lambda each: (each.round, each.sequence)):
             known = last.get(letter.round, 0)
             if letter.sequence > known + 1:
                 return None
             if letter.sequence == known + 1:
                 last[letter.round] = letter.sequence
-                found.append(letter.raw)
-        return found
+                raws.append(letter.raw)
+        return raws
 
 
 class Bell:
@@ -148,7 +148,7 @@ class Bell:
     def listen(self, name: str, ear: Ear) -> None:
         """Hand what is sent to somebody from now on to this ear, too.
 
-        Whoever listens before looking misses nothing that comes after.
+        An owner that listens before it looks misses nothing that comes after.
         """
         with self._lock:
             self._waiting.setdefault(name, set()).add(ear)

@@ -192,16 +192,15 @@ def _check_bounds(owner: str, values: pa.Array, attribute: Attribute) -> None:
     if pa.types.is_temporal(values.type):
         return  # dates are bounded by their own types' axes when they are masked
     low, high = (float(bound) for bound in attribute.domain)  # type: ignore[arg-type]
-    found = pc.min_max(values.cast(pa.float64(), safe=False)).as_py()
+    ends = pc.min_max(values.cast(pa.float64(), safe=False)).as_py()
     slack = 1e-9 * max(1.0, abs(low), abs(high))  # a bound such as 0.1 has no exact float
-    if found["min"] < low - slack or found["max"] > high + slack:
+    if ends["min"] < low - slack or ends["max"] > high + slack:
         raise wrong_delivery(owner, f"'{attribute.name}' has values outside its domain")
 
 
 def check_part(data: RoundData, owner: str, delivery: Delivery | Masked) -> None:
     """Refuse a delivery whose owner did not sign what the manifest will say of it."""
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     text = part_text(
         plan_hash=plan.hash,
         owner=owner,

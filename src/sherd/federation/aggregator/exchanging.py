@@ -1,8 +1,9 @@
 """The exchange with owners: by far the most frequent request, answered with the fewest steps.
 
 A thread does all that needs the database in one go: who asks, what waits for them, what they
-brought. Whoever then waits is handed what is sent meanwhile by the bell. The request goes past the
-framework's router straight to its endpoint, between the same bounds and counts as every other.
+brought. An owner that then waits is handed what is sent meanwhile by the bell. The request goes
+past the framework's router straight to its endpoint, between the same bounds and counts as every
+other.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sherd.federation.aggregator.service import (
     OWNER,
     bearer,
     limited,
+    note_caller,
     refused,
     service_of,
 )
@@ -47,6 +49,8 @@ SMALL = 64 << 10
 """The bytes of a body that are read before it is known whose it is; the server holds as many."""
 
 MOST_NAMES = 10_000
+MOST_LOGGED = 20
+"""The rounds of one exchange that are named in the log."""
 
 
 @dataclass(kw_only=True)
@@ -65,22 +69,23 @@ class _Visit:
         store, now = service.aggregator.store, service.aggregator.now()
         seen, since = None if call is None else call.seen, now - KEPT_SECONDS
         self.listen(service.names.get(self.token))
-        member, found = store.greet(self.token, now=now, seen=seen, since=since)
+        member, messages = store.greet(self.token, now=now, seen=seen, since=since)
         if member is None:
             raise refused(401, "log in first")
         if member.role != OWNER:
             raise refused(403, "this is not for your role")
         service.check_channel(self.request, member.name)
+        note_caller(self.request, member)
         if member.name != self.name:
             if len(service.names) >= MOST_NAMES:
                 service.names.clear()
             service.names[self.token] = member.name
             self.listen(member.name)
             if seen is not None:  # what came since we looked and did not listen yet
-                found = store.inbox(member.name, seen, since=since)
+                messages = store.inbox(member.name, seen, since=since)
         if service.saw(member.name):
             service.keep_seen()
-        return member, found
+        return member, messages
 
     def listen(self, name: str | None) -> None:
         """Listen under a name, and no longer under another."""
@@ -90,7 +95,7 @@ class _Visit:
         self.name = name
 
     def forget(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         if self.name is not None:
             self.service.bell.forget(self.name, self.ear)
 
@@ -100,23 +105,31 @@ class _Visit:
         if call.parcels:
             answers = _take_parcels(service.aggregator, member, call)
             service.metrics.received(sum(answer.reason is None for answer in answers))
+            self._note_parcels(call, answers)
         if call.seen is not None and call.seen.keys() - service.known.get(member.name, ()):
             service.aggregator.notice(member.name, call.seen)
             service.known[member.name] = frozenset(call.seen)
         return answers
 
+    def _note_parcels(self, call: Call, answers: tuple[ParcelAnswer, ...]) -> None:
+        """Note for the log of which rounds messages came, and why any was refused."""
+        said = self.request.scope["sherd.log"]
+        said["rounds"] = sorted({parcel.round[:63] for parcel in call.parcels})[:MOST_LOGGED]
+        if why := sorted({answer.reason.value for answer in answers if answer.reason}):
+            said["refused"] = why
+
     def whole(self, call: Call) -> tuple[tuple[ParcelAnswer, ...], list[bytes]]:
         """Greet and take in one go."""
-        member, found = self.greet(call)
-        return self.take(member, call), found
+        member, messages = self.greet(call)
+        return self.take(member, call), messages
 
     def rest(self, member: Member, call: Call) -> tuple[tuple[ParcelAnswer, ...], list[bytes]]:
         """Take from somebody who was greeted before the body was read."""
-        service, found = self.service, list[bytes]()
+        service, messages = self.service, list[bytes]()
         if call.seen is not None:
             since = service.aggregator.now() - KEPT_SECONDS
-            found = service.aggregator.store.inbox(member.name, call.seen, since=since)
-        return self.take(member, call), found
+            messages = service.aggregator.store.inbox(member.name, call.seen, since=since)
+        return self.take(member, call), messages
 
 
 async def exchange(request: Request) -> Response:
@@ -130,18 +143,18 @@ async def exchange(request: Request) -> Response:
     try:
         if size.isdigit() and int(size) <= SMALL:
             call = read_request(await limited(request, SMALL))
-            answers, found = await service.in_thread(visit.whole, call)
+            answers, messages = await service.in_thread(visit.whole, call)
         else:
             member, _ = await service.in_thread(visit.greet, None)
             call = read_request(await limited(request, MOST_REQUEST))
-            answers, found = await service.in_thread(visit.rest, member, call)
-        if call.seen is not None and not found:
+            answers, messages = await service.in_thread(visit.rest, member, call)
+        if call.seen is not None and not messages:
             unfinished = any(answer.reason or answer.wanted for answer in answers)
-            found = await _await_messages(visit, call, 0.0 if unfinished else call.wait)
+            messages = await _await_messages(visit, call, 0.0 if unfinished else call.wait)
     finally:
         visit.forget()
-    service.metrics.sent(len(found))
-    body = write_response(Exchanged(answers=answers, messages=tuple(found)))
+    service.metrics.sent(len(messages))
+    body = write_response(Exchanged(answers=answers, messages=tuple(messages)))
     return Response(body, media_type="application/octet-stream")
 
 
@@ -183,7 +196,7 @@ class Direct:
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer one request."""
         if scope["type"] != "http" or scope["path"] != PATH or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return

@@ -15,7 +15,6 @@ from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
-from sherd.errors import PeerError
 from sherd.federation.aggregator.service import AnOwner, Served, Strict, refused
 from sherd.federation.aggregator.storage.people import member_of_person, use_once
 from sherd.federation.protocol.reasons import Reason
@@ -82,7 +81,7 @@ def _is_fresh(aggregator: Aggregator, nonce: str) -> bool:
 
 def _session(aggregator: Aggregator, given: PersonLogin) -> dict[str, Any]:
     assert aggregator.provider is not None
-    wrong = PeerError(Reason.SIGNATURE.words, reason=Reason.SIGNATURE)
+    wrong = Reason.SIGNATURE.error()
     if not _is_fresh(aggregator, given.nonce):
         raise wrong
     identity = aggregator.provider.identify(given.id_token, nonce=given.nonce)
@@ -97,16 +96,13 @@ def _session(aggregator: Aggregator, given: PersonLogin) -> dict[str, Any]:
     return {"token": token, "expires": expires, "name": member.name, "role": member.role}
 
 
-renewals = APIRouter(prefix="/v1")
-
-
 class RenewalRequest(Strict):
     """A request for a certificate, by a key that is new."""
 
     csr: str = Field(max_length=4096)
 
 
-@renewals.post("/certificate", response_class=Response)
+@logins.post("/certificate", response_class=Response)
 async def renew_certificate(given: RenewalRequest, member: AnOwner, service: Served) -> Response:
     """The owner's next certificate, in the signed form of an enrolment."""
     aggregator = service.aggregator

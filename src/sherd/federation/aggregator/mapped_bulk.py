@@ -18,11 +18,11 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sherd.errors import PeerError, StorageError, VerificationError
+from sherd.errors import StorageError, VerificationError
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.wire.arrow_stream import written_out
-from sherd.tables.canonical_form import released_form
 from sherd.tables.coding import arrow_array, nulls, numpy_array
+from sherd.tables.released_form import released_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -69,7 +69,7 @@ def chunks_of(aggregator: Aggregator, round_id: str, attachment: Attachment) -> 
         size += len(chunk)
         yield chunk
     if size != attachment.size or whole.hexdigest() != attachment.sha256:
-        raise PeerError("an attachment does not match its announcement", reason=Reason.MALFORMED)
+        raise Reason.MALFORMED.error("an attachment does not match its announcement")
 
 
 def mapped(scratch: MappedColumns, pieces: Iterable[bytes]) -> Buffer:
@@ -98,12 +98,12 @@ def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType:
     >>> common_type([pa.int64(), pa.float64()])
     DataType(double)
     """
-    found = set(kinds)
-    if len(found) == 1:
+    distinct = set(kinds)
+    if len(distinct) == 1:
         return kinds[0]
-    if found == {pa.int64(), pa.float64()}:
+    if distinct == {pa.int64(), pa.float64()}:
         return pa.float64()
-    if all(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in found):
+    if all(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in distinct):
         return next(kind for kind in kinds if pa.types.is_timestamp(kind))
     raise VerificationError("the deliveries' columns have incompatible types")
 
@@ -132,7 +132,7 @@ class FlatColumn:
             self._cells = scratch.mapped_array(rows, np.dtype(word))
 
     def add(self, cells: pa.ChunkedArray) -> None:
-        """The next cells."""
+        """Append cells to the column."""
         for chunk in cells.cast(self.kind).chunks:
             end = self._filled + len(chunk)
             if end > self._rows:

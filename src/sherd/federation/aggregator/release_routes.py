@@ -1,4 +1,4 @@
-"""The routes of releases: their files for whoever may have them, owners' signatures of them."""
+"""The routes of releases: their files for those who may have them, and owners' signatures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 from pydantic import Field
 
-from sherd.errors import PeerError
 from sherd.federation.aggregator.service import (
     OWNER,
     AnOwner,
@@ -79,16 +78,15 @@ def take_countersignature(
     """Keep an owner's signature beside the release, where it is one of this release."""
     with aggregator.store.working(round_id) as work:  # one at a time writes the file
         if work is None or owner not in work.data.keys:
-            raise PeerError("there is no such round for you", reason=Reason.WRONG_ROUND)
+            raise Reason.WRONG_ROUND.error("there is no such round for you")
         work.unchanged = True
         data = work.data
         part = owner in data.deliveries or owner in (data.masked or {})
         if data.state is not RoundState.RELEASED or not part:
             raise Reason.UNEXPECTED.error()
-        assert data.plan is not None
         assert data.manifest is not None
-        text = countersigned_text(plan_hash=data.plan.hash, owner=owner, manifest=data.manifest)
-        if not verify(data.plan.share(owner).key, text, signature):
+        text = countersigned_text(plan_hash=data.agreed.hash, owner=owner, manifest=data.manifest)
+        if not verify(data.agreed.share(owner).key, text, signature):
             raise Reason.SIGNATURE.error()
         add_countersignature(aggregator.folder(round_id), owner, signature)
         work.log("release countersigned", data.manifest, now=aggregator.now(), actor=owner)

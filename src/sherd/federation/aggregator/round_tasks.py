@@ -55,7 +55,6 @@ def _bulk(aggregator: Aggregator, round_id: str, attachment: Attachment) -> byte
 
 def link(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
     """Compare the owners' pseudonyms, and tell everybody what came of it."""
-    assert data.plan is not None
     with scratch_of(aggregator, round_id) as scratch:
         lists = {}
         for owner, attachment in data.pseudonyms.items():
@@ -67,7 +66,7 @@ def link(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
                 aggregator.abort(round_id, Reason.VERIFICATION, what)
                 return
             lists[owner] = names
-        twice, count, people = compared(data.plan, lists, scratch)
+        twice, count, people = compared(data.agreed, lists, scratch)
         told = {owner: describe(own) for owner, own in people.items()}
         with aggregator.store.working(round_id) as work:
             assert work is not None
@@ -108,10 +107,10 @@ def compared(
     for piece in ranges(lists):
         if groups:
             twice += at_two_owners(groups, piece)
-            found = common_people(groups, piece)
+            people_here = common_people(groups, piece)
         else:
-            found = {"": common_names(list(piece.values()))}
-        for owner, names in found.items():
+            people_here = {"": common_names(list(piece.values()))}
+        for owner, names in people_here.items():
             files[owner].write(names.tobytes())
     made = {owner: map_file(file) for owner, file in files.items()}
     if not groups:
@@ -151,7 +150,7 @@ def _tables(
 ) -> dict[str, Any]:
     """The tables of an owner's delivery in mapped files, or an error that says whose they are."""
     most = data.terms.most_bytes
-    found = {}
+    tables = {}
     for name, attachment in data.deliveries[owner].files.items():
         try:
             pieces = chunks_of(aggregator, data.terms.round, attachment)
@@ -159,8 +158,8 @@ def _tables(
         except PeerError as error:
             raise wrong_delivery(owner, error.what) from None
         most -= written_out(table)
-        found[table_name(name)] = table
-    return found
+        tables[table_name(name)] = table
+    return tables
 
 
 def publish(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
@@ -188,9 +187,8 @@ def _published(folder: Path, data: RoundData) -> str | None:
 
     if not folder.exists():
         return None
-    found: dict[str, Any] = read_manifest(folder)
-    assert data.plan is not None
-    if found.get("joint", {}).get("plan_hash") != data.plan.hash:
+    manifest: dict[str, Any] = read_manifest(folder)
+    if manifest.get("joint", {}).get("plan_hash") != data.agreed.hash:
         raise VerificationError("another release already occupies the round's place")
     return digest(folder / MANIFEST)
 

@@ -77,26 +77,26 @@ def awaited(data: RoundData) -> list[str]:
 
 def owner_report(data: OwnerData) -> dict[str, Any]:
     """A round as an owner sees it."""
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "round": data.round,
         "state": data.state.value,
         "aggregator": data.aggregator,
         "fingerprint": fingerprint(data.aggregator_key),
     }
     if data.terms is not None:
-        found |= _terms(data.terms)
+        report |= _terms(data.terms)
     if data.plan is not None and data.owner in data.plan.owners:
         share = data.plan.share(data.owner)
-        found |= {
+        report |= {
             "plan_hash": data.plan.hash,
             "own_epsilon": share.epsilon,
             "composed_epsilon": data.plan.composed,
             "rows": share.rows,
             "attributes": list(data.plan.schema(data.owner).attributes),
         }
-    found |= {
+    report |= {
         "reason": None if data.reason is None else data.reason.words,
         "details": list(data.details),
         "manifest": data.manifest,
     }
-    return found
+    return report

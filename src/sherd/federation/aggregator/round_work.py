@@ -18,7 +18,7 @@ from sherd.federation.aggregator.batching import Together
 from sherd.federation.aggregator.bell import Told, told_of
 from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish, sum_answers
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
-from sherd.federation.aggregator.storage.sequence_numbers import forgotten_rounds
+from sherd.federation.aggregator.storage.statements import forgotten_rounds
 from sherd.federation.aggregator.storage.upkeep import shrink
 from sherd.federation.protocol.joint_plan import OVERLAP_TOLD, Kind, Linkage
 from sherd.federation.protocol.knowledge import RoundData
@@ -397,4 +397,4 @@ class Aggregator:
 
 
 def _no_round() -> PeerError:
-    return PeerError("there is no such round for you", reason=Reason.WRONG_ROUND)
+    return Reason.WRONG_ROUND.error("there is no such round for you")

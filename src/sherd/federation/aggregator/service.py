@@ -203,9 +203,9 @@ def _looked_at(look: Callable[[], object]) -> str:
 
 def service_of(request: Request) -> Service:
     """The service a request was made to."""
-    found = request.app.state.service
-    assert isinstance(found, Service)
-    return found
+    service = request.app.state.service
+    assert isinstance(service, Service)
+    return service
 
 
 Served = Annotated[Service, Depends(service_of)]
@@ -232,7 +232,14 @@ async def who(request: Request, service: Served) -> Member:
         raise refused(401, "log in first")
     if member.role == OWNER:
         service.check_channel(request, member.name)
+    note_caller(request, member)
     return member
+
+
+def note_caller(request: Request, member: Member) -> None:
+    """Note whose request this is, for the log."""
+    kind = "owner" if member.role == OWNER else "member"
+    request.scope.setdefault("sherd.log", {})[kind] = member.name
 
 
 def only(role: str) -> Any:
@@ -275,7 +282,7 @@ class Bounded:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Pass one request on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -325,7 +332,7 @@ class Observed:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Pass one request on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -349,7 +356,7 @@ class Observed:
         took = round(seconds * 1e3, 1)
         shown = {"path": path, "status": status, "milliseconds": took, "request": number}
         shown |= {key: scope["path_params"][key] for key in ("round_id",) if _has(scope, key)}
-        log.info("request", extra=shown)
+        log.info("request", extra=shown | scope.get("sherd.log", {}))
 
 
 def _has(scope: Scope, name: str) -> bool:

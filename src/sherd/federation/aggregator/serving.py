@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import ssl
-import sys
 import threading
 import time
 from collections import Counter
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sherd.federation.aggregator.api import make_app
+from sherd.federation.wire.log_lines import send_logs
 
 if TYPE_CHECKING:
     import asyncio
@@ -106,32 +104,9 @@ def _peer_name(transport: asyncio.Transport) -> str | None:
     return None
 
 
-_FIELDS = ("request", "path", "round_id", "status", "milliseconds", "code")
-
-
-class JsonLines(logging.Formatter):
-    """Log records as JSON lines with a few known fields; messages are constants of ours."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """One line."""
-        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line: dict[str, Any] = {"time": when, "level": record.levelname.lower()}
-        ours = record.name.startswith("sherd")
-        # What other libraries have to say may quote a request.
-        line["event"] = record.getMessage() if ours else f"{record.name}: {record.levelname}"
-        line |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
-        return json.dumps(line)
-
-
 def set_up_logs(stream: Any = None, level: int = logging.INFO) -> None:
     """Send our log, and the server's warnings, to a stream as JSON lines."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines())
-    for name, least in (("sherd.aggregator", level), ("uvicorn", max(level, logging.WARNING))):
-        logger = logging.getLogger(name)
-        logger.handlers[:] = [handler]
-        logger.setLevel(least)
-        logger.propagate = False
+    send_logs("sherd.aggregator", "uvicorn", stream=stream, level=level)
 
 
 class _Server(uvicorn.Server):

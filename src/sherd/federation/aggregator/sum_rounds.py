@@ -47,8 +47,8 @@ def answered(data: RoundData, bulk: Bulk) -> Answered:
 
 def add_up(aggregator: Aggregator, round_id: str, data: RoundData, bulk: Bulk) -> None:
     """Sum the answers to the last question, and ask the next one or end the asking."""
-    assert data.plan is not None
-    method, schema, plan = method_of(data.plan), pooled_schema(data.plan), pooled_plan(data.plan)
+    joint = data.agreed
+    method, schema, plan = method_of(joint), pooled_schema(joint), pooled_plan(joint)
     so_far, sums = answered(data, bulk), b""
     try:
         for owner, one in (data.masked or {}).items():
@@ -58,7 +58,7 @@ def add_up(aggregator: Aggregator, round_id: str, data: RoundData, bulk: Bulk) -
             whole = total(handed_in)
             sums = whole.astype("<i8").tobytes()
             so_far.append((read_question(bulk(data.asked[-1])), whole))
-        question = method.next_question(plan, schema, among(data.plan), so_far)
+        question = method.next_question(plan, schema, among(data.agreed), so_far)
         length = 0 if question is None else method.length(plan, schema, question)
     except SherdError as error:
         aggregator.abort(round_id, Reason.VERIFICATION, error.what)
@@ -88,12 +88,11 @@ def outcome(data: RoundData, bulk: Bulk) -> Outcome:
     from sherd.randomness import Randomness
     from sherd.release.method import Run
 
-    assert data.plan is not None
     try:
-        return method_of(data.plan).release_rows(
-            pooled_plan(data.plan),
-            pooled_schema(data.plan),
-            among(data.plan),
+        return method_of(data.agreed).release_rows(
+            pooled_plan(data.agreed),
+            pooled_schema(data.agreed),
+            among(data.agreed),
             answered(data, bulk),
             Run(randomness=Randomness.from_system(), threads=1),
         )

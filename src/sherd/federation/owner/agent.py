@@ -32,19 +32,16 @@ from sherd.errors import (
 )
 from sherd.federation.owner import outbox
 from sherd.federation.owner import owner_linking as linking
-from sherd.federation.owner.announcing import Announcer
+from sherd.federation.owner.agent_duties import Announcer, Renewer
 from sherd.federation.owner.owner_journal import Outgoing, OwnerJournal
 from sherd.federation.owner.owner_tasks import RoundBook, do_task
 from sherd.federation.owner.release_taking import end_overdue, take_releases
-from sherd.federation.owner.renewing import Renewer
 from sherd.federation.owner.sending import Sender, batches
-from sherd.federation.protocol.knowledge import OwnerData
 from sherd.federation.protocol.messages import Abort
-from sherd.federation.protocol.owner_machine import Owner, OwnerTask
+from sherd.federation.protocol.owner_machine import OwnerTask
 from sherd.federation.protocol.reasons import FINAL, Reason, reason_of
 from sherd.federation.wire.envelope import open_envelope
 from sherd.federation.wire.failpoints import reach
-from sherd.signing_keys import verify_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,10 +197,10 @@ class Agent:
             wait = min(wait, 0.5)
         self._waiting = True
         try:
-            answered, found = self.sender.send(self.client, waiting, seen=seen, wait=wait)
+            answered, brought = self.sender.send(self.client, waiting, seen=seen, wait=wait)
         finally:
             self._waiting = False
-        for message, answer in zip(answered, found.answers, strict=True):
+        for message, answer in zip(answered, brought.answers, strict=True):
             self.sender.settle(self.client, message, answer)
         if self.client.received:  # we logged in: an aggregator from a backup may lack messages
             lacking, self.client.received = self.client.received, {}
@@ -212,7 +209,7 @@ class Agent:
             lacking = {name: last for name, last in lacking.items() if name not in fresh}
             if self.journal.resend(lacking):
                 self.say("sent again", "the aggregator lacks what it had acknowledged")
-        return list(found.messages)
+        return list(brought.messages)
 
     def _cannot_send(self, message: Outgoing, error: Exception) -> None:
         """What was announced is gone or is not what it was: this round cannot go on."""
@@ -300,14 +297,8 @@ class Agent:
         return True
 
     def _book(self, round_id: str) -> RoundBook:
-        data = self.journal.round(round_id) or OwnerData(
-            round=round_id,
-            owner=self.name,
-            key=self.key.public,
-            aggregator=self.aggregator,
-            aggregator_key=self.aggregator_key,
-        )
-        return RoundBook(machine=Owner(data, verify=verify_plan), key=self.key)
+        machine = self.home.machine(round_id, self.journal.round(round_id))
+        return RoundBook(machine=machine, key=self.key)
 
     def _write(self, books: list[RoundBook]) -> None:
         changes = [book.change for book in books if book.changed]
@@ -326,7 +317,7 @@ class Agent:
     def work(self) -> bool:
         """Do what waits in every round; whether anything was done."""
         books = [
-            RoundBook(machine=Owner(data, verify=verify_plan), key=self.key)
+            RoundBook(machine=self.home.machine(data.round, data), key=self.key)
             for data in self.journal.rounds()
         ]
         done = [self._work_on(book) for book in books]

@@ -1,4 +1,4 @@
-"""What waits for a person's approval at an owner, in words, and the person's decision.
+"""What waits for a person's approval at an owner, in words, what it costs, and the decision.
 
 The command line and the studio show and do the same by these functions.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 from sherd.budget.amount import Amount
 from sherd.errors import UsageError
@@ -16,9 +17,12 @@ from sherd.federation.protocol.states import OwnerState
 from sherd.signing_keys import fingerprint
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.owner.owner_journal import OwnerJournal
     from sherd.federation.protocol.knowledge import OwnerData
+    from sherd.tables.schema import Attribute
 
 APPROVE, REFUSE = "approve", "refuse"
 
@@ -72,16 +76,14 @@ def decide(
             got="no such round" if data is None else f"state {data.state.value}",
             do="see `sherd owner requests`",
         )
-    assert data.plan is not None
-    if plan_hash is not None and plan_hash != data.plan.hash:
+    if plan_hash is not None and plan_hash != data.agreed.hash:
         raise UsageError("the round's plan is not the one that was shown", do="look at it again")
     journal.decide(name, decision)
 
 
 def plan_words(data: OwnerData) -> list[str]:
     """A plan in sentences for the person who approves it."""
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     terms, share = plan.terms, plan.share(data.owner)
     others = [owner for owner in plan.owners if owner != data.owner]
     settings = ", ".join(f"{name} = {value}" for name, value in terms.parameters.items())
@@ -101,8 +103,7 @@ def plan_words(data: OwnerData) -> list[str]:
 
 def promise(data: OwnerData) -> list[str]:
     """What the delivery would promise, line by line; known without looking at the table."""
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     return plan.local(data.owner).guarantee(plan.schema(data.owner)).words().splitlines()
 
 
@@ -110,8 +111,7 @@ def cost(home: OwnerHome, data: OwnerData) -> Cost:
     """What the round would spend, and what is left to spend."""
     from sherd.budget.ledger import Ledger
 
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     population = home.settings.population
     account = Ledger(home.ledger).account(population)
     most = Amount(home.policy.lifetime_epsilon)
@@ -126,3 +126,69 @@ def cost(home: OwnerHome, data: OwnerData) -> Cost:
         left=str(left),
         enough=epsilon is None or Amount(epsilon) <= left,
     )
+
+
+LABEL = "internal: not for publication"
+
+
+def preview(home: OwnerHome, data: OwnerData) -> dict[str, Any]:
+    """Each attribute's distance from the truth, and what the method says of the table.
+
+    The preview is made with noise of its own, not the release's, and is not kept. That a person
+    approved after seeing it is itself a fact about the data that no epsilon covers; the
+    documentation says so. Where columns are joined the common people are not known yet, so all of
+    the owner's rows are used.
+    """
+    from sherd.release.protect import protect
+    from sherd.tables.coding import arrow_array
+
+    plan = data.agreed
+    schema = plan.schema(data.owner)
+    linked = plan.terms.linkage is not Linkage.NONE
+    table = home.source().load(schema, linked=linked).table
+    release = protect(table, schema, plan.local(data.owner), ledger=None)
+    shown: dict[str, Any] = {
+        "label": LABEL,
+        "guarantee": release.manifest["guarantee"]["words"],
+        "findings": [
+            {"name": f.name, "value": f.value, "meaning": f.meaning}
+            for f in release.findings
+            if f.attribute is None
+        ],
+    }
+    if release.order is not None:
+        order = arrow_array(release.order)
+        masked = release.tables["data"]
+        shown["distance"] = {
+            name: _distance(table.column(name).take(order), masked.column(name), schema[name])
+            for name in schema.protected
+        }
+    return shown
+
+
+def _distance(
+    truth: pa.ChunkedArray, masked: pa.ChunkedArray, attribute: Attribute
+) -> dict[str, float]:
+    """How far masked cells are from the true ones: in shares of the domain, or of cells."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if attribute.type.labelled or not pa.types.is_primitive(truth.type):
+        same = pc.equal(truth.cast(pa.string()), masked.cast(pa.string()))
+        return {"share_of_cells_changed": 1.0 - float(pc.mean(same.cast(pa.float64())).as_py())}
+    gap = pc.abs(pc.subtract(_number(truth), _number(masked)))
+    mean = float(pc.mean(gap).as_py() or 0.0)
+    if attribute.domain is not None and isinstance(attribute.domain[0], Decimal):
+        width = float(attribute.domain[1]) - float(attribute.domain[0])  # type: ignore[arg-type]
+    else:
+        bounds = pc.min_max(_number(truth)).as_py()
+        width = (bounds["max"] - bounds["min"]) or 1.0
+    return {"mean_distance": mean, "share_of_the_domain": mean / width}
+
+
+def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.timestamp("us")).cast(pa.int64())
+    return column.cast(pa.float64(), safe=False)

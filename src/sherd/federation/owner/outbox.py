@@ -19,6 +19,7 @@ from sherd.federation.owner.owner_table import table_hash
 from sherd.federation.protocol.messages import Attachment, Delivery, part_text
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OWNER_ENDS
+from sherd.federation.protocol.summing import derive_key
 from sherd.federation.wire.chunks import describe_file
 from sherd.federation.wire.failpoints import reach
 from sherd.tables.coded_columns import FORM as CODED
@@ -66,8 +67,7 @@ def occasion_hash(machine: Owner) -> str:
     already, and sending it again costs nothing.
     """
     data = machine.data
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     if data.table is None:  # begun by an earlier version
         return digest(["sherd-occasion-1", plan.hash, data.owner])
     common = "" if data.common is None else data.common.sha256
@@ -77,14 +77,11 @@ def occasion_hash(machine: Owner) -> str:
 def noise_key(home: OwnerHome, machine: Owner, table: pa.Table) -> bytes:
     """The key of a release's noise: from the home's secret, the occasion and the very table.
 
-    Whoever restores the home makes the same bytes again; another plan or another table has
-    noise that nobody can relate to this one's (ADR 0014).
+    A restored home makes the same bytes again; another plan or another table has noise that nobody
+    can relate to this one's (ADR 0014).
     """
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
     about = b"sherd-noise-1" + bytes.fromhex(occasion_hash(machine)) + table_hash(table)
-    return HKDF(algorithm=SHA256(), length=32, salt=None, info=about).derive(home.seed)
+    return derive_key(home.seed, about)
 
 
 def folder_of(home: OwnerHome, machine: Owner) -> Path:
@@ -97,8 +94,7 @@ def made(home: OwnerHome, ledger: Ledger, machine: Owner) -> bool:
     folder = folder_of(home, machine)
     charge = ledger.charge_of(occasion_hash(machine))
     if charge is None:
-        plan = machine.data.plan
-        assert plan is not None
+        plan = machine.data.agreed
         return folder.exists() and plan.share(machine.data.owner).epsilon is None
     if not folder.exists():
         recover(ledger)  # paid for, and then there was no room to put it in its place
@@ -136,8 +132,7 @@ def _protect(home: OwnerHome, ledger: Ledger, machine: Owner, client: Client) ->
     from sherd.tables.prepare import Prepared
 
     data = machine.data
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     joins = plan.terms.kind.joins
 
     def read() -> Prepared:
@@ -213,8 +208,7 @@ def sign_part(
     home: OwnerHome, machine: Owner, *, artefact: str, head: str, versions: Mapping[str, str]
 ) -> str | None:
     """Our signature of what the release's manifest will say of us; None if the plan asks none."""
-    plan, owner = machine.data.plan, machine.data.owner
-    assert plan is not None
+    plan, owner = machine.data.agreed, machine.data.owner
     if not plan.terms.signed_release:
         return None
     return home.key.sign(
@@ -224,8 +218,7 @@ def sign_part(
 
 def objection(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Reason, str] | None:
     """Whether the ledger is the one the aggregator saw last, and has enough left."""
-    plan = machine.data.plan
-    assert plan is not None
+    plan = machine.data.agreed
     head, witness = machine.data.head, read_witness(home)
     population = home.settings.population
     known = [each for each in (head, witness) if each and not home.is_superseded(each)]
@@ -245,8 +238,7 @@ def objection(home: OwnerHome, ledger: Ledger, machine: Owner) -> tuple[Reason, 
 
 def repetition_objection(journal: OwnerJournal, machine: Owner) -> tuple[Reason, str] | None:
     """Why a round does not repeat one of ours that ended without a release; None if it does."""
-    plan = machine.data.plan
-    assert plan is not None
+    plan = machine.data.agreed
     if plan.terms.repeats is None:
         return None
     same = [data for data in journal.rounds(all=True) if data.plan and data.plan.tag == plan.tag]
@@ -262,7 +254,7 @@ def repetition_objection(journal: OwnerJournal, machine: Owner) -> tuple[Reason,
 def book_loss(home: OwnerHome, ledger: Ledger, machine: Owner) -> None:
     """Write into the ledger, once, that what was spent on a round brought no release, and why.
 
-    It costs nothing more: an entry beside the charge, for whoever reads the ledger alone.
+    It costs nothing more: an entry beside the charge, for readers of the ledger alone.
     """
     data = machine.data
     plan = data.plan

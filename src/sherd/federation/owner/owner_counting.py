@@ -4,8 +4,8 @@ The first answer is charged with the whole of what the plan costs; each later on
 its own in the ledger, of amount 0. Both are written before the answer leaves and name the very
 question, so that an exchange is answered for one question only, in this round and in one that
 repeats it, and a ledger that lost such a row is seen to be an old one. Noise comes from the
-home's secret, the occasion, the table and the question (ADR 0014): whoever dies after paying
-makes the same answer again.
+home's secret, the occasion, the table and the question (ADR 0014): an agent that dies after
+paying makes the same answer again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 from sherd.budget.amount import Amount
-from sherd.errors import BudgetError, PeerError, PlanError
+from sherd.errors import BudgetError, PlanError
 from sherd.federation.owner import outbox
 from sherd.federation.owner import owner_linking as linking
 from sherd.federation.protocol.messages import Masked
@@ -46,12 +46,11 @@ def answer(
 ) -> tuple[Masked, dict[str, Path]]:
     """The answer to the question that waits, paid for, and where its bytes lie."""
     data = machine.data
-    assert data.plan is not None
     ask = waiting(machine)
     question = _checked(machine, client)
     paid = ledger.charge_of(_occasion(machine, ask))
     if paid is not None and paid.artefact != ask.attachment.sha256:
-        raise PeerError("this answer belongs to another question", reason=Reason.PLAN_CHANGED)
+        raise Reason.PLAN_CHANGED.error("this answer belongs to another question")
     reach("owner.protecting")
     numbers = _counted(home, ledger, machine, question)
     reach("owner.charged")
@@ -59,8 +58,8 @@ def answer(
         numbers,
         home.seed,
         data.owner,
-        mask_keys(data.plan),
-        about(data.plan, ask.exchange, ask.attachment.sha256),
+        mask_keys(data.agreed),
+        about(data.agreed, ask.exchange, ask.attachment.sha256),
     )
     made = linking.write_bulk(home, raw, len(numbers))
     linking.note_bulk(home, data.round)
@@ -86,14 +85,13 @@ def waiting(machine: Owner) -> Ask:
 def _checked(machine: Owner, client: Client) -> dict[str, Any]:
     """The question, once it is known to be one that the plan pays for, with those before it."""
     data = machine.data
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     raws = [linking.fetch(client, data.round, one.attachment) for one in data.questions or ()]
     try:
         questions = [read_question(raw) for raw in raws]
         method_of(plan).price(plan.local(data.owner), plan.schema(data.owner), questions)
     except PlanError as error:
-        raise PeerError(error.what, reason=Reason.PLAN_UNSOUND) from None
+        raise Reason.PLAN_UNSOUND.error(error.what) from None
     return questions[-1]
 
 
@@ -109,8 +107,7 @@ def _counted(home: OwnerHome, ledger: Ledger, machine: Owner, question: dict[str
     from sherd.release.charging import looking
 
     data, ask = machine.data, waiting(machine)
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     schema, local = plan.schema(data.owner), plan.local(data.owner)
 
     def count() -> Any:
@@ -142,8 +139,7 @@ def _reserved(home: OwnerHome, ledger: Ledger, machine: Owner) -> Any:
     from sherd.release.charging import Occasion, reserved
 
     data, ask = machine.data, waiting(machine)
-    plan = data.plan
-    assert plan is not None
+    plan = data.agreed
     schema, local = plan.schema(data.owner), plan.local(data.owner)
     occasion, population = _occasion(machine, ask), home.settings.population
     if ask.exchange == 1:

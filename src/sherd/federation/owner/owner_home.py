@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from sherd.errors import PeerError, UsageError
 from sherd.federation.owner.policy import TEMPLATE, Policy
 from sherd.federation.protocol.joint_plan import check_name
+from sherd.federation.protocol.knowledge import OwnerData
+from sherd.federation.protocol.owner_machine import Owner
 from sherd.federation.wire import certificates, enrolment
 from sherd.federation.wire.settings_file import make_folder, read_settings, write_settings
-from sherd.signing_keys import SigningKey, write_secret
+from sherd.signing_keys import SigningKey, verify_plan, write_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,17 +134,30 @@ class OwnerHome:
     def enrolled(self) -> dict[str, str]:
         """The aggregator's name, key and address."""
         try:
-            found: dict[str, str] = json.loads((self.folder / "enrolment.json").read_bytes())
+            enrolled: dict[str, str] = json.loads((self.folder / "enrolment.json").read_bytes())
         except (OSError, ValueError):
             raise UsageError(
                 "the owner is not enrolled",
                 do="send request.json to the aggregator's operator, then run "
                 "`sherd owner init --enrolment FILE`",
             ) from None
-        return found
+        return enrolled
+
+    def machine(self, round_id: str, known: OwnerData | None) -> Owner:
+        """The protocol machine of a round, of which nothing may be known yet."""
+        if known is None:
+            enrolled = self.enrolled
+            known = OwnerData(
+                round=round_id,
+                owner=self.settings.name,
+                key=self.key.public,
+                aggregator=enrolled["aggregator"],
+                aggregator_key=enrolled["key"],
+            )
+        return Owner(known, verify=verify_plan)
 
     def client(self) -> Client:
-        """A line to the aggregator that this owner is enrolled with."""
+        """A client of the aggregator that this owner is enrolled with."""
         from sherd.federation.wire.client import Client, tls_context
 
         enrolled = self.enrolled
@@ -206,7 +221,7 @@ class OwnerHome:
 
     @contextlib.contextmanager
     def attempting(self, round_id: str, *, heavy: bool) -> Iterator[None]:
-        """Leave word of a heavy task while it lasts, for the process that comes after us."""
+        """Keep a note of a heavy task while it lasts, for the process that comes after us."""
         if not heavy:
             yield
             return
@@ -223,13 +238,13 @@ class OwnerHome:
     def last_attempt(self) -> tuple[str | None, int]:
         """The round whose task did not come to an end, and how often it was begun."""
         try:
-            found = json.loads(self._attempt.read_bytes())
-            return str(found["round"]), int(found["count"])
+            attempt = json.loads(self._attempt.read_bytes())
+            return str(attempt["round"]), int(attempt["count"])
         except (OSError, ValueError, KeyError, TypeError):
             return None, 0
 
     def end_attempt(self) -> None:
-        """Take the word back."""
+        """Remove the note: the task has come to an end."""
         self._attempt.unlink(missing_ok=True)
 
     # a folder that was restored from a backup

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sqlite3
 import threading
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from sherd.values import canonical_text, from_data
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
+log = logging.getLogger("sherd.owner")
 
 VERSION = 1
 FETCHED = "fetched the release"
@@ -187,6 +190,8 @@ class OwnerJournal:
                 for note in change.notes:
                     _note(db, data.round, *note)
         for change, written in zip(changes, texts, strict=True):
+            for note in change.notes:
+                _tell(change.data.round, *note)
             self._lent.pop(change.data.round, None)
             if change.data.state not in OWNER_ENDS:
                 self._last[change.data.round] = (written, change.data)
@@ -194,7 +199,9 @@ class OwnerJournal:
     def _read(self, id: str, written: str) -> OwnerData:  # noqa: A002
         last, data = self._last.pop(id, ("", None))
         self._lent[id] = written
-        return data if data is not None and last == written else _parsed(written)
+        if data is None or last != written:
+            data = from_data(OwnerData, json.loads(written))
+        return data
 
     def unchanged(self, data: OwnerData) -> None:
         """Take back a round that was read and not changed."""
@@ -223,8 +230,8 @@ class OwnerJournal:
 
     def unsent(self) -> list[Outgoing]:
         """What was not acknowledged, in order."""
-        found = self._outgoing("acknowledged = 0", ())
-        return [each for each in found if (each.round, each.sequence) not in self._acknowledged]
+        outgoing = self._outgoing("acknowledged = 0", ())
+        return [each for each in outgoing if (each.round, each.sequence) not in self._acknowledged]
 
     def outgoing(self, round_id: str) -> list[Outgoing]:
         """Everything that was ever sent in a round, in order."""
@@ -250,8 +257,8 @@ class OwnerJournal:
                 " (SELECT round FROM audit WHERE event = ?)",
                 (since, FETCHED),
             ).fetchall()
-        found = [from_data(OwnerData, json.loads(row[0])) for row in rows]
-        return {data.round for data in found if data.manifest is not None}
+        ended = [from_data(OwnerData, json.loads(row[0])) for row in rows]
+        return {data.round for data in ended if data.manifest is not None}
 
     def files_of(self, round_id: str) -> list[str]:
         """Where everything lies that a round announced; empty while something is unsent."""
@@ -292,14 +299,15 @@ class OwnerJournal:
     def decision(self, round_id: str) -> str | None:
         """What a person decided."""
         with self._open() as db:
-            row = db.execute("SELECT decision FROM decisions WHERE round = ?", (round_id,))
-            found = row.fetchone()
-        return None if found is None else str(found[0])
+            rows = db.execute("SELECT decision FROM decisions WHERE round = ?", (round_id,))
+            decision: str | None = next((row[0] for row in rows), None)
+        return decision
 
     def note(self, round_id: str, event: str, detail: str = "") -> None:
         """Write a line into the audit log."""
         with self._writing() as db:
             _note(db, round_id, event, detail)
+        _tell(round_id, event, detail)
 
     def audit(self) -> list[tuple[str, str, str, str]]:
         """The audit log: time, round, event, detail."""
@@ -309,13 +317,15 @@ class OwnerJournal:
             ).fetchall()
 
 
-def _parsed(written: str) -> OwnerData:
-    return from_data(OwnerData, json.loads(written))
-
-
 def _note(db: sqlite3.Connection, round_id: str, event: str, detail: str) -> None:
     time = datetime.now(UTC).isoformat(timespec="seconds")
     db.execute(
         "INSERT INTO audit (time, round, event, detail) VALUES (?, ?, ?, ?)",
         (time, round_id, event, detail),
     )
+
+
+def _tell(round_id: str, event: str, detail: str) -> None:
+    """The same line for whoever watches the agent."""
+    which = {"round_id": round_id} if round_id else {}
+    log.info(event, extra={**which, "detail": detail})

@@ -57,12 +57,11 @@ def write_bulk(home: OwnerHome, data: bytes, count: int) -> Made:
 def load(home: OwnerHome, machine: Owner) -> LoadedTable:
     """The owner's table for a linked round; refuses one that changed since the offer."""
     data = machine.data
-    assert data.plan is not None
-    shared = data.plan.schema(data.owner)
-    linked = data.plan.terms.linkage is not Linkage.NONE
+    shared = data.agreed.schema(data.owner)
+    linked = data.agreed.terms.linkage is not Linkage.NONE
     loaded = home.load(data.round, shared, linked=linked)
     same = data.table in (None, loaded.identity)
-    if not same or loaded.rows != data.plan.share(data.owner).rows:
+    if not same or loaded.rows != data.agreed.share(data.owner).rows:
         home.forget_table()
         raise TableError("the table has changed since it was offered", do="begin a new round")
     return loaded
@@ -88,16 +87,14 @@ def fetch(client: Client, round_id: str, attachment: Attachment) -> bytes:
 
 def blind(home: OwnerHome, machine: Owner) -> Made:
     """Our own batch, blinded."""
-    assert machine.data.plan is not None
     loaded = load(home, machine)
-    batch = Secret(home.seed, machine.data.plan.tag).blind(loaded.identifiers)
+    batch = Secret(home.seed, machine.data.agreed.tag).blind(loaded.identifiers)
     return write_bulk(home, batch, loaded.rows)
 
 
 def raise_batch(home: OwnerHome, machine: Owner, client: Client) -> Made:
     """The first batch that waits, raised by our key, if the hop before really sent it."""
-    hop, plan = machine.data.to_raise[0], machine.data.plan
-    assert plan is not None
+    hop, plan = machine.data.to_raise[0], machine.data.agreed
     check_proof(machine, hop)
     batch = fetch(client, machine.data.round, hop.attachment)
     return write_bulk(home, Secret(home.seed, plan.tag).raise_batch(batch), hop.count)
@@ -106,47 +103,45 @@ def raise_batch(home: OwnerHome, machine: Owner, client: Client) -> Made:
 def check_proof(machine: Owner, hop: Hop) -> None:
     """Refuse a batch that the hop before did not sign: raising is not for the relay's own use."""
     data = machine.data
-    assert data.plan is not None
-    order = chain(data.plan.owners, hop.origin)
+    order = chain(data.agreed.owners, hop.origin)
     before = order[hop.hop - 1]
-    key = data.plan.share(before).key
+    key = data.agreed.share(before).key
     message = open_envelope(
         hop.proof.encode(),
         key_of=lambda sender: key if sender == before else None,
         recipient=data.aggregator,
-        now=data.plan.terms.deadline - GRACE,  # the hop's age is the relay's business
+        now=data.agreed.terms.deadline - GRACE,  # the hop's age is the relay's business
     )
     body = message.body
     if (
         message.round != data.round
-        or message.plan != data.plan.hash
+        or message.plan != data.agreed.hash
         or not isinstance(body, Batch)
         or (body.origin, body.hop, body.count) != (hop.origin, hop.hop - 1, hop.count)
         or body.attachment != hop.attachment
     ):
-        raise PeerError("a batch is not the one the hop before sent", reason=Reason.SIGNATURE)
+        raise Reason.SIGNATURE.error("a batch is not the one the hop before sent")
 
 
 def finish(home: OwnerHome, machine: Owner, client: Client) -> Made:
     """The pseudonyms of our people, sorted, to be sent; by row they stay in our folder."""
     data = machine.data
-    assert data.plan is not None
     loaded = load(home, machine)
-    if data.plan.terms.linkage is Linkage.HMAC:
+    if data.agreed.terms.linkage is Linkage.HMAC:
         key = home.shared_key
         if key is None or len(key) < 32:
             raise UsageError(
                 "the linkage by HMAC needs the key all owners share",
                 must="at least 32 bytes in linkage.key in the owner's folder",
             )
-        names = keyed_pseudonyms(key, data.plan.tag, loaded.identifiers)
+        names = keyed_pseudonyms(key, data.agreed.tag, loaded.identifiers)
     else:
         assert data.returned is not None
         check_proof(machine, data.returned)
         batch = fetch(client, data.round, data.returned.attachment)
         if len(batch) != 32 * loaded.rows:
-            raise PeerError("our batch came back with a different size", reason=Reason.MALFORMED)
-        names = Secret(home.seed, data.plan.tag).finish(batch)
+            raise Reason.MALFORMED.error("our batch came back with a different size")
+        names = Secret(home.seed, data.agreed.tag).finish(batch)
     path = _names_file(home, machine)
     path.unlink(missing_ok=True)
     write_secret(path, bytes.fromhex(loaded.identity) + b"".join(names))
@@ -176,9 +171,9 @@ def _names_file(home: OwnerHome, machine: Owner) -> Path:
 
 def pseudonyms(home: OwnerHome, machine: Owner, loaded: LoadedTable) -> bytes:
     """The pseudonyms by row, if the table is still the one they were made of."""
-    found = _names_file(home, machine).read_bytes()
-    if found[:32].hex() != loaded.identity:
+    kept = _names_file(home, machine).read_bytes()
+    if kept[:32].hex() != loaded.identity:
         raise TableError(
             "the people in the table have changed since they were linked", do="begin a new round"
         )
-    return found[32:]
+    return kept[32:]

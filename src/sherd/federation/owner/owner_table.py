@@ -11,7 +11,7 @@ import io
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PeerError, SchemaError, TableError
+from sherd.errors import SchemaError, TableError
 from sherd.federation.protocol.linkage import POINT, canonical_identifier, check_pseudonyms
 from sherd.federation.protocol.reasons import Reason
 
@@ -85,14 +85,16 @@ class OwnerTable:
             raise TableError("there is no linkage key", do="name one when the owner is set up")
         cells = list(zip(*(raw.column(name).to_pylist() for name in self.key), strict=True))
         places = [place for place, row in enumerate(kept) if None not in cells[row]]
-        found = [canonical_identifier(*cells[kept[place]], how=self.normalise) for place in places]
-        if len(set(found)) != len(found):
+        identifiers = [
+            canonical_identifier(*cells[kept[place]], how=self.normalise) for place in places
+        ]
+        if len(set(identifiers)) != len(identifiers):
             raise TableError(
                 "the linkage key is not unique",
                 must="one row for each person",
-                got=f"{len(found) - len(set(found))} rows too many",
+                got=f"{len(identifiers) - len(set(identifiers))} rows too many",
             )
-        return np.asarray(places, dtype=np.int64), found
+        return np.asarray(places, dtype=np.int64), identifiers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +116,7 @@ class LoadedTable:
     def arranged(self, pseudonyms: bytes, common: bytes) -> pa.Table:
         """The common people's rows in the order of the common pseudonyms.
 
-        Whoever made the list may have chosen the people in it, so it must name each once and
+        The maker of the list may have chosen the people in it, so it must name each once and
         nobody else: a person named often would be masked by copies of itself alone.
         """
         import pyarrow as pa
@@ -123,9 +125,8 @@ class LoadedTable:
         place = {pseudonyms[i * POINT : (i + 1) * POINT]: i for i in range(self.rows)}
         wanted = [common[start : start + POINT] for start in range(0, len(common), POINT)]
         if len(place) != self.rows or not all(name in place for name in wanted):
-            raise PeerError(
-                "the list of common people names somebody this owner does not have",
-                reason=Reason.UNEXPECTED,
+            raise Reason.UNEXPECTED.error(
+                "the list of common people names somebody this owner does not have"
             )
         return self.table.take(pa.array([place[name] for name in wanted]))
 

@@ -166,8 +166,7 @@ def _offers_coded(agent: Agent, terms: Terms) -> bool:
 
 def _check_plan(agent: Agent, book: RoundBook) -> bool:
     machine = book.machine
-    plan = machine.data.plan
-    assert plan is not None
+    plan = machine.data.agreed
     wrong = machine.recompute() or agent.home.policy.objection_to_plan(plan, agent.name)
     wrong = wrong or _guessing_objection(agent, book)
     wrong = wrong or outbox.repetition_objection(agent.journal, machine)
@@ -185,8 +184,7 @@ def _guessing_objection(agent: Agent, book: RoundBook) -> tuple[Reason, str] | N
 
     What a round may ask counts from when its plan was signed, whether it asked or not.
     """
-    plan = book.machine.data.plan
-    assert plan is not None
+    plan = book.machine.data.agreed
     if plan.terms.linkage is Linkage.NONE or plan.terms.repeats is not None:
         return None
     since = agent.now() - YEAR
@@ -208,8 +206,7 @@ def _others(plan: JointPlan, owner: str) -> int:
 def _approve(agent: Agent, book: RoundBook) -> bool:
     machine = book.machine
     decision = agent.journal.decision(machine.data.round)
-    plan = machine.data.plan
-    assert plan is not None
+    plan = machine.data.agreed
     policy = agent.home.policy
     if decision is None and (not policy.automatic or policy.strangers(plan, agent.name)):
         agent.home.forget_table()  # a person may take days
@@ -248,8 +245,7 @@ def _finish(agent: Agent, book: RoundBook) -> bool:
 
 def _protect(agent: Agent, book: RoundBook) -> bool:
     machine, home = book.machine, agent.home
-    plan = machine.data.plan
-    assert plan is not None
+    plan = machine.data.agreed
     assert machine.state is OwnerState.APPROVED
     if plan.terms.kind.joins:
         assert machine.data.common is not None

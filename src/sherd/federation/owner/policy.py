@@ -157,14 +157,14 @@ class Policy:
 
     def objection_to_plan(self, plan: JointPlan, owner: str) -> Objection | None:
         """Why a plan is not allowed: the code to tell, and the detail for the owner."""
-        found = self.objection(plan.terms, plan.aggregator_key)
         share = plan.share(owner)
-        found = found or self._about_epsilon(share.epsilon)
-        if found is not None:
-            return found
-        found = self.objection_to_rows(share.rows)
-        if found is not None:
-            return found
+        against = (
+            self.objection(plan.terms, plan.aggregator_key)
+            or self._about_epsilon(share.epsilon)
+            or self.objection_to_rows(share.rows)
+        )
+        if against is not None:
+            return against
         for name in plan.schema(owner).attributes:
             if not self.allows(name):
                 return Reason.ATTRIBUTE_NOT_ALLOWED, f"the attribute '{name}'"

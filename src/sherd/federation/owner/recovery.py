@@ -25,9 +25,7 @@ from sherd.errors import SherdError
 from sherd.federation.owner import outbox
 from sherd.federation.owner.owner_home import OwnerHome
 from sherd.federation.owner.owner_journal import Outgoing
-from sherd.federation.protocol.knowledge import OwnerData
 from sherd.federation.protocol.messages import Delivery, Message, Proposal, Signature
-from sherd.federation.protocol.owner_machine import Owner
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState
 from sherd.federation.wire.backup_archive import (
@@ -100,7 +98,7 @@ def _bound(home: OwnerHome, raws: list[bytes]) -> dict[str, _Bound]:
     """The plans that were proposed to us, with what we ourselves signed of each."""
     name, own, enrolled = home.settings.name, home.key.public, home.enrolled
     keys = {name: own, enrolled["aggregator"]: enrolled["key"]}
-    found: dict[str, _Bound] = {}
+    bounds: dict[str, _Bound] = {}
     ours: list[Message] = []
     for raw in raws:
         try:
@@ -109,37 +107,25 @@ def _bound(home: OwnerHome, raws: list[bytes]) -> dict[str, _Bound]:
         except SherdError:
             continue  # nothing that binds us
         if isinstance(message.body, Proposal) and message.sender == enrolled["aggregator"]:
-            found[message.round] = _Bound(plan=message.body.plan)
+            bounds[message.round] = _Bound(plan=message.body.plan)
         elif message.sender == name:
             ours.append(message)
     for message in ours:
-        bound = found.get(message.round)
+        bound = bounds.get(message.round)
         if bound is None or message.plan != bound.plan.hash:
             continue
         if isinstance(message.body, Signature):
             bound.signed = verify_plan(own, bound.plan.hash, message.body.signature)
         elif isinstance(message.body, Delivery):
             bound.delivery = message.body
-    return found
-
-
-def _machine(home: OwnerHome, round_id: str, known: OwnerData | None) -> Owner:
-    enrolled = home.enrolled
-    data = known or OwnerData(
-        round=round_id,
-        owner=home.settings.name,
-        key=home.key.public,
-        aggregator=enrolled["aggregator"],
-        aggregator_key=enrolled["key"],
-    )
-    return Owner(data, verify=verify_plan)
+    return bounds
 
 
 def _is_charged(home: OwnerHome, ledger: Ledger, journal: OwnerJournal, round_id: str) -> bool:
     known = journal.round(round_id)
     if known is None or known.plan is None:
         return False
-    machine = _machine(home, round_id, known)
+    machine = home.machine(round_id, known)
     return ledger.charge_of(outbox.occasion_hash(machine)) is not None or (
         ledger.charge_of(_recovery_hash(known.plan, home)) is not None
     )
@@ -178,7 +164,7 @@ def _end(
     ``received`` is the number of our last message that the aggregator has; None where the round
     is over for it.
     """
-    machine = _machine(home, round_id, journal.round(round_id))
+    machine = home.machine(round_id, journal.round(round_id))
     data = machine.data
     if machine.ended:
         return

@@ -49,15 +49,15 @@ def batches(journal: OwnerJournal, *, always: bool = False) -> Iterator[list[Out
 
 
 def _fitting(messages: list[Outgoing]) -> list[Outgoing]:
-    """As many messages from the first on as one exchange can hold, with a chunk for each."""
-    found: list[Outgoing] = []
+    """The first messages, as many as one exchange can hold with a chunk for each."""
+    fitting: list[Outgoing] = []
     size = 0
     for message in messages[:MOST_AT_ONCE]:
         size += len(message.raw) + (CHUNK if message.files else 0)
-        if found and size > MOST_PARTS:
+        if fitting and size > MOST_PARTS:
             break
-        found.append(message)
-    return found
+        fitting.append(message)
+    return fitting
 
 
 class Sender:
@@ -100,12 +100,12 @@ class Sender:
             room -= sum(len(chunk) for chunk in chunks)
             sent.append(message)
             parcels.append(Parcel(round=message.round, raw=message.raw, chunks=chunks))
-        found = client.exchange(Call(parcels=tuple(parcels), seen=seen, wait=wait))
+        answer = client.exchange(Call(parcels=tuple(parcels), seen=seen, wait=wait))
         if sent:
             reach("owner.sent")
         if any(parcel.chunks for parcel in parcels):
             reach("owner.uploaded")
-        return sent, found
+        return sent, answer
 
     def settle(self, client: Client, message: Outgoing, answer: ParcelAnswer) -> None:
         """Do what the answer to a message asks for; what it lacks goes with the next exchange."""

@@ -8,13 +8,9 @@ violate; what is meant, and checked here, is that no attribute is at two owners.
 
 Blocks do both at once: owners of the same attributes are a group, which has different people; two
 groups have no attribute in common. Whether two owners of a group have a person in common, so that
-a cell would have two owners, only linking can tell.
-
-Owners of blocks: who has the same attributes of other people, and who of the released people.
-
-Owners that offer the same attributes are a group. A person is released who is at an owner of every
-group; so each of that person's cells has one owner, if nobody is at two owners of one group.
-Whoever is, is left out, and the round ends where there are as many as the plan tells of.
+a cell would have two owners, only linking can tell. A person is released who is at an owner of
+every group; so each of that person's cells has one owner, if nobody is at two owners of one group.
+People who are at two are left out, and the round ends where there are as many as the plan names.
 
 Notation: a pseudonym is 32 bytes; lists of them are sorted, as ``linkage`` has them.
 """
@@ -184,8 +180,8 @@ def common_people(
     >>> from sherd.federation.protocol.linkage import listed
     >>> a, b, c = (bytes([n]) * 32 for n in (1, 2, 3))
     >>> lists = {"x": listed(a + b), "y": listed(b + c), "z": listed(a + b)}
-    >>> found = common_people((("x", "y"), ("z",)), lists)
-    >>> {owner: names.tolist() == [a] for owner, names in found.items()}
+    >>> people = common_people((("x", "y"), ("z",)), lists)
+    >>> {owner: names.tolist() == [a] for owner, names in people.items()}
     {'x': True, 'y': False, 'z': True}
     """
     in_every = []

@@ -44,27 +44,25 @@ def _check_delivery(data: RoundData, sender: str, body: Delivery) -> None:
 
 
 def _check_pseudonyms(data: RoundData, sender: str, body: Pseudonyms) -> None:
-    assert data.plan is not None
     by_hops = data.terms.linkage is Linkage.OPRF
-    if by_hops and data.hops.get(sender) != len(data.plan.owners):
+    if by_hops and data.hops.get(sender) != len(data.agreed.owners):
         raise Reason.UNEXPECTED.error()
     if sender in data.pseudonyms or _is_waiting(data, sender, Pseudonyms):
         raise Reason.UNEXPECTED.error()
-    _check_points(body, data.plan.share(sender).rows)
+    _check_points(body, data.agreed.share(sender).rows)
 
 
 def _check_batch(data: RoundData, sender: str, body: Batch) -> None:
-    assert data.plan is not None
-    if body.origin not in data.plan.owners or data.terms.linkage is not Linkage.OPRF:
+    if body.origin not in data.agreed.owners or data.terms.linkage is not Linkage.OPRF:
         raise Reason.UNEXPECTED.error()
-    order = chain(data.plan.owners, body.origin)
+    order = chain(data.agreed.owners, body.origin)
     if body.hop != data.hops.get(body.origin, 0) or body.hop >= len(order):
         raise Reason.UNEXPECTED.error()
     if order[body.hop] != sender or _is_waiting(data, sender, Batch, body.origin):
         raise Reason.UNEXPECTED.error()
     if body.count != data.counts.get(body.origin, body.count):
         raise Reason.TOO_LARGE.error()
-    _check_points(body, data.plan.share(body.origin).rows)
+    _check_points(body, data.agreed.share(body.origin).rows)
 
 
 def _check_points(body: Batch | Pseudonyms, most: int) -> None:

@@ -1,6 +1,6 @@
 """What a joint release says that follows from the plan its owners signed, and from it alone.
 
-The aggregator writes it into the manifest, and whoever verifies the release works it out again.
+The aggregator writes it into the manifest, and verification works it out again.
 """
 
 from __future__ import annotations

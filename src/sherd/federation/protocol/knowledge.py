@@ -79,6 +79,12 @@ class RoundData:
     masked: dict[str, Masked] | None = field(default=None, metadata=LATER)
     commons: dict[str, Attachment] | None = field(default=None, metadata=LATER)
 
+    @property
+    def agreed(self) -> JointPlan:
+        """The plan; only for a round that has one."""
+        assert self.plan is not None
+        return self.plan
+
 
 @dataclass(kw_only=True)
 class OwnerData:
@@ -117,3 +123,9 @@ class OwnerData:
     tries: int | None = field(default=None, metadata=LATER)
     questions: tuple[Ask, ...] | None = field(default=None, metadata=LATER)
     answered: int | None = field(default=None, metadata=LATER)
+
+    @property
+    def agreed(self) -> JointPlan:
+        """The plan; only for a round that has one."""
+        assert self.plan is not None
+        return self.plan

@@ -10,7 +10,7 @@ blinded points, which are uniform, and final pseudonyms.
 Keys and blinds come from the owner's own seed and the plan's hash, so that an agent that was
 restarted sends the same bytes again, and another plan has other keys and blinds.
 
-``hmac`` replaces all of it by a key that every owner has: whoever holds the key (any owner,
+``hmac`` replaces all of it by a key that every owner has: everybody who holds the key (any owner,
 and the aggregator if it ever gets it) can test guessed identifiers. It is labelled so.
 """
 
@@ -161,8 +161,8 @@ class Secret:
         try:
             result: bytes = self._group.crypto_scalarmult_ristretto255(exponent, point)
         except RuntimeError:  # the library's word for a point that is none
-            raise PeerError(
-                "a batch holds something that is not a group element", reason=Reason.MALFORMED
+            raise Reason.MALFORMED.error(
+                "a batch holds something that is not a group element"
             ) from None
         return result
 
@@ -240,7 +240,7 @@ def intersection(batches: Sequence[Buffer]) -> bytes:
 
 
 def common_names(lists: Sequence[NDArray[np.bytes_]]) -> NDArray[np.bytes_]:
-    """As ``intersection``, of lists that are arrays."""
+    """The pseudonyms that every sorted list has, of lists that are arrays."""
     first, *others = sorted(lists, key=len)
     for other in others:
         first = first[_are_in(first, other)]

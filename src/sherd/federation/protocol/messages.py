@@ -5,12 +5,12 @@ attachment: announced by its hashes in the message, and then sent in chunks that
 their own hash. Announcing first means that nobody can store what nobody announced, and that
 an owner is bound to one artefact before its first byte leaves.
 
-What is signed of a joint release: each owner's part when it delivers, and the release itself.
-
-The plan, which every owner signed, names the aggregator's key and says that the release is signed.
-So whoever changes a released manifest and works its hashes out again needs the aggregator's key,
-and whoever changes what it says of an owner needs that owner's. An owner that has looked at the
-release signs its manifest besides; without that the aggregator alone vouches for the rows.
+Two things are signed of a joint release: each owner's part when it delivers, and the release
+itself. The plan, which every owner signed, names the aggregator's key and says that the release is
+signed. So somebody who changes a released manifest and works its hashes out again needs the
+aggregator's key, and to change what it says of an owner needs that owner's. An owner that has
+looked at the release also signs its manifest; without that the aggregator alone vouches for the
+rows.
 """
 
 from __future__ import annotations
@@ -268,23 +268,13 @@ class MessageType(StrEnum):
 
 
 BODIES: dict[MessageType, type[Any]] = {
-    MessageType.INVITE: Invite,
-    MessageType.OFFER: Offer,
-    MessageType.PROPOSAL: Proposal,
-    MessageType.SIGNATURE: Signature,
-    MessageType.SIGNED: Signed,
-    MessageType.BATCH: Batch,
-    MessageType.HOP: Hop,
-    MessageType.PSEUDONYMS: Pseudonyms,
-    MessageType.COMMON: Common,
-    MessageType.DELIVERY: Delivery,
-    MessageType.ASK: Ask,
-    MessageType.MASKED: Masked,
-    MessageType.RECEIPT: Receipt,
-    MessageType.RELEASED: Released,
-    MessageType.REFUSAL: Refusal,
-    MessageType.ABORT: Abort,
-}
+    MessageType[body.__name__.upper()]: body
+    for body in (
+        Invite, Offer, Proposal, Signature, Signed, Batch, Hop, Pseudonyms, Common, Delivery, Ask,
+        Masked, Receipt, Released, Refusal, Abort,
+    )
+}  # fmt: skip
+"""What each kind of message holds."""
 
 FROM_OWNERS = frozenset(
     {

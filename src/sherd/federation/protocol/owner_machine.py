@@ -166,24 +166,22 @@ class Owner:
 
     def _all_signed(self, body: Signed) -> None:
         data = self.data
-        assert data.plan is not None
         if self.state is not OwnerState.APPROVED or data.signed:
             raise Reason.UNEXPECTED.error()
-        for share in data.plan.shares:
+        for share in data.agreed.shares:
             given = body.signatures.get(share.owner, "")
-            if not self._verify(share.key, data.plan.hash, given):
+            if not self._verify(share.key, data.agreed.hash, given):
                 raise Reason.PLAN_UNSIGNED.error()
         data.signed, data.head = True, body.head
 
     def _hop(self, body: Hop) -> None:
         data = self.data
-        assert data.plan is not None
         if self.state is not OwnerState.APPROVED or not data.signed or data.cleared:
             raise Reason.UNEXPECTED.error()
-        if body.origin not in data.plan.owners or body.hop < 1:
+        if body.origin not in data.agreed.owners or body.hop < 1:
             raise Reason.UNEXPECTED.error()
-        order = chain(data.plan.owners, body.origin)
-        if not 0 < body.count <= data.plan.share(body.origin).rows:
+        order = chain(data.agreed.owners, body.origin)
+        if not 0 < body.count <= data.agreed.share(body.origin).rows:
             raise Reason.TOO_LARGE.error()
         if body.attachment.size != POINT * body.count:
             raise Reason.MALFORMED.error("a batch is not of the size announced")
@@ -204,15 +202,14 @@ class Owner:
         data = self.data
         if self.state is not OwnerState.APPROVED or not data.named or data.cleared:
             raise Reason.UNEXPECTED.error()
-        assert data.plan is not None
-        if data.plan.terms.kind.joins:
+        if data.agreed.terms.kind.joins:
             if body.attachment is None or body.count is None:
                 raise Reason.MALFORMED.error("the list of common people is missing")
             if body.attachment.size != POINT * body.count:
                 raise Reason.MALFORMED.error("the list of common people is not of its size")
-            if body.count > data.plan.share(data.owner).rows:
+            if body.count > data.agreed.share(data.owner).rows:
                 raise Reason.TOO_LARGE.error("more people are said to be common than we have")
-            if body.count < data.plan.terms.least_people:
+            if body.count < data.agreed.terms.least_people:
                 raise Reason.TOO_FEW_COMMON.error()
         elif body.attachment is not None or body.count is not None:
             raise Reason.UNEXPECTED.error()
@@ -255,8 +252,7 @@ class Owner:
     def recompute(self) -> tuple[Reason, str] | None:
         """What is wrong with the proposed plan, by its own numbers and by what we offered."""
         data = self.data
-        plan = data.plan
-        assert plan is not None
+        plan = data.agreed
         assert data.offer is not None
         if to_data(plan.terms) != to_data(data.terms) or plan.aggregator_key != data.aggregator_key:
             return Reason.PLAN_CHANGED, "the plan's terms are not those of the invitation"

@@ -90,7 +90,7 @@ FINAL = frozenset(
         Reason.WRONG_RECIPIENT,
     }
 )  # fmt: skip
-"""Answers to a message that repeating it cannot mend: the round is over for whoever sent it."""
+"""Answers to a message that repeating it cannot mend: the round is over for its sender."""
 
 _BY_CODE = {reason.value: reason for reason in Reason}
 

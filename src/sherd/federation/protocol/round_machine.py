@@ -290,18 +290,17 @@ class Round:
     def _signature(self, sender: str, body: Signature) -> None:
         data = self.data
         self._expect(RoundState.PLAN_PROPOSED)
-        assert data.plan is not None
         if sender in data.signatures:
             raise Reason.UNEXPECTED.error()
-        if not self._verify(data.plan.share(sender).key, data.plan.hash, body.signature):
+        if not self._verify(data.agreed.share(sender).key, data.agreed.hash, body.signature):
             raise Reason.SIGNATURE.error()
         data.signatures[sender] = body.signature
-        if set(data.signatures) != set(data.plan.owners):
+        if set(data.signatures) != set(data.agreed.owners):
             return
         self._move(RoundEvent.SIGNATURES_COMPLETE)
         linked = data.terms.linkage is not Linkage.NONE
         self._move(RoundEvent.LINKAGE_BEGINS if linked else RoundEvent.NO_LINKAGE)
-        for owner in data.plan.owners:
+        for owner in data.agreed.owners:
             self._send(owner, Signed(signatures=dict(data.signatures), head=data.heads.get(owner)))
 
     def _refusal(self, sender: str, body: Refusal) -> None:
@@ -326,8 +325,7 @@ class Round:
 
     def _batch(self, body: Batch, raw: str) -> None:
         data = self.data
-        assert data.plan is not None
-        order = chain(data.plan.owners, body.origin)
+        order = chain(data.agreed.owners, body.origin)
         data.counts[body.origin] = body.count
         data.hops[body.origin] = body.hop + 1
         to = order[(body.hop + 1) % len(order)]

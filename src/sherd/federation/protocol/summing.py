@@ -1,12 +1,11 @@
-"""Rounds of sums: what of a horizontal round is different where its method asks for sums alone.
+"""Rounds of sums: how a horizontal round differs where its method asks for sums alone.
 
 After the plan is signed, the aggregator puts questions to all owners at once, as the method says
 (``sherd.release.summed_rows``); each owner answers under pairwise masks, and the sum leads to the
 next question. All owners of the plan answer every question, or nothing is released.
 
-Pairwise masks: owners hand in numbers of which the aggregator can read the sum alone.
-
-Every two owners agree on a secret (X25519) that the aggregator, who relays everything, does not
+Under pairwise masks, owners hand in numbers of which the aggregator can read the sum alone. Every
+two owners agree on a secret (X25519) that the aggregator, who relays everything, does not
 know. For one question both expand it to one stream of words; the one whose name comes first adds
 it to its numbers, the other subtracts it, modulo 2^64. Each owner's numbers are then uniform to
 everybody who lacks one of its secrets, and in the sum of all of them the masks cancel (Bonawitz
@@ -14,8 +13,8 @@ and others 2017, without recovery of owners that drop out: a round of sums ends 
 all).
 
 A stream belongs to one plan, one question and one exchange: ``about`` names all of them, and
-owners that were asked differently have masks that do not cancel. Whoever colludes with all other
-owners knows all masks of the last one, and faces that one's noise alone.
+owners that were asked differently have masks that do not cancel. An aggregator that colludes with
+all owners but one knows all masks of that one, and faces its noise alone.
 
 >>> import numpy as np
 >>> seeds = {"a": b"1" * 32, "b": b"2" * 32, "c": b"3" * 32}
@@ -33,7 +32,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PeerError, PlanError
+from sherd.errors import PlanError
 from sherd.federation.protocol.joint_plan import HASH, Kind
 from sherd.federation.protocol.messages import Masked
 from sherd.federation.protocol.reasons import Reason
@@ -118,12 +117,11 @@ def about(plan: JointPlan, exchange: int, question: str) -> bytes:
 
 def check_ask(data: OwnerData, body: Ask) -> None:
     """Refuse a question that is not the next one of a round of sums."""
-    assert data.plan is not None
     before = data.answered or 0
     first = data.state is OwnerState.APPROVED and data.signed and before == 0
-    first = first and (data.cleared or not data.plan.terms.linked)
+    first = first and (data.cleared or not data.agreed.terms.linked)
     later = data.state is OwnerState.PROTECTED and before > 0
-    if not sums_rows(data.plan.terms) or not (first or later) or body.exchange != before + 1:
+    if not sums_rows(data.agreed.terms) or not (first or later) or body.exchange != before + 1:
         raise Reason.UNEXPECTED.error()
     if not 0 < body.attachment.size <= MOST_QUESTION:
         raise Reason.TOO_LARGE.error()
@@ -187,7 +185,7 @@ def masked(
             secret = private.exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(key)))
         except ValueError:
             what = f"the key of {other}'s masks is not valid"
-            raise PeerError(what, reason=Reason.PLAN_UNSOUND) from None
+            raise Reason.PLAN_UNSOUND.error(what) from None
         pair = "\n".join(sorted((owner, other))).encode()
         stream = Randomness.keyed(derive_key(secret, b"sherd-mask-1\n" + pair + b"\n" + about))
         words = stream.words(len(folded))

@@ -95,7 +95,7 @@ def _bytes_of(column: pa.ChunkedArray) -> int:
 
 
 def _check_types(schema: pa.Schema) -> None:
-    """Only plain columns: a nested or extension type has no place in a released table."""
+    """Refuse columns that are not plain: no release has nested or extension types."""
     import pyarrow as pa
 
     for field in schema:

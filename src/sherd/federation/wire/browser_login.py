@@ -14,6 +14,7 @@ import http.server
 import secrets
 import threading
 import urllib.parse
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,17 +92,14 @@ def log_in(
     show: Callable[[str], object],
     seconds: float = WAIT,
 ) -> PersonSession:
-    """A session at the aggregator for whoever logs in; ``show`` is given the address to open."""
+    """A session at the aggregator for the person who logs in; ``show`` gets the address to open."""
     context = None if url.startswith("http://") else tls_context(authority, None)
-    line = Client(url=url, name="", aggregator="", context=context)
-    try:
-        asked = line.login_terms()
+    with closing(Client(url=url, name="", aggregator="", context=context)) as client:
+        asked = client.login_terms()
         provider = Provider(_text(asked, "issuer"), _text(asked, "client_id"))
         nonce = _text(asked, "nonce")
         token = _id_token(provider, nonce, show, seconds)
-        given = line.log_in_person(id_token=token, nonce=nonce)
-    finally:
-        line.close()
+        given = client.log_in_person(id_token=token, nonce=nonce)
     expires = given.get("expires")
     return PersonSession(
         name=_text(given, "name"),
@@ -149,7 +147,7 @@ def _id_token(provider: Provider, nonce: str, show: Callable[[str], object], sec
 
 
 def _text(given: dict[str, Any], name: str) -> str:
-    found = given.get(name)
-    if not isinstance(found, str):
+    value = given.get(name)
+    if not isinstance(value, str):
         raise PeerError("the answer cannot be understood", got=f"no {name}")
-    return found
+    return value

@@ -159,16 +159,20 @@ def issue_server(
     return _issue(authority, key, hosts[0], alternatives, usage, life)
 
 
+def ends_at(pem: bytes) -> datetime.datetime:
+    """When a certificate ends."""
+    return x509.load_pem_x509_certificate(pem).not_valid_after_utc
+
+
 def days_left(pem: bytes) -> int:
     """How many days a certificate is still good for, below 0 where it has ended."""
-    ends = x509.load_pem_x509_certificate(pem).not_valid_after_utc
-    return (ends - datetime.datetime.now(datetime.UTC)).days
+    return (ends_at(pem) - datetime.datetime.now(datetime.UTC)).days
 
 
 def hosts_of(pem: bytes) -> list[str]:
     """The host names and addresses in a service's certificate."""
-    found = x509.load_pem_x509_certificate(pem).extensions
-    names = found.get_extension_for_class(x509.SubjectAlternativeName).value
+    extensions = x509.load_pem_x509_certificate(pem).extensions
+    names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return [str(name.value) for name in names]
 
 

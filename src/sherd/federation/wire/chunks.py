@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from sherd.errors import PeerError
 from sherd.federation.protocol.messages import CHUNK, Attachment
 from sherd.federation.protocol.reasons import Reason
 
@@ -55,12 +54,12 @@ def check_chunk(sha256: str, data: bytes) -> None:
     if len(data) > CHUNK:
         raise Reason.TOO_LARGE.error()
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise PeerError("a chunk does not match its hash", reason=Reason.MALFORMED)
+        raise Reason.MALFORMED.error("a chunk does not match its hash")
 
 
 def gather(attachment: Attachment, chunk: Callable[[str], bytes]) -> bytes:
     """Bulk put together from its chunks, checked."""
     data = b"".join(chunk(sha256) for sha256 in attachment.chunks)
     if len(data) != attachment.size or hashlib.sha256(data).hexdigest() != attachment.sha256:
-        raise PeerError("an attachment does not match its announcement", reason=Reason.MALFORMED)
+        raise Reason.MALFORMED.error("an attachment does not match its announcement")
     return data

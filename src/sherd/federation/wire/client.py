@@ -26,7 +26,7 @@ from sherd.errors import ConnectionFailedError, PeerError, UsageError
 from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.protocol.reasons import Reason, reason_of
 from sherd.federation.wire.exchange import Call, Exchanged, read_response, request_parts
-from sherd.federation.wire.line import IDLE_SECONDS, DirectLine, Line, TransportLine
+from sherd.federation.wire.line import IDLE_SECONDS, DirectLine, HttpRequest, Line, TransportLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,8 +72,8 @@ def proxy_for(url: str) -> str | None:
     if urllib.request.proxy_bypass(parts.hostname or ""):
         return None
     named = urllib.request.getproxies()
-    found = named.get(parts.scheme) or named.get("all")
-    return found if found is None or "://" in found else f"http://{found}"
+    proxy = named.get(parts.scheme) or named.get("all")
+    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
 
 
 def _line(url: str, context: ssl.SSLContext | None) -> Line:
@@ -155,7 +155,9 @@ class Client:
         """One request whose answer has begun; the caller reads and closes it."""
         self.request_id = secrets.token_hex(8)
         given = {"Accept-Encoding": "identity", "X-Request-Id": self.request_id, **headers}
-        return self._line.send(method, path, headers=given, body=body, timeout=timeout)
+        return self._line.send(
+            HttpRequest(method=method, path=path, headers=given, body=body, timeout=timeout)
+        )
 
     def _call(
         self,
@@ -334,12 +336,12 @@ def _written(data: dict[str, Any]) -> bytes:
 def _pieces(answer: Reply, most: int) -> Iterator[bytes]:
     """An answer's bytes as they come: not decompressed, not too many, not too slowly."""
     if answer.encoding != "identity":
-        raise PeerError("the aggregator's answer is compressed", reason=Reason.MALFORMED)
+        raise Reason.MALFORMED.error("the aggregator's answer is compressed")
     began, size = time.monotonic(), 0
     for piece in answer.pieces:
         size += len(piece)
         if size > most:
-            raise PeerError("the aggregator's answer is too large", reason=Reason.TOO_LARGE)
+            raise Reason.TOO_LARGE.error("the aggregator's answer is too large")
         if time.monotonic() - began > TIMEOUT + size / LEAST_RATE:
             raise ConnectionFailedError("the aggregator's answer comes too slowly")
         yield piece
@@ -360,10 +362,10 @@ def _json(answer: ServiceAnswer) -> dict[str, Any]:
 
 
 def _field(answer: ServiceAnswer, name: str) -> str:
-    found = _json(answer).get(name)
-    if not isinstance(found, str):
+    value = _json(answer).get(name)
+    if not isinstance(value, str):
         raise PeerError("the aggregator's answer cannot be understood")
-    return found
+    return value
 
 
 _LATER = frozenset({408, 425, 429})

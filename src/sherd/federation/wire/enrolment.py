@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sherd.errors import FormatError, PeerError, UsageError, VerificationError
 from sherd.federation.protocol.joint_plan import check_name
@@ -47,6 +47,9 @@ class EnrolmentAnswer:
     authority: str
     certificate: str
     signature: str = ""
+
+
+File = TypeVar("File", EnrolmentRequest, EnrolmentAnswer)
 
 
 def _text(value: EnrolmentRequest | EnrolmentAnswer) -> bytes:
@@ -89,23 +92,19 @@ def _file(data: object) -> bytes:
 
 def read_request(path: Path) -> EnrolmentRequest:
     """The request in a file, its signature checked."""
-    found = _read(path, EnrolmentRequest)
-    assert isinstance(found, EnrolmentRequest)
-    check_name(found.name, "owner")
-    return found
+    request = _read(path, EnrolmentRequest)
+    check_name(request.name, "owner")
+    return request
 
 
 def read_answer(path: Path) -> EnrolmentAnswer:
     """The answer in a file, its signature checked."""
-    found = _read(path, EnrolmentAnswer)
-    assert isinstance(found, EnrolmentAnswer)
-    check_name(found.aggregator, "aggregator")
-    return found
+    answer = _read(path, EnrolmentAnswer)
+    check_name(answer.aggregator, "aggregator")
+    return answer
 
 
-def _read(
-    path: Path, kind: type[EnrolmentRequest] | type[EnrolmentAnswer]
-) -> EnrolmentRequest | EnrolmentAnswer:
+def _read(path: Path, kind: type[File]) -> File:
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -115,20 +114,15 @@ def _read(
 
 def parse_answer(raw: bytes) -> EnrolmentAnswer:
     """The answer that came over the wire, its signature checked."""
-    found = _parsed(raw, EnrolmentAnswer, "the aggregator's answer")
-    assert isinstance(found, EnrolmentAnswer)
-    return found
+    return _parsed(raw, EnrolmentAnswer, "the aggregator's answer")
 
 
-def _parsed(
-    raw: bytes, kind: type[EnrolmentRequest] | type[EnrolmentAnswer], shown: str
-) -> EnrolmentRequest | EnrolmentAnswer:
+def _parsed(raw: bytes, kind: type[File], shown: str) -> File:
     try:
         if len(raw) > _MOST:
             raise ValueError
-        found = from_data(kind, json.loads(raw))
-        expected = kind.__dataclass_fields__["format"].default
-        if found.format != expected:
+        content = from_data(kind, json.loads(raw))
+        if content.format != kind.__dataclass_fields__["format"].default:
             raise ValueError
     except (ValueError, RecursionError, PeerError):
         raise FormatError(
@@ -136,9 +130,9 @@ def _parsed(
             must="as `sherd owner init` or `enrol` wrote it",
             got=shown,
         ) from None
-    if not verify(found.key, _text(found), found.signature):
+    if not verify(content.key, _text(content), content.signature):
         raise VerificationError("the enrolment file was changed", got=shown, do="ask for it again")
-    return found
+    return content
 
 
 def compare(given: str | None, public: str, whose: str) -> None:

@@ -1,7 +1,8 @@
 """Signed envelopes: who says what to whom, in which round, by which plan, until when.
 
 The signature covers the header; the header holds the hash of the body. Bytes are accepted
-only in the one canonical form, so that equal messages are equal bytes.
+only in the one canonical form, so that equal messages are equal bytes. An owner's announced policy
+is canonical JSON with a signature of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sherd.errors import PeerError
+from sherd.federation.protocol.announced_policy import AnnouncedPolicy
 from sherd.federation.protocol.messages import BODIES, MOST_BYTES, Message, MessageType
 from sherd.federation.protocol.reasons import Reason
 from sherd.signing_keys import SigningKey, verify
@@ -102,7 +104,7 @@ def open_envelope(
     """
     data = parse(raw)
     if not isinstance(data, dict) or set(data) != {"header", "body", "signature"}:
-        raise PeerError("the envelope is incomplete", reason=Reason.MALFORMED)
+        raise Reason.MALFORMED.error("the envelope is incomplete")
     header = from_data(Header, data["header"])
     signature = data["signature"]
     key = key_of(header.sender)
@@ -117,9 +119,9 @@ def open_envelope(
     if not verify(key, _TAG + signed, signature):
         raise Reason.SIGNATURE.error()
     if header.version != VERSION:
-        raise PeerError("the envelope is of another version", reason=Reason.MALFORMED)
+        raise Reason.MALFORMED.error("the envelope is of another version")
     if hashlib.sha256(body).hexdigest() != header.body_sha256:
-        raise PeerError("the body is not the one that was signed", reason=Reason.SIGNATURE)
+        raise Reason.SIGNATURE.error("the body is not the one that was signed")
     if header.recipient != recipient:
         raise Reason.WRONG_RECIPIENT.error()
     if now > header.expires + GRACE:
@@ -133,3 +135,33 @@ def open_envelope(
         body=from_data(BODIES[header.type], data["body"]),
         raw=raw.decode("ascii"),
     )
+
+
+MOST_ANNOUNCEMENT = 512 << 10
+"""The most bytes of an announcement."""
+
+_POLICY_TAG = b"sherd-policy-1\0"
+
+
+def sign_announcement(policy: AnnouncedPolicy, key: SigningKey) -> bytes:
+    """An announcement as it travels; the same bytes each time."""
+    text = canonical_text(policy)
+    signature = key.sign(_POLICY_TAG + text.encode("ascii"))
+    return f'{{"policy":{text},"signature":"{signature}"}}'.encode("ascii")
+
+
+def read_announcement(raw: bytes, *, owner: str, key: str, aggregator: str) -> AnnouncedPolicy:
+    """The policy in an announcement, its form, signature and names checked."""
+    data = parse(raw, MOST_ANNOUNCEMENT)
+    if not isinstance(data, dict) or set(data) != {"policy", "signature"}:
+        raise Reason.MALFORMED.error("the announcement is incomplete")
+    policy, signature = from_data(AnnouncedPolicy, data["policy"]), data["signature"]
+    if not isinstance(signature, str) or not verify(
+        key, _POLICY_TAG + canonical(data["policy"]), signature
+    ):
+        raise Reason.SIGNATURE.error()
+    if policy.owner != owner:
+        raise Reason.UNKNOWN_SENDER.error()
+    if policy.aggregator != aggregator:
+        raise Reason.WRONG_RECIPIENT.error()
+    return policy

@@ -14,7 +14,6 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import PeerError
 from sherd.federation.protocol.messages import CHUNK, MOST_BYTES, check_hash
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.wire.envelope import parse
@@ -22,6 +21,8 @@ from sherd.values import canonical_text, from_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from sherd.errors import PeerError
 
 MOST_AT_ONCE = 16
 """The most messages of one exchange."""
@@ -101,7 +102,7 @@ class _Response:
 
 
 def _wrong(what: str) -> PeerError:
-    return PeerError(f"an exchange is not valid: {what}", reason=Reason.MALFORMED)
+    return Reason.MALFORMED.error(f"an exchange is not valid: {what}")
 
 
 def _headed(header: Any, parts: Iterable[bytes | memoryview]) -> list[bytes | memoryview]:
@@ -122,11 +123,11 @@ def _split(raw: bytes, kind: type[Any]) -> tuple[Any, memoryview]:
 def _cut(parts: memoryview, sizes: Sequence[int]) -> list[memoryview]:
     if any(size < 0 for size in sizes) or sum(sizes) != len(parts):
         raise _wrong("its parts are not of the sizes announced")
-    found, place = [], 0
+    cut, place = [], 0
     for size in sizes:
-        found.append(parts[place : place + size])
+        cut.append(parts[place : place + size])
         place += size
-    return found
+    return cut
 
 
 def write_request(call: Call) -> bytes:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,28 +36,33 @@ def fetch(
     the aggregator's own authority where the system does not know it. Whether every check passed is
     in the result; the folder is there either way.
     """
-    from sherd.extras import OWNER, require
-
-    require(OWNER)
     from sherd.federation.protocol.joint_plan import check_name
-    from sherd.federation.wire.client import Client, tls_context
     from sherd.release.bundle import check_target
     from sherd.verifying import verify
 
     check_name(round_id, "round")
     check_target(Path(output), force=False)
+    with closing(token_client(url, token_file, authority)) as client:
+        fetch_release(client, round_id, Path(output))
+    return verify(Path(output))
+
+
+def token_client(url: str, token_file: str | Path, authority: str | Path | None) -> Client:
+    """A client of an aggregator for somebody who has a token in a file."""
+    from sherd.extras import OWNER, require
+
+    require(OWNER)
+    from sherd.federation.wire.client import Client, tls_context
+
     try:
         token = Path(token_file).read_text(encoding="ascii").strip()
     except (OSError, ValueError):
-        raise UsageError("the token cannot be read", got=str(token_file)) from None
+        raise UsageError(
+            "the token cannot be read", got=str(token_file), do="log in with `sherd login`"
+        ) from None
     own = None if authority is None else Path(authority)
     context = None if url.startswith("http://") else tls_context(own, None)
-    client = Client(url=url, name="", aggregator="", token=token, context=context)
-    try:
-        fetch_release(client, round_id, Path(output))
-    finally:
-        client.close()
-    return verify(Path(output))
+    return Client(url=url, name="", aggregator="", token=token, context=context)
 
 
 def fetch_release(
@@ -108,13 +114,13 @@ def _listed_files(raw: bytes) -> dict[str, tuple[int, str]]:
     """
     try:
         files = json.loads(raw)["files"]
-        found = {name: (entry["bytes"], entry["sha256"]) for name, entry in files.items()}
+        listed = {name: (entry["bytes"], entry["sha256"]) for name, entry in files.items()}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise VerificationError("the release's manifest does not list its files") from None
-    for name, (size, sha256) in found.items():
+    for name, (size, sha256) in listed.items():
         plain = isinstance(name, str) and is_plain_name(name) and name.isprintable()
         if not plain or name.startswith(".") or type(size) is not int or size < 0:
             raise VerificationError("the release's manifest lists a file that cannot be")
         if not isinstance(sha256, str):
             raise VerificationError("the release's manifest lists a file without a hash")
-    return found
+    return listed

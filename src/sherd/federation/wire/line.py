@@ -13,7 +13,7 @@ import http.client
 import select
 import time
 import urllib.parse
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import httpx
@@ -31,6 +31,17 @@ _PIECE = 256 << 10
 
 
 @dataclass(frozen=True, kw_only=True)
+class HttpRequest:
+    """What is asked of an aggregator; ``timeout`` is how many seconds may pass without a byte."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Sequence[bytes | memoryview] = ()
+    timeout: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reply:
     """An answer that has begun: its pieces are read once, and then it is closed."""
 
@@ -43,15 +54,7 @@ class Reply:
 class Line(Protocol):
     """Sends a request and gives the answer that has begun; ConnectionFailedError without one."""
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        headers: Mapping[str, str],
-        body: Sequence[bytes | memoryview],
-        timeout: float,
-    ) -> Reply:
+    def send(self, request: HttpRequest) -> Reply:
         """Send one request."""
 
     def close(self) -> None:
@@ -78,28 +81,20 @@ class TransportLine:
         """Hang up."""
         self._transport.close()
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        headers: Mapping[str, str],
-        body: Sequence[bytes | memoryview],
-        timeout: float,
-    ) -> Reply:
+    def send(self, request: HttpRequest) -> Reply:
         """Send one request."""
-        request = httpx.Request(
-            method,
-            self._url + path,
-            headers=dict(headers),
-            content=b"".join(body) if body else None,
-            extensions={"timeout": httpx.Timeout(timeout).as_dict()},
+        sent = httpx.Request(
+            request.method,
+            self._url + request.path,
+            headers=dict(request.headers),
+            content=b"".join(request.body) if request.body else None,
+            extensions={"timeout": httpx.Timeout(request.timeout).as_dict()},
         )
         try:
-            answer = self._transport.handle_request(request)
+            answer = self._transport.handle_request(sent)
         except httpx.HTTPError as error:
             raise unreachable(error) from None
-        answer.request = request
+        answer.request = sent
         assert isinstance(answer.stream, httpx.SyncByteStream)
         return Reply(
             status=answer.status_code,
@@ -132,7 +127,7 @@ class DirectLine:
             self._idle.pop()[0].close()
 
     def __del__(self) -> None:
-        """Whoever lets go of a line has hung up."""
+        """Hang up when the line is let go of."""
         self.close()
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
@@ -148,25 +143,18 @@ class DirectLine:
             self._host, self._port, timeout=timeout, context=self._context
         )
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        headers: Mapping[str, str],
-        body: Sequence[bytes | memoryview],
-        timeout: float,
-    ) -> Reply:
+    def send(self, request: HttpRequest) -> Reply:
         """Send one request."""
         connection = None
-        size = sum(len(part) for part in body)
-        given = dict(headers)
-        if body or method in ("POST", "PUT"):
-            given["Content-Length"] = str(size)
-        content = b"".join(body) if size <= _PIECE else body
+        size = sum(len(part) for part in request.body)
+        headers = dict(request.headers)
+        if request.body or request.method in ("POST", "PUT"):
+            headers["Content-Length"] = str(size)
+        content = (b"".join(request.body) if size <= _PIECE else request.body) or None
         try:
-            connection = self._connection(timeout)
-            connection.request(method, self._prefix + path, body=content or None, headers=given)
+            connection = self._connection(request.timeout)
+            place = self._prefix + request.path
+            connection.request(request.method, place, body=content, headers=headers)
             answer = connection.getresponse()
         except (OSError, ValueError, http.client.HTTPException) as error:
             if connection is not None:

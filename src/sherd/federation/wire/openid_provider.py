@@ -69,10 +69,10 @@ class Provider:
             if about.get("issuer") != self.issuer:
                 raise PeerError("the provider states another issuer")
             self._about = about
-        found = self._about.get(name)
-        if not isinstance(found, str):
+        address = self._about.get(name)
+        if not isinstance(address, str):
             raise PeerError(f"the provider does not state its {name}")
-        return check_address(found, "the provider")
+        return check_address(address, "the provider")
 
     def identify(self, token: str, *, nonce: str) -> Identity:
         """Who a token is about; asks for the provider's keys where they are old or lack one."""
@@ -103,14 +103,14 @@ class Provider:
                 "the provider cannot be reached", got=type(error).__name__, do="try again later"
             ) from None
         try:
-            found = json.loads(bytes(raw))
+            answer = json.loads(bytes(raw))
         except (ValueError, RecursionError):
-            found = None
-        if status != httpx.codes.OK or not isinstance(found, dict):
+            answer = None
+        if status != httpx.codes.OK or not isinstance(answer, dict):
             raise PeerError(
                 "the provider refused or sent an invalid answer", got=f"status {status}"
             )
-        return found
+        return answer
 
 
 MOST_TOKEN = 16 << 10
@@ -139,7 +139,7 @@ class Identity:
 
 
 def _refused(what: str) -> PeerError:
-    return PeerError(f"the provider's token is not valid: {what}", reason=Reason.SIGNATURE)
+    return Reason.SIGNATURE.error(f"the provider's token is not valid: {what}")
 
 
 def _decoded(text: str) -> bytes:
@@ -152,25 +152,25 @@ def _decoded(text: str) -> bytes:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    content = dict(pairs)
+    if len(content) != len(pairs):
         raise _refused("a name is there twice")
-    return found
+    return content
 
 
 def _object(raw: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(raw, object_pairs_hook=_once)
+        content = json.loads(raw, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise _refused("it cannot be read") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise _refused("it cannot be read")
-    return found
+    return content
 
 
 def read_keys(listed: object) -> dict[str, PublicKey]:
     """The keys in a provider's list by their names; what is no key for signing is left out."""
-    found: dict[str, PublicKey] = {}
+    keys: dict[str, PublicKey] = {}
     for each in listed if isinstance(listed, list) else ():
         if not isinstance(each, dict) or each.get("use", "sig") != "sig":
             continue
@@ -179,8 +179,8 @@ def read_keys(listed: object) -> dict[str, PublicKey]:
         except (PeerError, ValueError, TypeError, LookupError):
             continue
         if key is not None:
-            found[str(each.get("kid", ""))] = key
-    return found
+            keys[str(each.get("kid", ""))] = key
+    return keys
 
 
 def _key(listed: dict[str, Any]) -> PublicKey | None:

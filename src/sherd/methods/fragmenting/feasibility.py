@@ -16,7 +16,7 @@ import numpy as np
 
 from sherd.errors import InfeasibleError, PlanError
 from sherd.release.method import Finding
-from sherd.tables.treatment import warned
+from sherd.tables.prepare import warned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from sherd.methods.fragmenting.private_record import Kept
     from sherd.release.method import Lineage, Run
     from sherd.release.plan import Plan
-    from sherd.tables.row_keys import Keys
+    from sherd.release.preceding import Keys
     from sherd.tables.schema import Schema
 
     Chosen = tuple[Fragmentation, tuple[Excess, ...], Association]

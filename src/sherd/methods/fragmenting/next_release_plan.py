@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from sherd.methods.fragmenting.next_release import Placing
     from sherd.release.method import Lineage, PrivateRecord, Run
-    from sherd.tables.row_keys import Keys
+    from sherd.release.preceding import Keys
     from sherd.tables.schema import Schema
 
 FIXED = ("constraints", "looseness", "fragments", "sizes", "projections")

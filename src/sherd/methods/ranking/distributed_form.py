@@ -11,8 +11,9 @@ import pyarrow as pa
 from sherd.methods.ranking.column_masking import ColumnJob, each_value
 from sherd.methods.ranking.distributed_blocks import groups, packed, record, rows_of_part, unpacked
 from sherd.randomness import Randomness
-from sherd.tables.canonical_form import cell_type, released_form
+from sherd.tables.canonical_form import cell_type
 from sherd.tables.coding import arrow_array, storage, wrap
+from sherd.tables.released_form import released_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

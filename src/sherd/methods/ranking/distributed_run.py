@@ -43,7 +43,7 @@ from sherd.methods.ranking.individual_ranking import Clusters, check_filled, che
 from sherd.randomness.order import tie_width
 from sherd.release.method import Committed
 from sherd.tables.coding import numpy_array
-from sherd.tables.treatment import Treated
+from sherd.tables.prepare import Treated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Who holds a cell: every record's every cell is to have one holder, or the owners say what then.
+"""Who holds a cell: each cell of each record must have one holder, unless the plan says otherwise.
 
 Each party codes the cells it holds and marks the others with −1. Two things go wrong in real
 tables: an *overlap*, a cell that several parties hold, and a *hole*, one that nobody holds. Counts

@@ -1,7 +1,7 @@
 """Where callers come in at a computing party's port: each shows a certificate, or is put out.
 
-Whoever only holds connections keeps nobody out, and no byte of a caller is read before TLS has
-shown whose key it holds. ``LoopThread`` is the event loop that doors and connections live in.
+A caller that only holds connections keeps nobody out, and no byte of a caller is read before TLS
+has shown whose key it holds. ``LoopThread`` is the event loop that doors and connections live in.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Doorway:
         return shown_certificate(writer)
 
     def close(self) -> None:
-        """Put out whoever has not shown who it is."""
+        """Put out all callers that have not shown who they are."""
         for plain in self._strangers:
             plain.abort()
 

@@ -12,7 +12,7 @@ Owners that do not compute share their numbers out to the parties that do (``gue
 
 Notation: P the number of parties that compute, the owners 0 … P − 1.
 
-Additive shares modulo 2^64: all but one are uniform words, the last is what is missing.
+Of additive shares modulo 2^64 all but one are uniform words; the last is what is missing.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def unframed(frame: bytes) -> list[bytes]:
 
 
 def unreadable(must: str) -> ConnectionFailedError:
-    """What is said of bytes that are not the shares that are due."""
+    """The error of bytes that are not the shares that are due."""
     return ConnectionFailedError(
         "another party sent a message that cannot be read",
         must=must,

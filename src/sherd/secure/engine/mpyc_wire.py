@@ -1,7 +1,7 @@
 """MPyC's connections: who is at the other end, and what its bytes may be.
 
-MPyC itself writes arrays of shares by pickle, and whoever can send a pickle has its code run by
-the receiver. Here shares are numbers of a fixed width, and nothing else is read. A connection
+MPyC itself writes arrays of shares by pickle, and a party that can send a pickle has its code run
+by the receiver. Here shares are numbers of a fixed width, and nothing else is read. A connection
 counts if the certificate is, byte for byte, the one agreed on for a party; what a party may have
 waiting is bounded, and bytes that are no shares end the run.
 """

@@ -60,7 +60,7 @@ class GuestEngine(Shapes):
         self._randomness = randomness
 
     def share(self, owner: int, own: Callable[[], Numbers], shape: tuple[int, ...]) -> Shape:
-        """One's own numbers leave as shares; others' do not pass here."""
+        """Send this party's own numbers as shares; those of others do not pass here."""
         if owner == self._owner:
             values = np.ascontiguousarray(own(), np.int64).reshape(shape)
             for host, part in enumerate(split(values, self._hosts, self._randomness)):

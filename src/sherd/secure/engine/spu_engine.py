@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +58,6 @@ class Noted:
     apply: Callable[..., Any] | None = None
     parents: tuple[Noted, ...] = ()
     variable: str | None = None
-    inputs: list[str] = field(default_factory=list)
     bits: bool = False
 
 

@@ -172,24 +172,24 @@ class Channel:
     def exchange(self, message: Any) -> dict[int, Any]:
         """Everybody's message, one's own included, by their places."""
         content = message_frames.pack(message)
-        found = self._call(
+        received = self._call(
             self._both(
                 [one.send(message_frames.MESSAGE, content) for one in self._connections.values()],
                 [one.receive(message_frames.MESSAGE) for one in self._connections.values()],
             )
         )
-        told = dict(zip(self._connections, map(message_frames.unpack, found), strict=True))
+        told = dict(zip(self._connections, map(message_frames.unpack, received), strict=True))
         return dict(sorted({**told, self._rank: message}.items()))
 
     def exchange_bytes(self, data: bytes, sizes: Mapping[int, int]) -> dict[int, bytes]:
         """Everybody's bytes, of the sizes given, by their places."""
-        found = self._call(
+        received = self._call(
             self._both(
                 [one.send_bytes(data) for one in self._connections.values()],
                 [one.receive_bytes(sizes[p]) for p, one in self._connections.items()],
             )
         )
-        told = dict(zip(self._connections, found, strict=True))
+        told = dict(zip(self._connections, received, strict=True))
         return dict(sorted({**told, self._rank: data}.items()))
 
     def pass_bytes(self, to: int, data: bytes, of: int, size: int) -> bytes:
@@ -201,10 +201,10 @@ class Channel:
 
     async def _both(self, sends: list[Any], receives: list[Any]) -> list[Any]:
         """Send and receive at once, lest two parties wait for each other to listen."""
-        found = await asyncio.gather(*sends, *receives, return_exceptions=True)
-        received = found[len(sends) :]
+        results = await asyncio.gather(*sends, *receives, return_exceptions=True)
+        received = results[len(sends) :]
         # What a party said before it left counts, also if it did not hear us any more.
-        for one in (*received, *found[: len(sends)]):
+        for one in (*received, *results[: len(sends)]):
             if isinstance(one, BaseException):
                 raise one
         return received

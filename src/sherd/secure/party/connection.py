@@ -1,9 +1,9 @@
 """One connection with another party, once both know who the other is.
 
-Both say from time to time that they are alive, so one that computes for long is told from one
-that is stalled: whoever is not heard for the time-out is given up, and whoever says for ever that
-it is alive and nothing else, after the longest wait. What is received and not yet asked for is
-bounded: a sender waits.
+Both say from time to time that they are alive, so that a party that computes for long is told from
+one that is stalled. A party that is not heard for the time-out is given up; one that only keeps
+saying that it is alive is given up after the longest wait. What is received and not yet asked for
+is bounded: a sender waits.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Connection:
             left = min(self._heard + self._timeout, since + self._longest) - time.monotonic()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), max(left, 0.0) + 0.01)
-        found, content = self._inbox.get_nowait()
-        if found != kind:
+        came, content = self._inbox.get_nowait()
+        if came != kind:
             raise message_frames.malformed(
                 "a message where a message is due, and numbers where they are"
             )
@@ -122,14 +122,14 @@ class Connection:
             await self.send(message_frames.NUMBERS, data[start : start + most])
 
     async def receive_bytes(self, size: int) -> bytes:
-        """Wait for so many bytes, in frames as long as they can be: no peer spins them out."""
-        most, found = message_frames.MOST[message_frames.NUMBERS], bytearray()
-        while len(found) < size:
+        """Wait for so many bytes, in frames of full length, so that no peer can spin them out."""
+        most, data = message_frames.MOST[message_frames.NUMBERS], bytearray()
+        while len(data) < size:
             content = await self.receive(message_frames.NUMBERS)
-            if len(content) != min(most, size - len(found)):
+            if len(content) != min(most, size - len(data)):
                 raise message_frames.malformed("as many numbers as the protocol asks for")
-            found += content
-        return bytes(found)
+            data += content
+        return bytes(data)
 
     async def close(self, error: SherdError | None) -> None:
         """Leave; the other side is told of an error by its code, and nothing else of it."""

@@ -1,8 +1,8 @@
 """What parties tell each other before a run, and which run it then is.
 
 Each party says what it was set up for (its terms), how many rows it has, and how far it is: in the
-middle of a run, or done with one. Functions from what everybody said to what follows; every party
-comes to the same conclusion, or to the same error.
+middle of a run, or done with one. The functions here conclude what follows from what everybody
+said; every party comes to the same conclusion, or to the same error.
 
 A run has a name of its own, made of what was agreed on and of random words of all parties: a
 second release of the same table under the same plan is another run, with another charge.
@@ -154,7 +154,7 @@ def open_run(hellos: Mapping[int, Hello], names: Sequence[str]) -> str | None:
 def _lost_run(hellos: Mapping[int, Hello]) -> str | None:
     """The run that some have published and the others, whose folders were restored, lost.
 
-    Whoever still has its journal wants a new run, and is told whose release is in the way.
+    A party that still has its journal wants a new run, and is told whose release is in the way.
     """
     done = {one.finished for one in hellos.values() if one.published}
     others = [one for one in hellos.values() if not one.published]

@@ -27,7 +27,7 @@ HEADER = _HEADER.size
 
 
 def malformed(must: str) -> PeerError:
-    """What is said of bytes that are not what the protocol asks for."""
+    """The error of bytes that are not what the protocol asks for."""
     return PeerError(
         "another party sent a message that cannot be read",
         must=must,

@@ -2,10 +2,9 @@
 
 The pseudonyms are those of ``federation.protocol.linkage``. There is no aggregator: a batch
 of blinded identifiers goes round all parties, each raises it by its key, and its origin removes
-the blind.
-Then every party shows its sorted pseudonyms to all others; those that all have are the records,
-in the order of their pseudonyms. So each party learns which of its own people each other party
-has, and how many that one has in all, and nothing of anybody it does not have itself.
+the blind. Then every party shows its sorted pseudonyms to all others; those that all have are the
+records, in the order of their pseudonyms. So each party learns which of its own people each other
+party has, and how many that one has in all, and nothing of anybody it does not have itself.
 """
 
 from __future__ import annotations

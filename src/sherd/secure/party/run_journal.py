@@ -110,11 +110,11 @@ class RunJournal:
     def _chain(self, entries: Sequence[SignedResult]) -> list[bytes]:
         """The hash up to each result."""
         last = hashlib.sha256(_text([self.run, self.statement])).digest()
-        found = []
+        hashes = []
         for one in entries:
             last = hashlib.sha256(last + _text([one.what, one.values])).digest()
-            found.append(last)
-        return found
+            hashes.append(last)
+        return hashes
 
     def append(self, entry: SignedResult) -> None:
         """Write a result down; it is on disk when this returns."""
@@ -201,7 +201,7 @@ class RunWords:
 
 def cells_of_run(key: bytes, run: str, codes: Sequence[bytes]) -> str:
     """What stands for a party's table in its journal: nobody without the key can test a guess."""
-    found = hmac.new(key, f"sherd-party-cells-1\0{run}".encode(), "sha256")
+    mac = hmac.new(key, f"sherd-party-cells-1\0{run}".encode(), "sha256")
     for one in codes:
-        found.update(hashlib.sha256(one).digest())
-    return found.hexdigest()
+        mac.update(hashlib.sha256(one).digest())
+    return mac.hexdigest()

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from sherd.auditing.attacks import ATTACKS
-from sherd.auditing.attacks.cluster_structure import recover
+from sherd.auditing.attacks.cell_attacks import recover, unchanged
 from sherd.auditing.attacks.insider import attack_of, insider
 from sherd.auditing.attacks.linkage_attack import by_distance, with_known
-from sherd.auditing.attacks.single_cells import unchanged
 from sherd.auditing.attacks.singling import keys, uniqueness
 
 if TYPE_CHECKING:

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sherd.auditing.case.classes import Classes, edges_of, histogram, total_variation
 from sherd.auditing.case.record_drawing import CountQuery, Range
 from sherd.auditing.utility.cell_loss import cell_losses, suppressed
 from sherd.auditing.utility.moments import (
+    Classes,
     association_matrix,
     associations,
     cramers_v,
+    edges_of,
+    histogram,
     marginals,
     moments,
+    total_variation,
 )
 from sherd.auditing.utility.queries import queries
 from sherd.auditing.utility.trained_models import macro_f, models, propensity

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from sherd.errors import ConnectionFailedError
-from sherd.federation.wire.line import DirectLine, Line, TransportLine
+from sherd.federation.wire.line import DirectLine, HttpRequest, Line, TransportLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,9 +74,8 @@ def servers() -> Iterator[list[Server]]:
 def ask(line: Line, *body: bytes | memoryview, timeout: float = 10.0) -> tuple[int, bytes]:
     """The status and the body of an answer."""
     method = "POST" if body else "GET"
-    with contextlib.closing(
-        line.send(method, "/v1/x", headers={"A": "b"}, body=body, timeout=timeout)
-    ) as reply:
+    asked = HttpRequest(method=method, path="/v1/x", headers={"A": "b"}, body=body, timeout=timeout)
+    with contextlib.closing(line.send(asked)) as reply:
         return reply.status, b"".join(reply.pieces)
 
 
@@ -141,7 +140,7 @@ def test_half_an_answer_is_not_built_upon(servers: list[Server]) -> None:
     """An answer that was not read to its end leaves no connection for the next request."""
     servers.append(server := Server(OK, OK))
     line = DirectLine(server.url, None)
-    line.send("GET", "/", headers={}, body=(), timeout=5.0).close()
+    line.send(HttpRequest(method="GET", path="/", timeout=5.0)).close()
     assert not line._idle
     assert server.connections == 1
 
@@ -154,7 +153,8 @@ def test_answers_are_told_as_they_are(servers: list[Server]) -> None:
         lambda _: httpx.Response(302, headers={"Content-Encoding": "gzip"}, stream=_Stream())
     )
     for line in (DirectLine(server.url, None), TransportLine("http://a", other)):
-        with contextlib.closing(line.send("GET", "/", headers={}, body=(), timeout=5.0)) as reply:
+        asked = HttpRequest(method="GET", path="/", timeout=5.0)
+        with contextlib.closing(line.send(asked)) as reply:
             assert (reply.status, reply.encoding) == (302, "gzip")
             assert b"".join(reply.pieces) == b"ok"
 

@@ -23,8 +23,8 @@ from sherd.methods.slicing.signature_record import SignatureRecord, follow
 from sherd.randomness import Randomness
 from sherd.release.bundle import MANIFEST, digest
 from sherd.release.method import Lineage, Run
+from sherd.release.preceding import Keys
 from sherd.release.protect import protect_to
-from sherd.tables.row_keys import Keys
 from sherd.verifying import verify
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from sherd.methods.specialising.diffgen import partition_of
 from sherd.randomness import Randomness
 from sherd.release.method import Run
 from sherd.release.protect import Settings
-from sherd.tables.canonical_form import released_form
+from sherd.tables.released_form import released_form
 
 N = 400
 RNG = np.random.default_rng(5)

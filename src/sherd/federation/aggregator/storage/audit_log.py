@@ -9,6 +9,7 @@ states and reasons, never data.
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 START = "0" * 64
 """What the first line has for the hash of the line before."""
+
+log = logging.getLogger("sherd.aggregator")
 
 _MOST_DETAIL = 2000
 _LAST = select(AUDIT.c.number, AUDIT.c.hash).order_by(AUDIT.c.number.desc()).limit(1)
@@ -67,22 +70,25 @@ def append(
         hash="",
     )
     db.execute(insert(AUDIT), {**asdict(line), "hash": line.expected(before)})
+    # The same line for whoever watches the service: what it tells of is about to be kept.
+    which = "round_id" if event.startswith(("round ", "release ")) else "about"
+    log.info(event, extra={"actor": line.actor, which: line.subject, "detail": line.detail})
 
 
 def lines(engine: Engine) -> Iterator[AuditLine]:
     """Every line, in order."""
     with database.reading(engine) as db:
-        found = db.execution_options(yield_per=500).execute(select(AUDIT).order_by(AUDIT.c.number))
-        for row in found.mappings():
+        rows = db.execution_options(yield_per=500).execute(select(AUDIT).order_by(AUDIT.c.number))
+        for row in rows.mappings():
             yield AuditLine(**row)
 
 
 def ends_by_reason(engine: Engine) -> dict[str, int]:
     """How many rounds ended without a release, by the code of the reason."""
     ended = AUDIT.c.event.in_(["round aborted", "round expired"])
-    found = select(AUDIT.c.detail, func.count()).where(ended).group_by(AUDIT.c.detail)
+    counted = select(AUDIT.c.detail, func.count()).where(ended).group_by(AUDIT.c.detail)
     with database.reading(engine) as db:
-        return {str(row[0]): int(row[1]) for row in db.execute(found)}
+        return {str(row[0]): int(row[1]) for row in db.execute(counted)}
 
 
 def verify_lines(given: Iterable[AuditLine], head: str | None = None) -> tuple[int, str]:

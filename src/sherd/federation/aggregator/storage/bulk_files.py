@@ -34,7 +34,7 @@ class BulkFiles:
         return len(data) >= LEAST
 
     def put(self, round_id: str, sha256: str, data: bytes | memoryview) -> None:
-        """Keep a chunk, synced; for whoever holds the round's lock."""
+        """Keep a chunk, synced; only under the round's lock."""
         place = self._folder / round_id
         try:
             if not place.is_dir():

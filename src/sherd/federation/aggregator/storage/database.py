@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from sherd.errors import StorageError, UsageError
-from sherd.tables.address import redact
+from sherd.tables.sql import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,7 +158,21 @@ def _kind(error: SQLAlchemyError) -> str:
         return "has no room left"
     if code.startswith("SQLITE_IOERR"):
         return "cannot be read or written"
-    return "is not reachable or busy" if isinstance(error, OperationalError) else "failed"
+    if not isinstance(error, OperationalError):
+        return "failed"
+    said = str(cause)
+    return next((tell for words, tell in _TROUBLES if words in said), "is not reachable or busy")
+
+
+_TROUBLES = (
+    ("authentication failed", "does not accept the user or the password in its address"),
+    ("no password supplied", "asks for a password: put it into its address or into ~/.pgpass"),
+    ("refused", "is not running at its address, or refuses connections"),
+    ("resolve", "has an address with a host that does not exist"),
+    ("role ", "does not know the user in its address"),
+    ("does not exist", "does not exist on its server: create it there, or correct its address"),
+)
+"""What the words of PostgreSQL's driver mean, which has no code where nobody answered."""
 
 
 def migrate(engine: Engine) -> None:
@@ -174,8 +188,8 @@ def current_revision(engine: Engine) -> str | None:
     with reading(engine) as connection:
         if not inspect(connection).has_table("alembic_version"):
             return None
-        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-        return None if found is None else str(found)
+        revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        return None if revision is None else str(revision)
 
 
 def _config(connection: Connection | None) -> Any:

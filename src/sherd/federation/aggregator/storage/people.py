@@ -8,8 +8,8 @@ from sqlalchemy import delete, insert, select
 
 from sherd.errors import UsageError
 from sherd.federation.aggregator.storage import database
-from sherd.federation.aggregator.storage.statements import Member, token_hash
-from sherd.federation.aggregator.storage.tables import CHALLENGES, MEMBERS
+from sherd.federation.aggregator.storage.statements import BY_PERSON, Member, token_hash
+from sherd.federation.aggregator.storage.tables import CHALLENGES
 
 if TYPE_CHECKING:
     from sherd.federation.aggregator.storage.store import Store
@@ -32,12 +32,9 @@ def person_text(issuer: str, name: str) -> str:
 def member_of_person(store: Store, issuer: str, names: tuple[str, ...]) -> Member | None:
     """Who somebody is whom a provider knows by these names; nobody where two are meant."""
     wanted = [person_text(issuer, name) for name in names]
-    columns = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
     with database.reading(store.engine) as db:
-        rows = db.execute(select(*columns).where(MEMBERS.c.person.in_(wanted))).all()
-    if len(rows) != 1:
-        return None
-    return Member(name=rows[0][0], role=rows[0][1], key=rows[0][2])
+        rows = db.execute(BY_PERSON, {"names": wanted}).mappings().all()
+    return Member(**rows[0]) if len(rows) == 1 else None
 
 
 def use_once(store: Store, nonce: str, *, now: int, expires: int) -> bool:

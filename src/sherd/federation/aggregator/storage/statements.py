@@ -1,20 +1,27 @@
-"""What is read from the database again and again: the statements, and what they give."""
+"""What is read from the database again and again: the statements, and what they give.
+
+The numbers of messages tell how far an owner and the aggregator have come; they differ after one of
+them was restored from a backup.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, func, select
 
+from sherd.federation.aggregator.storage import database
 from sherd.federation.aggregator.storage.tables import MEMBERS, MESSAGES, ROUNDS, SESSIONS
 from sherd.federation.protocol.states import ROUND_ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Column, Connection, Select
+
+    from sherd.federation.aggregator.storage.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +35,7 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundSummary:
-    """A round in a list."""
+    """A round as lists of rounds show it."""
 
     id: str
     state: str
@@ -38,15 +45,19 @@ class RoundSummary:
 
 # Statements are put together once: doing so takes longer than running them.
 _MEMBER = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
+ALL_MEMBERS = select(*_MEMBER).order_by(MEMBERS.c.name)
 BY_NAME = select(*_MEMBER).where(MEMBERS.c.name == bindparam("name"))
+BY_PERSON = select(*_MEMBER).where(MEMBERS.c.person.in_(bindparam("names", expanding=True)))
 BY_TOKEN = select(*_MEMBER).where(MEMBERS.c.token_sha256 == bindparam("hashed"))
 BY_SESSION = (
     select(*_MEMBER)
     .join(SESSIONS, SESSIONS.c.name == MEMBERS.c.name)
     .where(SESSIONS.c.token_sha256 == bindparam("hashed"), SESSIONS.c.expires >= bindparam("now"))
 )
+_ROUND = (ROUNDS.c.id, ROUNDS.c.state, ROUNDS.c.opened, ROUNDS.c.deadline)
+ALL_ROUNDS = select(*_ROUND).order_by(ROUNDS.c.opened, ROUNDS.c.id)
 UNFINISHED = (
-    select(ROUNDS.c.id, ROUNDS.c.state, ROUNDS.c.opened, ROUNDS.c.deadline)
+    select(*_ROUND)
     .where(ROUNDS.c.state.not_in([state.value for state in ROUND_ENDS]))
     .order_by(ROUNDS.c.opened)
 )
@@ -83,10 +94,10 @@ def token_hash(token: str) -> str:
 def member_by_token(db: Connection, token: str, now: int) -> Member | None:
     """Whose token this is: a lasting one, or that of a session that has not expired."""
     given = {"hashed": token_hash(token), "now": now}
-    for found in (BY_SESSION, BY_TOKEN):
-        row = db.execute(found, given).first()
+    for statement in (BY_SESSION, BY_TOKEN):
+        row = db.execute(statement, given).mappings().first()
         if row is not None:
-            return Member(name=row[0], role=row[1], key=row[2])
+            return Member(**row)
     return None
 
 
@@ -94,11 +105,48 @@ def fresh_envelopes(
     db: Connection, reader: str, seen: Mapping[str, int], *, since: int, most: int = 100
 ) -> list[bytes]:
     """Envelopes for somebody that they have not seen, by round and in order."""
-    found: list[bytes] = []
+    envelopes: list[bytes] = []
     newest = db.execute(NEWEST, {"reader": reader, "since": since})
     for name, last in sorted(tuple(row) for row in newest):
         known = seen.get(name, 0)
-        if last > known and len(found) < most:
+        if last > known and len(envelopes) < most:
             which = {"reader": reader, "round": name, "known": known}
-            found += [bytes(row[0]) for row in db.execute(FRESH, which)]
-    return found
+            envelopes += [bytes(row[0]) for row in db.execute(FRESH, which)]
+    return envelopes
+
+
+ALL_SEEN = 2**31 - 1
+"""What an owner says that it has seen of a round of which it wants to hear nothing any more."""
+
+
+def _last_of(whose: Column[str]) -> Select[Any]:
+    """The number of the last message of or to somebody in each round that has not ended."""
+    return (
+        select(ROUNDS.c.id, func.max(MESSAGES.c.sequence))
+        .join(MESSAGES, MESSAGES.c.round == ROUNDS.c.id)
+        .where(
+            ROUNDS.c.state.not_in([state.value for state in ROUND_ENDS]),
+            whose == bindparam("owner"),
+        )
+        .group_by(ROUNDS.c.id)
+    )
+
+
+_SENT_TO, _SENT_BY = _last_of(MESSAGES.c.recipient), _last_of(MESSAGES.c.sender)
+
+
+def _last(store: Store, which: Select[Any], owner: str) -> dict[str, int]:
+    with database.glancing(store.engine) as db:
+        return {str(row[0]): int(row[1]) for row in db.execute(which, {"owner": owner})}
+
+
+def received_from(store: Store, owner: str) -> dict[str, int]:
+    """The number of an owner's last message in each of its rounds; 0 where none has come."""
+    sent = _last(store, _SENT_TO, owner)
+    return dict.fromkeys(sent, 0) | _last(store, _SENT_BY, owner)
+
+
+def forgotten_rounds(store: Store, owner: str, seen: Mapping[str, int]) -> list[str]:
+    """The open rounds of which an owner has seen a message that we do not know to have sent."""
+    sent = _last(store, _SENT_TO, owner)
+    return sorted(name for name in sent if sent[name] < seen.get(name, 0) < ALL_SEEN)

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, func, insert, or_, select
@@ -19,6 +20,8 @@ from sherd.federation.aggregator.storage import database
 from sherd.federation.aggregator.storage.audit_log import append
 from sherd.federation.aggregator.storage.bulk_files import BulkFiles
 from sherd.federation.aggregator.storage.statements import (
+    ALL_MEMBERS,
+    ALL_ROUNDS,
     BY_NAME,
     DATA,
     LOCKED,
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
 
 
 OPERATOR = "operator"
-"""Whoever works at the aggregator's folder, in the audit log."""
+"""The person who works at the aggregator's folder, in the audit log."""
 
 _BINDING = re.compile(rb'"type":"(?:proposal|signature|delivery)"')
 
@@ -74,21 +77,27 @@ class Store:
         """Bring the tables up to date."""
         from sherd.federation.aggregator.storage.upkeep import rebuild
 
-        found = database.current_revision(self.engine)
-        if found is not None and found > database.REVISION:
+        revision = database.current_revision(self.engine)
+        if revision is not None and revision > database.REVISION:
             self.check()
         database.migrate(self.engine)
         rebuild(self)
 
     def check(self) -> None:
         """Refuse tables of another version."""
-        found, wanted = database.current_revision(self.engine), database.REVISION
-        if found != wanted:
-            later = found is not None and found > wanted
+        revision, wanted = database.current_revision(self.engine), database.REVISION
+        if revision is None:
+            raise StorageError(
+                "the database is empty",
+                must=f"an aggregator's, at revision {wanted}",
+                do="correct its address, or restore a backup with `sherd aggregator restore`",
+            )
+        if revision != wanted:
+            later = revision > wanted
             raise StorageError(
                 f"the database is of {'a later' if later else 'another'} version",
                 must=f"at revision {wanted}",
-                got=str(found),
+                got=revision,
                 do="install the version of sherd that wrote it, or a later one"
                 if later
                 else "run `sherd aggregator init --upgrade`",
@@ -119,11 +128,8 @@ class Store:
             "added": now,
             "person": person,
         }
-        taken = False
         with database.writing(self.engine) as db:
-            taken = (
-                db.execute(select(MEMBERS.c.name).where(MEMBERS.c.name == name)).first() is not None
-            )
+            taken = db.execute(BY_NAME, {"name": name}).first() is not None
             if not taken:
                 db.execute(insert(MEMBERS).values(row))
                 append(
@@ -149,17 +155,16 @@ class Store:
             append(db, now=now, actor=actor, event=event, subject=subject, detail=detail)
 
     def members(self) -> list[Member]:
-        """Everybody, by name."""
-        columns = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
+        """All members, in the order of their names."""
         with database.reading(self.engine) as db:
-            rows = db.execute(select(*columns).order_by(MEMBERS.c.name)).all()
-        return [Member(name=name, role=role, key=key) for name, role, key in rows]
+            rows = db.execute(ALL_MEMBERS).mappings()
+            return [Member(**row) for row in rows]
 
     def member(self, name: str) -> Member | None:
-        """Somebody by name."""
+        """The member with a name; None where there is none."""
         with database.reading(self.engine) as db:
-            row = db.execute(BY_NAME, {"name": name}).first()
-        return None if row is None else Member(name=row[0], role=row[1], key=row[2])
+            row = db.execute(BY_NAME, {"name": name}).mappings().first()
+        return None if row is None else Member(**row)
 
     def member_of_token(self, token: str, now: int) -> Member | None:
         """Whose token this is: a lasting one, or that of a session that has not expired."""
@@ -235,13 +240,13 @@ class Store:
 
     def last_sent(self, round: str) -> dict[str, int]:  # noqa: A002
         """When each recipient was sent its last message of a round."""
-        found = (
+        statement = (
             select(MESSAGES.c.recipient, func.max(MESSAGES.c.time))
             .where(MESSAGES.c.round == round)
             .group_by(MESSAGES.c.recipient)
         )
         with database.reading(self.engine) as db:
-            return {str(who): int(time) for who, time in db.execute(found)}
+            return {str(who): int(time) for who, time in db.execute(statement)}
 
     # rounds
 
@@ -276,24 +281,19 @@ class Store:
 
     def rounds(self) -> list[RoundSummary]:
         """Every round, newest last."""
-        columns = (ROUNDS.c.id, ROUNDS.c.state, ROUNDS.c.opened, ROUNDS.c.deadline)
         with database.reading(self.engine) as db:
-            rows = db.execute(select(*columns).order_by(ROUNDS.c.opened, ROUNDS.c.id)).all()
-        return [RoundSummary(id=i, state=s, opened=o, deadline=d) for i, s, o, d in rows]
+            return [RoundSummary(**row) for row in db.execute(ALL_ROUNDS).mappings()]
 
     def unfinished(self) -> list[RoundSummary]:
         """The rounds that have not ended, oldest first."""
         with database.reading(self.engine) as db:
-            return [
-                RoundSummary(id=i, state=s, opened=o, deadline=d)
-                for i, s, o, d in db.execute(UNFINISHED)
-            ]
+            return [RoundSummary(**row) for row in db.execute(UNFINISHED).mappings()]
 
     def round(self, id: str) -> RoundData | None:  # noqa: A002
         """What is known of a round; None where there is none."""
         with database.reading(self.engine) as db:
-            row = db.execute(DATA, {"id": id}).first()
-        return None if row is None else from_data(RoundData, json.loads(row[0]))
+            written = db.execute(DATA, {"id": id}).scalar()
+        return None if written is None else from_data(RoundData, json.loads(written))
 
     @contextlib.contextmanager
     def working(self, id: str) -> Iterator[RoundWork | None]:  # noqa: A002
@@ -329,8 +329,8 @@ class Store:
     def newest(self, *, since: int) -> dict[tuple[str, str], int]:
         """The number of the last message to each reader in each round, by reader and round."""
         with database.reading(self.engine) as db:
-            found = db.execute(NEWEST_OF_ALL, {"since": since})
-            return {(reader, name): last for reader, name, last in found}
+            rows = db.execute(NEWEST_OF_ALL, {"since": since})
+            return {(reader, name): last for reader, name, last in rows}
 
     def granted_chunk(self, round: str, reader: str, sha256: str) -> bytes | None:  # noqa: A002
         """A chunk that somebody may read; None where there is none or they may not."""
@@ -341,7 +341,7 @@ class Store:
         return self.chunk(round, sha256)
 
     def chunk(self, round: str, sha256: str) -> bytes | None:  # noqa: A002
-        """A chunk, whoever asks."""
+        """A chunk, to anybody who asks."""
         where = (CHUNKS.c.round == round, CHUNKS.c.sha256 == sha256)
         with database.reading(self.engine) as db:
             row = db.execute(select(CHUNKS.c.data).where(*where)).first()
@@ -363,8 +363,7 @@ class Store:
     def head(self, owner: str) -> str | None:
         """The last ledger head seen from an owner."""
         with database.reading(self.engine) as db:
-            row = db.execute(select(HEADS.c.head).where(HEADS.c.owner == owner)).first()
-        return None if row is None else str(row[0])
+            return db.execute(select(HEADS.c.head).where(HEADS.c.owner == owner)).scalar()
 
     def commitments(self, owner: str, *, most: int = 4000) -> list[bytes]:
         """The envelopes by which an owner is bound: the plans it was sent, and what it signed.
@@ -372,19 +371,16 @@ class Store:
         Newest round first.
         """
         theirs = or_(MESSAGES.c.sender == owner, MESSAGES.c.recipient == owner)
-        found = (
+        statement = (
             select(MESSAGES.c.raw)
             .join(ROUNDS, ROUNDS.c.id == MESSAGES.c.round)
             .where(theirs)
             .order_by(ROUNDS.c.opened.desc(), MESSAGES.c.round, MESSAGES.c.sequence)
         )
         with database.reading(self.engine) as db:
-            raws = (bytes(row[0]) for row in db.execute(found))
+            raws = (bytes(row[0]) for row in db.execute(statement))
             return list(itertools.islice(filter(_BINDING.search, raws), most))
 
     def counts(self) -> dict[str, int]:
         """How many rounds are in each state."""
-        found: dict[str, int] = {}
-        for each in self.rounds():
-            found[each.state] = found.get(each.state, 0) + 1
-        return found
+        return Counter(each.state for each in self.rounds())

@@ -116,7 +116,7 @@ class RoundWork:
         self._id = data.terms.round
         self.saved: str | None = None
         self.unchanged = False
-        """Said by whoever did not touch the round's data: it need not be read back."""
+        """Set where the round's data was not touched: it need not be read back."""
 
     def save(self, sent: Iterable[Sent], *, now: int) -> None:
         """Keep what the round knows now, and what it sends."""
@@ -243,8 +243,8 @@ class RoundWork:
 
     def heads(self, owners: Iterable[str]) -> dict[str, str]:
         """The last ledger heads seen from owners."""
-        found = select(HEADS.c.owner, HEADS.c.head).where(HEADS.c.owner.in_(list(owners)))
-        return {row[0]: row[1] for row in self._db.execute(found)}
+        statement = select(HEADS.c.owner, HEADS.c.head).where(HEADS.c.owner.in_(list(owners)))
+        return {row[0]: row[1] for row in self._db.execute(statement)}
 
     def set_head(self, owner: str, head: str, *, now: int) -> None:
         """Note a ledger head."""

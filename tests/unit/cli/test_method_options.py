@@ -8,7 +8,7 @@ import pytest
 
 import sherd
 from sherd.cli import run
-from sherd.cli.method_choice import explain_choice
+from sherd.cli.method_options import explain_choice
 from sherd.release.method import find
 
 SUGGESTED = find("dp-graph").traits.suggestion

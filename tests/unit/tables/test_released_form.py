@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sherd.tables import released_texts
+from sherd.tables import released_form as form
 from sherd.tables.coding import arrow_array
-from sherd.tables.released_texts import emptied, spelled
+from sherd.tables.released_form import emptied, spelled
 
 LABELS = pa.array(["", "no", "Größe", None, "x" * 40])
 
@@ -22,7 +22,7 @@ def coded(n: int, missing: float = 0.1) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(arrow_array(codes, rng.random(n) < missing), LABELS)
 
 
-@pytest.mark.parametrize("n", [0, 1, 7, 1000, released_texts.AT_ONCE + 1])
+@pytest.mark.parametrize("n", [0, 1, 7, 1000, form.AT_ONCE + 1])
 @pytest.mark.parametrize("missing", [0.0, 0.3, 1.0])
 def test_labels_are_written_out_as_arrow_does(n: int, missing: float) -> None:
     """Also over the border of what is written at once."""
@@ -40,7 +40,7 @@ def test_a_slice_is_written_out_by_itself() -> None:
 
 def test_more_than_one_array_can_hold_comes_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of which is larger."""
-    monkeypatch.setattr(released_texts, "MOST_BYTES", 200)
+    monkeypatch.setattr(form, "MOST_BYTES", 200)
     found = spelled(coded(100))
     assert len(found) > 1
     assert all(part.buffers()[2].size <= 200 for part in found)
