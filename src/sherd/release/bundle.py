@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
-from sherd.release.data_package import DOCUMENT, data_package
+from sherd.release.manifest import DOCUMENT, data_package
 from sherd.release.staging import StagingDesk, hidden_beside, make_hidden
 from sherd.tables.files import sync_file, sync_folder
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 PACKAGE = "datapackage.json"
-ORDER_KEPT = "order of rows kept: not for publication"
-"""The stamp of a release whose rows are in the order of the table it was made from."""
 FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 
 

@@ -18,7 +18,7 @@ from sherd.release.bundle import (
     read_data,
     read_json,
 )
-from sherd.release.data_package import DOCUMENT
+from sherd.release.manifest import DOCUMENT
 from sherd.release.method import traits_of
 from sherd.release.signature import COUNTERSIGNATURES, SIGNATURE
 from sherd.tables.schema import Schema

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sherd.errors import PlanError, SchemaError
 from sherd.guarantees import Assumption, Unit
+from sherd.guarantees.guarantee import WAITING
 from sherd.methods.slicing.column_layout import BUCKET
 from sherd.methods.slicing.group_conditions import Conditions, check_conditions_fit
 from sherd.methods.slicing.sensitive_values import (
@@ -177,7 +178,7 @@ def following_words(plan: Plan) -> str:
 
 def left_aside(plan: Plan, schema: Schema) -> tuple[str, ...]:
     """What no guarantee of this family covers, in words."""
-    said = [ARRANGED]
+    said = [ARRANGED] if plan.parameters.get("after") is None else [ARRANGED, WAITING]
     names = demoted(plan, schema)
     if names:
         said.append(

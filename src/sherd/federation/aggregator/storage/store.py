@@ -86,12 +86,18 @@ class Store:
     def check(self) -> None:
         """Refuse tables of another version."""
         revision, wanted = database.current_revision(self.engine), database.REVISION
+        if revision is None:
+            raise StorageError(
+                "the database is empty",
+                must=f"an aggregator's, at revision {wanted}",
+                do="correct its address, or restore a backup with `sherd aggregator restore`",
+            )
         if revision != wanted:
-            later = revision is not None and revision > wanted
+            later = revision > wanted
             raise StorageError(
                 f"the database is of {'a later' if later else 'another'} version",
                 must=f"at revision {wanted}",
-                got=str(revision),
+                got=revision,
                 do="install the version of sherd that wrote it, or a later one"
                 if later
                 else "run `sherd aggregator init --upgrade`",
