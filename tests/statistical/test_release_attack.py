@@ -56,7 +56,8 @@ class Pair:
     @property
     def promise(self) -> tuple[float, float]:
         """ε and δ."""
-        told = sherd.Plan(method="dp-graph", **self.plan).guarantee(self.schema).as_data()
+        plan = sherd.Plan(method="dp-graph", **self.plan)
+        told: dict[str, Any] = dict(plan.guarantee(self.schema).as_data())
         return told["epsilon"], told["delta"]
 
     def table(self, of: int) -> pa.Table:
@@ -152,7 +153,7 @@ def attacked(pair: Pair, runs: int, factor: float = 1.0) -> float:
         cuts: list[Any] = sorted(set(values), key=str if isinstance(values[0], str) else None)
         if len(cuts) > 40 and not isinstance(values[0], str):
             cuts = np.quantile(np.array(values, float), np.linspace(0, 1, 40)).tolist()
-        events += itertools.product([name], cuts[:40], [True, False], [True, False])  # type: ignore[arg-type]
+        events += itertools.product([name], cuts[:40], [True, False], [True, False])
     _, delta = pair.promise
     # Of many events some look good by chance: one is chosen that stands out, by 99.9 %.
     best = max(events, key=lambda event: proved(learning_half, event, delta, alpha=0.001))
