@@ -115,8 +115,8 @@ def parties() -> str:
     """The page of the collusion tables."""
     parts = [
         "# What each party sees\n",
-        "This page lists what each party of a joint release learns beyond the release itself, which",
-        "everybody sees. Every joint manifest holds the same list, under",
+        "This page lists what each party of a joint release learns beyond the release itself,",
+        "which everybody sees. Every joint manifest holds the same list, under",
         "`joint.learns_beyond_the_release`; both are written by the same code.\n",
     ]
     for title, method, kind, linkage in (
