@@ -24,12 +24,12 @@ from sherd.federation.protocol.linkage import (
     overlap,
     ranges,
 )
-from sherd.federation.protocol.messages import CHUNK
+from sherd.federation.protocol.messages import CHUNK, table_name
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import RoundTask
 from sherd.federation.protocol.states import RoundState
 from sherd.federation.protocol.summing import sums_rows
-from sherd.federation.wire.arrow_stream import read_table
+from sherd.federation.wire.arrow_stream import read_table, written_out
 from sherd.federation.wire.chunks import describe
 from sherd.federation.wire.failpoints import reach
 from sherd.release.signature import write_signature
@@ -157,8 +157,8 @@ def _tables(
             table = read_table(mapped(scratch, pieces), most)
         except PeerError as error:
             raise wrong_delivery(owner, error.what) from None
-        most -= table.nbytes
-        tables[name.removesuffix(".arrows")] = table
+        most -= written_out(table)
+        tables[table_name(name)] = table
     return tables
 
 
