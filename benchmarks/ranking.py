@@ -4,7 +4,10 @@ What is measured: ``idp-ls`` at k = 100 on standard normal columns, noise and sh
 included, against ``np.sort`` of the same columns on as many threads (the physical limit of any
 ranking), and against the obvious implementations in pandas (rank, groupby, transform, Laplace noise
 of numpy), which uses one thread, in polars and in DuckDB (the same by window functions), which use
-as many as there are cores. Each is the best of several repetitions, interleaved; the peers' ways,
+as many as there are cores. Memory is not what keeps two threads from twice the speed of one: two
+processes side by side each take as long as one alone. It is Python's lock, which threads hand to
+each other between numpy's calls, and the order of the rows, of which drawing and sorting can be
+shared out but not hidden. Each is the best of several repetitions, interleaved; the peers' ways,
 which take seconds, of three.
 """
 

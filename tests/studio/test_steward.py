@@ -15,8 +15,8 @@ from studio_process import StudioProcess, Visitor, data_hashes, run_shown, start
 
 import sherd
 from sherd.budget.ledger import Ledger
-from sherd.release.first_choice import suggested
 from sherd.release.method import Describing, find, names
+from sherd.release.plan import suggested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,8 +157,8 @@ def test_cards_say_what_methods_declare(visitor: Visitor, project: str) -> None:
             for described in method.describe():
                 assert all(words in text for words in described.not_covered)
     assert text.count("<b>Does not protect:</b>") == len(names()), "every card says what not"
-    assert "Needs a choice of yours: the method 'fragment' needs the parameter" in text
-    asked = "Needs a choice of yours: the sensitive attribute 'income' is measured and has no bins"
+    assert "Needs your choice: the method 'fragment' needs the parameter" in text
+    asked = "Needs your choice: the sensitive attribute 'income' is measured and has no bins"
     assert asked in text, "what a parameter can settle is no reason that the method does not fit"
     assert "Does not fit: several parties compute it together" in text
     kinds = ("Differential privacy", "Individual differential privacy", "Promises about groups")

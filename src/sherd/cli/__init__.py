@@ -35,8 +35,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fragment": ("sherd.cli.protect:fragment", "Split a table by confidentiality constraints."),
     "query": ("sherd.cli.query:query", "Query released fragments or measurements in SQL."),
     "verify": ("sherd.cli.verify:verify", "Check a release using only what was released."),
-    "key": ("sherd.cli.sign:key", "Make a key for signing releases."),
-    "sign": ("sherd.cli.sign:sign", "Sign a release with your key."),
+    "key": ("sherd.cli.verify:key", "Make a key for signing releases."),
+    "sign": ("sherd.cli.verify:sign", "Sign a release with your key."),
     "audit": ("sherd.cli.audit:audit", "Measure what a release is worth and what it gives away."),
     "compare": ("sherd.cli.compare:compare", "Compare several releases of one table on one map."),
     "tune": ("sherd.cli.tune:tune", "Map information loss over epsilon and k, for the owner."),
@@ -70,7 +70,7 @@ class LazyGroup(click.Group):
     """A group that imports a command when it is called."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does, but tell a closed pipe apart."""
+        """Invoke as click does, but tell a closed pipe apart."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -93,7 +93,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with a hint for a mistyped name."""
+        """Resolve as click does, with a hint for a mistyped name."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             raise UsageError(
                 "there is no such command",

@@ -211,7 +211,7 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
 @json_option
 def check_home(home: Path, as_json: bool) -> int:
     """Check that the folder is complete: settings, keys, certificates, database, disk."""
-    from sherd.cli.home_folder import aggregator_checks, show
+    from sherd.cli.folder_checks import aggregator_checks, show
 
     return show(aggregator_checks(open_aggregator(home)), as_json=as_json)
 

@@ -82,7 +82,7 @@ class CommandGroup(click.Group):
     """A group whose help tells the whole first sentence of each command."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As click does, but wrapped instead of cut off."""
+        """List commands as click does, but wrap their help instead of cutting it off."""
         rows = []
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)

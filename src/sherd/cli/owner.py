@@ -178,7 +178,7 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
 @json_option
 def check_home(home: Path, as_json: bool) -> int:
     """Check that the folder is complete and that the table fits its schema and the policy."""
-    from sherd.cli.home_folder import owner_checks, show
+    from sherd.cli.folder_checks import owner_checks, show
 
     return show(owner_checks(open_owner(home)), as_json=as_json)
 

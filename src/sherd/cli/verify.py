@@ -1,15 +1,12 @@
-"""``sherd verify``: re-check a release from what was released alone."""
+"""``sherd verify``, ``sherd key`` and ``sherd sign``: what a release is, and who vouches for it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from sherd.cli.options import PATH, emit_json, json_option
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIGNS = {True: "ok  ", False: "FAIL", None: "?   "}
 
@@ -50,3 +47,36 @@ def verify(release: Path, beside: Path | None, key: str | None, as_json: bool) -
         return 4
     click.echo(f"{decided} checks passed; {unknown} could not be made from the release alone")
     return 0
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def key(file: Path) -> None:
+    """Write a new Ed25519 signing key to FILE and its public part to FILE.pub.
+
+    Send the fingerprint to the recipients of your releases over a separate channel.
+    """
+    import sherd
+
+    fingerprint = sherd.make_key(file)
+    click.echo(f"private key: {file} (keep it to yourself)")
+    click.echo(f"public key: {file}.pub")
+    click.echo(f"fingerprint: {fingerprint}")
+
+
+@click.command()
+@click.argument("release", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--key",
+    "key_file",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Sign with this private key, made by `sherd key`.",
+)
+@click.option("--force", is_flag=True, help="Replace an existing signature.")
+def sign(release: Path, key_file: Path, force: bool) -> None:
+    """Sign the RELEASE folder: signature.json covers the manifest and, through it, every file."""
+    import sherd
+
+    click.echo(f"signed by {sherd.sign(release, key_file, force=force)}")

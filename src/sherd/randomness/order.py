@@ -13,6 +13,7 @@ equal values were ranked.
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -94,13 +95,26 @@ def shuffle(source: Source, n: int, threads: int) -> NDArray[np.uint32]:
 
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         list(pool.map(pack, range(0, n, BLOCK)))
-        packed.sort()
+        parts = _parted(packed, threads if n > BLOCK else 1)
+        list(pool.map(np.ndarray.sort, parts))
         list(pool.map(unpack, range(0, n, BLOCK)))
     if tied:
         first = np.concatenate(tied)
         doubtful = np.union1d(first, first + 1)
         _settle(source, order, packed[doubtful] >> bits, doubtful)
     return order
+
+
+def _parted(words: NDArray[np.uint64], parts: int) -> list[NDArray[np.uint64]]:
+    """Move smaller words before larger ones; the parts that remain to be sorted by themselves.
+
+    >>> [sorted(part.tolist()) for part in _parted(np.array([5, 1, 4, 2], np.uint64), 2)]
+    [[1, 2], [4, 5]]
+    """
+    cuts = [len(words) * part // parts for part in range(1, parts)]
+    if cuts:
+        words.partition(cuts)
+    return [words[a:b] for a, b in itertools.pairwise([0, *cuts, len(words)])]
 
 
 def inverse(order: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -91,7 +91,7 @@ def comparison(result: Comparison) -> str:
             f"{risk} | {promise} |"
         )
     titles = [CATALOGUE[code].title for code in result.shared]
-    attacks = ", ".join(titles) or "there is none"
+    attacks = ", ".join(titles) or "none"
     lines += ["", f"Risk is judged by the attacks that could be run on all: {attacks}."]
     for name, one in result.judged.items():
         lines += ["", f"## {_cell(name)}", "", _cell(one.headline), ""]

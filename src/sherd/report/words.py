@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class PlainAnswer:
     """One part of a verdict for a layman: a tone, a word, and a few sentences."""
 
     tone: str
@@ -40,11 +40,11 @@ QUESTIONS = {
 """The parts of a verdict as questions."""
 
 
-def told_of(audit: Audit, part: str, *, light: str | None = None) -> Told:
+def answer_of(audit: Audit, part: str, *, light: str | None = None) -> PlainAnswer:
     """The answer to one of the questions; ``light`` stands where the audit's own does not."""
     tone, word, _ = LIGHTS[part][light or getattr(audit.verdict, part)]
     say = {"promise": _promise, "risk": _risk, "usefulness": _usefulness}[part]
-    return Told(tone=tone, word=word, lines=tuple(say(audit)))
+    return PlainAnswer(tone=tone, word=word, lines=tuple(say(audit)))
 
 
 def advice(tables: Sequence[tuple[str, Comparison]], shown: Mapping[str, str]) -> str:
@@ -162,8 +162,8 @@ def _risk(audit: Audit) -> list[str]:
     if "membership" in measures:
         right = round(500 + 500 * max(0.0, measures["membership"].value))
         sentences.append(
-            f"Of 1,000 people, half of whom are in the table, an attacker says of {right} rightly "
-            "whether they are (by tossing a coin: 500)."
+            f"Of 1,000 people, half of whom are in the table, an attacker is right about {right} "
+            "(by tossing a coin: 500)."
         )
     return sentences or ["No attack could be run on it."]
 
@@ -190,8 +190,8 @@ def _usefulness(audit: Audit) -> list[str]:
     one = audit.by_code.get("queries")
     if one is not None:
         sentences.append(
-            f"A count of people with certain properties is off by {_of_hundred(one.value)} % of "
-            "what it should be, typically."
+            f"A count of people with certain properties is typically off by "
+            f"{_of_hundred(one.value)} % of what it should be."
         )
     return sentences or ["It could not be measured."]
 

@@ -68,7 +68,7 @@ class StillOperator:
         self._app, self._aggregator, self._person = app, aggregator, person
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer one request, unless the login has ended."""
         if scope["type"] == "http":
             token, now = self._person.token, self._aggregator.now()
             member = await run_in_threadpool(self._aggregator.store.member_of_token, token, now)
@@ -91,12 +91,12 @@ class AggregatorPages:
         self._members = MemberPages(home, self._aggregator)
 
     def close(self) -> list[str]:
-        """Let the database go."""
+        """Close the database."""
         self._aggregator.store.close()
         return []
 
     def app(self) -> Starlette:
-        """The application."""
+        """The application with all pages."""
         routes = [
             Route("/", self._rounds),
             Route("/part", self._part),
@@ -229,7 +229,7 @@ class MemberPages:
         self._aggregator = aggregator
 
     def routes(self) -> list[Route]:
-        """Where these pages are."""
+        """The routes of these pages."""
         return [
             Route("/members", self._members),
             form_route("/members/enrol", self._enrol),
@@ -248,7 +248,7 @@ class MemberPages:
                 "fingerprint": fingerprint(m.key) if m.key else "",
                 "seen": moment(seen[m.name]) if m.name in seen else None,
                 "until": self._until(m.name) if m.role == "owner" else "",
-                "announced": policies[m.name].told if m.name in policies else {},
+                "announced": policies[m.name].in_words if m.name in policies else {},
             }
             for m in members
         ]
@@ -264,21 +264,21 @@ class MemberPages:
         """Enrol an owner by its request; the answer goes back to it as a file."""
         async with request.form(max_files=1, max_fields=5) as form:
             check_code(request, str(form.get("code", "")))
-            given, told = form.get("request"), str(form.get("fingerprint", "")).strip()
+            given, expected = form.get("request"), str(form.get("fingerprint", "")).strip()
             if not isinstance(given, UploadFile):
                 raise UsageError("no file was chosen", must="the owner's request.json")
             data = await given.read()
-        name, answer = await run_in_threadpool(self._answer, data, told)
+        name, answer = await run_in_threadpool(self._answer, data, expected)
         return download(answer, f"{name}.enrolment.json", "application/json")
 
-    def _answer(self, data: bytes, told: str) -> tuple[str, bytes]:
+    def _answer(self, data: bytes, expected: str) -> tuple[str, bytes]:
         from sherd.federation.wire.enrolment import compare, read_request
 
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "request.json"
             path.write_bytes(data)
             asked = read_request(path)
-        compare(told or None, asked.key, "owner")
+        compare(expected or None, asked.key, "owner")
         known = self._aggregator.store.member(asked.name)
         if known is not None and known.key == asked.key:
             return asked.name, renew_owner(self._home, asked.name, asked)

@@ -45,7 +45,7 @@ class OwnerPages:
         assert home.settings  # says at once where this is no owner's folder
 
     def app(self) -> Starlette:
-        """The application."""
+        """The application with all pages."""
         routes = [
             Route("/", self._requests),
             form_route("/decide", self._decide),

@@ -135,7 +135,7 @@ def inside(path: Path) -> Response:
 
 
 def download(text: str | bytes, name: str, kind: str) -> Response:
-    """A file to keep."""
+    """Answer with a file that the browser saves."""
     header = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(text, media_type=kind, headers=header)
 

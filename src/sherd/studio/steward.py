@@ -103,7 +103,7 @@ class Steward:
         }
 
     def app(self) -> Starlette:
-        """The application."""
+        """The application with all pages."""
         routes = [
             *JobPages(self.jobs, self.panel).routes(),
             *TablePages(self).routes(),

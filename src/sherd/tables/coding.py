@@ -160,9 +160,12 @@ def _measured(block: pa.Array, axis: Axis, found: NDArray[np.int64]) -> NDArray[
         np.multiply(numbers, float(per_unit), out=scaled)
     np.rint(scaled, out=scaled)
     np.clip(scaled, axis.low, axis.high, out=scaled)
-    scaled -= axis.low
-    # Whole and at most 2**36 by now (see ``Axis``), so nothing is rounded.
-    scaled += _UNIT
+    # Whole by now, and sums at most 2**36 above the unit (see ``Axis``): nothing is rounded.
+    if abs(axis.low) < 2**52:
+        scaled += _UNIT - axis.low
+    else:
+        scaled -= axis.low
+        scaled += _UNIT
     # Clipped, only what is not a number is not finite, and then neither is the sum.
     if np.isnan(np.add.reduce(scaled)):
         gaps = np.isnan(scaled)

@@ -19,7 +19,6 @@ from sherd.verifying.diversity_conditions import (
     grouped_counts,
     largest_element,
 )
-from sherd.verifying.grouped_parts import part_count, parts
 from sherd.verifying.sliced_tables import (
     beyond_reach,
     codes,
@@ -29,6 +28,7 @@ from sherd.verifying.sliced_tables import (
     set_check,
     values_of,
 )
+from sherd.verifying.stored_table import part_count, parts
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -53,7 +53,7 @@ def _bucketised(
     facts, l = manifest["facts"], manifest["plan"].get("l", 1)
     quasi, listed = tables.get("quasi-identifiers"), tables.get("sensitive")
     if quasi is None or listed is None:
-        return [Check(name="tables", passed=False, detail="one of the two tables is missing")]
+        return [Check.failed("tables", "one of the two tables is missing")]
     bucket, count = facts["bucket"], facts["count"]
     sensitive = sensitive_of(manifest)
     checks = [

@@ -18,9 +18,10 @@ from sherd.release.bundle import (
     read_data,
     read_json,
 )
-from sherd.release.data_package import DOCUMENT
+from sherd.release.manifest import DOCUMENT
 from sherd.release.method import traits_of
 from sherd.release.signature import COUNTERSIGNATURES, SIGNATURE
+from sherd.tables.coded_columns import FORM as CODED
 from sherd.tables.schema import Schema
 from sherd.verifying.check import Check
 from sherd.verifying.stored_table import StoredTable, stored_table
@@ -39,39 +40,34 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
     """Names, presence and hashes of the files, and the hashes of plan and schema."""
     listed = manifest["files"]
     if not all(map(is_plain_name, listed)):
-        return [Check(name="file names", passed=False, detail="a file lies outside the folder")]
+        return [Check.failed("file names", "a file lies outside the folder")]
     data = [name for name in listed if name != PACKAGE]
     if len({name.partition(".")[0] for name in data}) < len(data):
-        return [Check(name="file names", passed=False, detail="two files are the same table")]
+        return [Check.failed("file names", "two files are the same table")]
     odd = [name for name in data if not _is_known(name, traits_of(manifest))]
     if odd:
-        detail = "not of a known format: " + ", ".join(odd)
-        return [Check(name="file names", passed=False, detail=detail)]
+        return [Check.failed("file names", "not of a known format: " + ", ".join(odd))]
     checks = []
     for name, facts in listed.items():
         path = folder / name
         if path.is_symlink():
-            checks.append(Check(name=f"file {name}", passed=False, detail="it is a link"))
-            continue
-        if not path.is_file():
-            checks.append(Check(name=f"file {name}", passed=False, detail="it is not there"))
-            continue
+            wrong = "it is a link"
+        elif not path.is_file():
+            wrong = "it is not there"
         # Before it is hashed: a sparse file can be longer than anybody would wait for.
-        if path.stat().st_size != facts.get("bytes"):
-            same, detail = False, "it has another number of bytes than the manifest says"
+        elif path.stat().st_size != facts.get("bytes"):
+            wrong = "it has another number of bytes than the manifest says"
         else:
             same = digest(path) == facts.get("sha256")
-            detail = "unchanged" if same else "its sha256 is not the manifest's"
-        checks.append(Check(name=f"file {name}", passed=same, detail=detail))
+            wrong = "" if same else "its sha256 is not the manifest's"
+        checks.append(Check.of(f"file {name}", not wrong, "unchanged", wrong))
     beside = {MANIFEST, SIGNATURE} | ({COUNTERSIGNATURES} if "joint" in manifest else set())
     unlisted = sorted(p.name for p in folder.iterdir() if p.name not in {*listed, *beside})
     there = [name for name in sorted(beside) if os.path.lexists(folder / name)]
     unlisted += [n for n in there if not _is_plain_file(folder / n) or n in listed]
     checks.append(
-        Check(
-            name="no other files",
-            passed=not unlisted,
-            detail="none" if not unlisted else "not in the manifest: " + ", ".join(unlisted),
+        Check.of(
+            "no other files", not unlisted, "none", "not in the manifest: " + ", ".join(unlisted)
         )
     )
     documents = [n for n in listed if n == PACKAGE or is_document(n)]
@@ -81,8 +77,8 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
 
 
 def _attached(paths: list[Path]) -> list[Check]:
-    """What a file system holds beside a file's bytes, where there is something: it may tell."""
-    found = []
+    """What a file system holds beside the bytes of files, where there is any: it may tell."""
+    attached = []
     for path in paths:
         try:
             names = os.listxattr(path) if hasattr(os, "listxattr") else []
@@ -90,13 +86,11 @@ def _attached(paths: list[Path]) -> list[Check]:
             names = []
         # What a browser notes of a download is its user's own.
         told = [n for n in names if n.startswith("user.") and not n.startswith("user.xdg.")]
-        found += [f"{path.name}: {', '.join(told)}"] if told else []
-    if not found:
+        attached += [f"{path.name}: {', '.join(told)}"] if told else []
+    if not attached:
         return []
     detail = "extended attributes are no part of a release; look at them, or copy the files without"
-    return [
-        Check(name="attached to the files", passed=None, detail=f"{detail}: {'; '.join(found)}")
-    ]
+    return [Check.unmade("attached to the files", f"{detail}: {'; '.join(attached)}")]
 
 
 def _is_plain_file(path: Path) -> bool:
@@ -115,8 +109,12 @@ def _spelling(folder: Path, names: list[str]) -> Check:
             text = ""
         if given != text.encode(errors="replace"):
             odd.append(name)
-    detail = "as it is written" if not odd else "not as it is written: " + ", ".join(odd)
-    return Check(name="spelling of the JSON files", passed=not odd, detail=detail)
+    return Check.of(
+        "spelling of the JSON files",
+        not odd,
+        "as it is written",
+        "not as it is written: " + ", ".join(odd),
+    )
 
 
 def check_hashes(manifest: Mapping[str, Any]) -> list[Check]:
@@ -125,8 +123,7 @@ def check_hashes(manifest: Mapping[str, Any]) -> list[Check]:
     for part in ("plan", "schema"):
         text = json.dumps(manifest.get(part), sort_keys=True, separators=(",", ":"))
         same = hashlib.sha256(text.encode()).hexdigest() == manifest.get(f"{part}_hash")
-        detail = "as stated" if same else "its hash is not the one stated"
-        checks.append(Check(name=f"{part} hash", passed=same, detail=detail))
+        checks.append(Check.of(f"{part} hash", same, "as stated", "its hash is not the one stated"))
     return checks
 
 
@@ -135,7 +132,7 @@ def _is_known(name: str, traits: Traits | None) -> bool:
     stem, _, form = name.partition(".")
     if is_document(name):
         return traits is not None and stem in traits.documents
-    return form in FORMATS
+    return form in (*FORMATS, CODED)
 
 
 def stored_tables(
@@ -190,8 +187,9 @@ def check_sizes(tables: Mapping[str, pa.Table | StoredTable], manifest: Mapping[
         for name, facts in _tables(manifest)
         if (facts["rows"], facts["columns"]) != tables[name.partition(".")[0]].shape
     ]
-    detail = "as the manifest says" if not wrong else "not as stated: " + ", ".join(wrong)
-    return Check(name="rows and columns", passed=not wrong, detail=detail)
+    return Check.of(
+        "rows and columns", not wrong, "as the manifest says", "not as stated: " + ", ".join(wrong)
+    )
 
 
 def _released(manifest: Mapping[str, Any]) -> Schema:

@@ -47,10 +47,10 @@ def verify_together(old: Tables, new: Tables, manifest: Mapping[str, Any]) -> li
     old, new = ({n: t for n, t in tables.items() if n != SEALED_TABLE} for tables in (old, new))
     before, after = read_layout(old), read_layout(new)
     if before is None or after is None or set(old) != set(new):
-        return [Check(name="files", passed=False, detail="the releases hold different tables")]
+        return [Check.failed("files", "the releases hold different tables")]
     for name in old:
         if old[name].schema.names != new[name].schema.names:
-            return [Check(name="files", passed=False, detail=f"{name} has other columns")]
+            return [Check.failed("files", f"{name} has other columns")]
     parts: dict[str, dict[str, pa.Table]] = {"stays": {}, "gone": {}, "new": {}}
     for name in old:
         stays_old, stays_new = _matched(old[name], new[name])
@@ -59,12 +59,11 @@ def verify_together(old: Tables, new: Tables, manifest: Mapping[str, Any]) -> li
         parts["new"][name] = new[name].filter(pa.array(~stays_new))
     kept = any(parts["stays"][f"fragment-{f + 1}"].num_rows for f in range(len(before.fragments)))
     checks = [
-        Check(
-            name="groups are kept",
-            passed=kept,
-            detail="tuples that stay keep their groups"
-            if kept
-            else "no tuple keeps its group: two groupings of the same tuples can be intersected",
+        Check.of(
+            "groups are kept",
+            kept,
+            "tuples that stay keep their groups",
+            "no tuple keeps its group: two groupings of the same tuples can be intersected",
         )
     ]
     fresh = _follows(before, after)
@@ -104,14 +103,14 @@ def _loose(part: str, tables: Tables, manifest: Mapping[str, Any]) -> list[Check
     assert layout is not None, "the parts have the columns of the whole"
     k = int(manifest["plan"]["looseness"])
     constraints = [tuple(c) for c in manifest["plan"]["constraints"]["constraints"]]
-    found = group_checks(layout, {})
-    if all(check.passed for check in found):
-        found += [
+    checks = group_checks(layout, {})
+    if all(check.passed for check in checks):
+        checks += [
             check
             for c in constraints
             for check in constraint_checks(layout, c, k, implied=is_implied(c, constraints))
         ]
-    return [Check(name=f"what {part}: {c.name}", passed=c.passed, detail=c.detail) for c in found]
+    return [Check(name=f"what {part}: {c.name}", passed=c.passed, detail=c.detail) for c in checks]
 
 
 def _follows(old: ReleasedFragments, new: ReleasedFragments) -> dict[str, pa.Table] | None:

@@ -142,20 +142,20 @@ def condition_checks(
         for group in groups.values():
             table.update(group)
     order = order_of(manifest["schema"]["attributes"][name], list(table))
-    found: dict[str, list[tuple[bool, float]]] = {condition: [] for condition in wanted}
+    outcomes: dict[str, list[tuple[bool, float]]] = {condition: [] for condition in wanted}
     for groups in parts():
         for condition, told in wanted.items():
             made = worst(condition, _limit(told), groups.values(), table, order)
-            found[condition].append(made)
+            outcomes[condition].append(made)
     checks = []
     for condition, told in wanted.items():
         limit = _limit(told)
         said = ", ".join(map(str, limit)) if isinstance(limit, list) else limit
-        number = _FARTHEST.get(condition, max)(number for _passed, number in found[condition])
+        number = _FARTHEST.get(condition, max)(number for _passed, number in outcomes[condition])
         checks.append(
             Check(
                 name=f"{name}: {condition} {said}",
-                passed=all(passed for passed, _number in found[condition]),
+                passed=all(passed for passed, _number in outcomes[condition]),
                 detail=_SAID[condition].format(number),
             )
         )

@@ -6,12 +6,11 @@ probability, rounded up or down; so is each cell within its bin. Nothing but rou
 chance in the counts, and records that were not drawn from the model, such as the original's or a
 column of it, do not have them.
 
-Cliques come from eliminating attributes, always the one whose clique has the fewest cells, and are
-taken from the largest on, always the one that shares most with one taken before.
+Cliques come from eliminating attributes, always the one whose clique has the fewest cells. The
+largest is taken first, then always the one that shares most with one taken before.
 
-The marginals of a product of small tables, by eliminating attributes one after the other.
-
-Written for checking: no tree, no messages, every marginal worked out by itself. Tables hold
+``marginal`` sums a product of small tables by eliminating attributes one after the other. It is
+written for checking: no tree, no messages, every marginal worked out by itself. Tables hold
 logarithms: products of many factors would leave the range of floating point.
 
 >>> half = np.log([0.5, 0.5])

@@ -54,7 +54,7 @@ class ReleasedFragments:
         return next(f for f, names in enumerate(self.groups) if column in names)
 
     def members(self, column: str) -> Grouping:
-        """The same of tuples that are in a group; no other is where a release is sound."""
+        """The groups of the tuples that are in one; in a sound release all are."""
         whole = self.grouping(column)
         if not len(whole.ids) or whole.ids[0] != NOWHERE:
             return whole
@@ -71,7 +71,7 @@ def verify(tables: Stored, manifest: Mapping[str, Any]) -> list[Check]:
     """Every check of a release made of fragments."""
     layout = read_layout(tables)
     if layout is None:
-        return [Check(name="files", passed=False, detail="fragments or association are missing")]
+        return [Check.failed("files", "fragments or association are missing")]
     plan = manifest["plan"]
     given = plan["constraints"]
     constraints = [tuple(c) for c in given["constraints"]]
@@ -94,16 +94,11 @@ def verify(tables: Stored, manifest: Mapping[str, Any]) -> list[Check]:
         )
     return [
         *checks,
-        Check(
-            name="completeness of the constraints",
-            passed=None,
-            detail="which combinations are sensitive cannot be told from a release",
+        Check.unmade(
+            "completeness of the constraints",
+            "which combinations are sensitive cannot be told from a release",
         ),
-        Check(
-            name="truthfulness",
-            passed=None,
-            detail="that values are the true ones cannot be told from a release",
-        ),
+        Check.unmade("truthfulness", "that values are the true ones cannot be told from a release"),
     ]
 
 
@@ -178,7 +173,7 @@ def _fragmentation(
 
 
 def _check(name: str, passed: bool, wrong: str) -> Check:
-    return Check(name=name, passed=passed, detail="as it must be" if passed else wrong)
+    return Check.of(name, passed, "as it must be", wrong)
 
 
 def _closure(names: set[str], dependencies: Sequence[Any]) -> set[str]:
@@ -216,9 +211,9 @@ def shows(formula: str, names: set[str]) -> bool:
     while len(said) > 1:
         text = " ".join(said)
         for pattern, made in _STEPS:
-            found = re.search(pattern, text)
-            if found is not None:
-                said = (text[: found.start()] + made(found) + text[found.end() :]).split()
+            match = re.search(pattern, text)
+            if match is not None:
+                said = (text[: match.start()] + made(match) + text[match.end() :]).split()
                 break
         else:
             raise ValueError("a visibility constraint cannot be read")
@@ -236,11 +231,11 @@ _STEPS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
 def separate(constraints: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     """The constraints over several attributes, each once, that no other implies."""
     several = [tuple(c) for c in constraints]
-    found: dict[frozenset[str], tuple[str, ...]] = {}
+    kept: dict[frozenset[str], tuple[str, ...]] = {}
     for c in several:
         if len(c) > 1 and not is_implied(c, several):
-            found.setdefault(frozenset(c), c)
-    return list(found.values())
+            kept.setdefault(frozenset(c), c)
+    return list(kept.values())
 
 
 def is_minimal(layout: ReleasedFragments, plan: Mapping[str, Any]) -> bool:
@@ -282,10 +277,9 @@ def group_checks(layout: ReleasedFragments, manifest: Mapping[str, Any]) -> list
             )  # fmt: skip
         if len(names) > 1:
             checks.append(
-                Check(
-                    name=f"fragment {f + 1}: one grouping",
-                    passed=False,
-                    detail="associations over it were made separately: " + ", ".join(names),
+                Check.failed(
+                    f"fragment {f + 1}: one grouping",
+                    "associations over it were made separately: " + ", ".join(names),
                 )
             )
     return checks
@@ -320,18 +314,18 @@ def constraint_checks(
         if not set(parts) <= set(columns):
             continue
         groupings = {f: layout.grouping(columns[f]) for f in parts}
-        found = direct(groupings, table, columns, codes)
+        reached = direct(groupings, table, columns, codes)
         checks += [
             Check(
                 name=f"{label}: {k} different combinations ({name})",
-                passed=found.fewest >= k and (implied or not found.repeated),
-                detail=f"at least {found.fewest}"
-                + (f", but {found.repeated} groups reach one twice" if found.repeated else ""),
+                passed=reached.fewest >= k and (implied or not reached.repeated),
+                detail=f"at least {reached.fewest}"
+                + (f", but {reached.repeated} groups reach one twice" if reached.repeated else ""),
             ),
             Check(
                 name=f"{label}: no combination likelier than 1/{k} ({name})",
-                passed=found.likeliest <= 1 / k + _SLACK,
-                detail=f"the likeliest has {found.likeliest:.4g}",
+                passed=reached.likeliest <= 1 / k + _SLACK,
+                detail=f"the likeliest has {reached.likeliest:.4g}",
             ),
         ]
     if checks and len(layout.associations) == 1:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sherd.verifying.check import Check
+from sherd.verifying.check import PROTECTED, Check, with_role
 from sherd.verifying.stored_table import StoredTable, pieces, whole
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_PROTECTED = ("quasi-identifier", "sensitive")
-_MISSING = "(missing)"
+MISSING = "(missing)"
+OR_MISSING = f" or {MISSING}"
 
 
 def verify(
@@ -39,18 +39,15 @@ def verify(
     """All checks of a release of generalised records."""
     absent = [name for name in ("data", "records") if name not in tables]
     if absent:
-        return [Check(name="tables", passed=False, detail="missing: " + ", ".join(absent))]
+        return [Check.failed("tables", "missing: " + ", ".join(absent))]
     data, records = whole(tables["data"]), tables["records"]
     schema = manifest["schema"]["attributes"]
     target = manifest["plan"].get("class_attribute")
-    wanted = [n for n, a in schema.items() if a.get("role") in _PROTECTED and n != target]
-    wanted += [target] if target else []
+    wanted = [*_features(manifest), *([target] if target else [])]
     right = data.column_names[:-1] == wanted and records.column_names == wanted
     checks = [
-        Check(
-            name="columns",
-            passed=right,
-            detail="attributes, class and count" if right else "not those of the plan and schema",
+        Check.of(
+            "columns", right, "attributes, class and count", "not those of the plan and schema"
         )
     ]
     if not right:
@@ -62,10 +59,8 @@ def verify(
         checks.append(_records(data, records, manifest))
     return [
         *checks,
-        Check(
-            name="noise",
-            passed=None,
-            detail="that choices and counts were drawn as planned cannot be seen in a release",
+        Check.unmade(
+            "noise", "that choices and counts were drawn as planned cannot be seen in a release"
         ),
     ]
 
@@ -74,20 +69,20 @@ def _labels(name: str, column: pa.ChunkedArray, attribute: Mapping[str, Any]) ->
     title = f"{name}: labels"
     seen = {str(value) for value in pc.unique(column).to_pylist()}
     if attribute["type"] in ("category", "ordinal", "boolean"):
-        known = {_MISSING, "*", *attribute.get("values", ())}
+        known = {MISSING, "*", *attribute.get("values", ())}
         known |= {node for path in attribute.get("taxonomy", ()) for node in path}
         known |= {"false", "true"} if attribute["type"] == "boolean" else set()
         odd = len(seen - known)
-        detail = "all are nodes of the taxonomy" if not odd else f"{odd} are not in the schema"
-        return Check(name=title, passed=not odd, detail=detail)
+        return Check.of(
+            title, not odd, "all are nodes of the taxonomy", f"{odd} are not in the schema"
+        )
     odd = sum(not _interval(text) for text in seen)
-    detail = "all are intervals" if not odd else f"{odd} are not intervals"
-    return Check(name=title, passed=not odd, detail=detail)
+    return Check.of(title, not odd, "all are intervals", f"{odd} are not intervals")
 
 
 def _interval(text: str) -> bool:
-    bare = text.removesuffix(f" or {_MISSING}")
-    return text == _MISSING or (bare.startswith("[") and bare[-1] in ")]" and ", " in bare)
+    bare = text.removesuffix(OR_MISSING)
+    return text == MISSING or (bare.startswith("[") and bare[-1] in ")]" and ", " in bare)
 
 
 def _combinations(data: pa.Table, names: list[str]) -> Check:
@@ -102,9 +97,7 @@ def _combinations(data: pa.Table, names: list[str]) -> Check:
 def _counts(data: pa.Table) -> Check:
     counts = data.column(data.num_columns - 1)
     whole = pa.types.is_integer(counts.type) and counts.null_count == 0
-    return Check(
-        name="counts", passed=whole, detail="whole numbers" if whole else "not whole numbers"
-    )
+    return Check.of("counts", whole, "whole numbers", "not whole numbers")
 
 
 def _records(data: pa.Table, records: pa.Table | StoredTable, manifest: Mapping[str, Any]) -> Check:
@@ -125,7 +118,7 @@ def _records(data: pa.Table, records: pa.Table | StoredTable, manifest: Mapping[
         f"{records.num_rows} rows of {rows}, {'some' if unknown else 'no'} unknown combinations"
     )
     if unknown or records.num_rows != rows:
-        return Check(name="records", passed=False, detail=detail)
+        return Check.failed("records", detail)
     counts = data.column(data.num_columns - 1).to_pylist()
     passed = ordered and _projected(counts, times.tolist())
     said = "as often as the noisy counts lead to" if passed else "not what the noisy counts lead to"
@@ -162,23 +155,19 @@ def _projected(counts: list[int], times: list[int]) -> bool:
     return all(one // m <= many <= -(-one // m) for one, many in zip(exact, times, strict=True))
 
 
-MISSING = "(missing)"
-OR_MISSING = f" or {MISSING}"
-
-
 def _features(manifest: Mapping[str, Any]) -> list[str]:
+    """The protected attributes but for the class."""
     target = manifest["plan"].get("class_attribute")
-    attributes = manifest["schema"]["attributes"]
-    return [n for n, a in attributes.items() if a.get("role") in _PROTECTED and n != target]
+    return [name for name in with_role(manifest, *PROTECTED) if name != target]
 
 
-def _label_books(data: pa.Table, name: str) -> list[str]:
+def _labels_in_order(data: pa.Table, name: str) -> list[str]:
     return [str(label) for label in pc.unique(data.column(name)).to_pylist()]
 
 
 def leaves(data: pa.Table, manifest: Mapping[str, Any]) -> int:
     """How many combinations of intervals there are, the class aside."""
-    return math.prod(len(_label_books(data, name)) for name in _features(manifest))
+    return math.prod(len(_labels_in_order(data, name)) for name in _features(manifest))
 
 
 def fit(given: Any, data: pa.Table, manifest: Mapping[str, Any]) -> bool:
@@ -192,7 +181,7 @@ def fit(given: Any, data: pa.Table, manifest: Mapping[str, Any]) -> bool:
             return False
         steps[step["attribute"]].append(step)
     return all(
-        _leads(steps[name], _label_books(data, name), manifest["schema"]["attributes"][name])
+        _leads(steps[name], _labels_in_order(data, name), manifest["schema"]["attributes"][name])
         for name in names
     )
 

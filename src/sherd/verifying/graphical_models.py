@@ -21,11 +21,10 @@ from sherd.tables.attribute import value_of
 from sherd.tables.axis import Axis, measure
 from sherd.tables.coding import positions
 from sherd.tables.schema import Missing, Schema
-from sherd.verifying.check import Check
+from sherd.verifying.check import UNTOUCHED, Check, with_role
 from sherd.verifying.drawn_records import SLACK, Drawing, beyond_spread, marginal
-from sherd.verifying.fit_settings import check_settings, variance_of
+from sherd.verifying.model_settings import check_choice, check_settings, variance_of
 from sherd.verifying.noise_residuals import chance_of_sum, insider_checks
-from sherd.verifying.paid_choices import check_choice
 from sherd.verifying.stored_table import StoredTable, pieces
 
 if TYPE_CHECKING:
@@ -146,10 +145,9 @@ def verify(
         _facts(stated, manifest["facts"]),
     ]
     checks.append(
-        Check(
-            name="counts behind the noise",
-            passed=None,
-            detail="that the noise was added to true counts, only an audit with the original shows",
+        Check.unmade(
+            "counts behind the noise",
+            "that the noise was added to true counts, only an audit with the original shows",
         )
     )
     return checks
@@ -159,8 +157,7 @@ def expected_facts(
     tables: Mapping[str, pa.Table | StoredTable], manifest: Mapping[str, Any]
 ) -> dict[str, Callable[[Any], bool]]:
     """What the manifest must state; which marginals were measured is checked with the model."""
-    attributes = manifest["schema"]["attributes"]
-    left = [n for n, a in attributes.items() if a.get("role") in ("insensitive", "weight")]
+    left = with_role(manifest, *UNTOUCHED)
     joint: dict[str, Callable[[Any], bool]] = {}
     if "parties" in manifest["facts"]:
         from sherd.verifying.stated_facts import of_parties
@@ -173,10 +170,6 @@ def expected_facts(
         "left_out": lambda given: given == left,
         **joint,
     }
-
-
-def _check(name: str, passed: bool, good: str, bad: str) -> Check:
-    return Check(name=name, passed=passed, detail=good if passed else bad)
 
 
 def _form(stated: Stated) -> Check:
@@ -199,7 +192,7 @@ def _form(stated: Stated) -> Check:
         fit = fit and len(one["counts"]) == cells
         fit = fit and all(type(count) is int for count in one["counts"])
         fit = fit and scale > 0 and (scale * LATTICE).denominator == 1
-    return _check(
+    return Check.of(
         "measurements",
         bool(fit),
         f"{len(document['marginals'])} marginals of whole numbers, noise on its lattice",
@@ -221,7 +214,9 @@ def _grids(stated: Stated) -> Check:
         fit = fit and set(bins.tolist()) == set(range(int(bins.max()) + 1))
         spread = np.bincount(bins, np.array(one["within"], np.float64))
         fit = fit and bool(np.allclose(spread, 1, atol=1e-6))
-    return _check("cells and bins", fit, "cover every attribute's domain", "do not cover a domain")
+    return Check.of(
+        "cells and bins", fit, "cover every attribute's domain", "do not cover a domain"
+    )
 
 
 def _budget(stated: Stated) -> Check:
@@ -244,7 +239,7 @@ def _budget(stated: Stated) -> Check:
     made = len(document["marginals"]) if choice["kind"] == "tree" and rate else 0
     fit = allowed and spent <= total and spent == Fraction(document["spent"]) and picks >= made
     unit = "ε" if document["noise"] == "laplace" else "ρ"
-    return _check(
+    return Check.of(
         "noise",
         bool(fit),
         f"costs {float(spent):.6g} of the {unit} = {float(total):.6g} that the plan allows",
@@ -259,7 +254,7 @@ def _sums(stated: Stated) -> Check:
         scale, cells = float(Fraction(one["scale"])), len(one["counts"])
         apart = (sum(one["counts"]) - stated.rows) / scale
         least = min(least, chance_of_sum(stated.document["noise"], {scale: cells}, apart))
-    return _check(
+    return Check.of(
         "sums of counts",
         least > UNLIKELY,
         f"as far from the number of records as noise puts them (the rarest: p ≤ {least:.1g})",
@@ -323,13 +318,13 @@ def _model(stated: Stated) -> list[Check]:
     # Not max() of Python, which passes over what is not a number.
     far, steep = float(np.max(apart)), float(np.max(steepest))
     return [
-        _check(
+        Check.of(
             "model",
             far <= TOLERANCE,
             f"its factors lead to the stated shares, to {far:.1g}",
             "its factors do not lead to the stated shares",
         ),
-        _check(
+        Check.of(
             "fit",
             steep <= OPTIMUM and fit["strength"] > 0,
             f"the model fits the released measurements best, to {steep:.1g}",
@@ -355,7 +350,7 @@ def check_records(stated: Stated, data: pa.Table | StoredTable) -> Check:
     worst = [drawing.beyond_rounding()]
     for one, bins, counts in zip(stated.document["attributes"], stated.bins, spread, strict=True):
         worst.append(beyond_spread(counts, bins, np.array(one["within"], np.float64)))
-    return _check(
+    return Check.of(
         "records",
         float(np.max(worst)) <= SLACK and not excluded and data.num_rows == stated.rows,
         "counts are the model's, rounded, and no record breaks a rule",
@@ -385,7 +380,7 @@ def _index(
 
 def _facts(stated: Stated, given: Mapping[str, Any]) -> Check:
     measured = [one["attributes"] for one in stated.document["marginals"]]
-    return _check(
+    return Check.of(
         "marginals measured",
         given.get("measured") == measured,
         "are those of the manifest",

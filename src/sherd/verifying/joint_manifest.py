@@ -2,13 +2,13 @@
 
 Everything the manifest says of how the release came about follows from the plan that the
 owners signed, or is one of the few things that came later (who dropped out, what each owner
-delivered). The first is worked out again and compared; of the second only the form is.
+delivered). The first is worked out again and compared; of the second only the form is checked.
 
-Who vouches for a joint release as it lies there: its aggregator, and the owners that looked.
-
-The plan names the aggregator's key and says that the release is signed, and every owner signed the
-plan: a signature that is missing is so a failed check, not an unsigned release. Owners sign later,
-each when it has found its part in the release; until then theirs are missing, which is said.
+The aggregator vouches for the release as it is, and so does every owner that has looked at it. The
+plan names the aggregator's key and says that the release is signed, and every owner signed the
+plan. So a missing signature of the aggregator is a failed check, not an unsigned release. Owners
+sign later, each when it has found its part in the release; until then the check says which are
+missing.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def check_joint(manifest: Mapping[str, Any]) -> list[Check]:
         wrong = unsound(plan)
         pooled = pooled_plan(plan).hash, pooled_schema(plan).hash
     except SherdError as error:
-        return [Check(name="joint plan", passed=False, detail=f"cannot be read: {error.what}")]
+        return [Check.failed("joint plan", f"cannot be read: {error.what}")]
     except UNREADABLE:
-        return [Check(name="joint plan", passed=False, detail="cannot be read")]
+        return [Check.failed("joint plan", "cannot be read")]
     stated = tuple(manifest.get(part) for part in ("plan_hash", "schema_hash"))
     same = (manifest["joint"].get("plan_hash"), *stated) == (plan.hash, *pooled)
     detail = (wrong[1] if wrong else "adds up when recomputed") if same else "is not as stated"
@@ -77,7 +77,7 @@ def check_joint(manifest: Mapping[str, Any]) -> list[Check]:
             checks.append(check(plan, manifest))
         except UNREADABLE:
             name = check.__name__.strip("_").replace("_", " ")
-            checks.append(Check(name=f"joint: {name}", passed=False, detail="cannot be read"))
+            checks.append(Check.failed(f"joint: {name}", "cannot be read"))
     return [*checks, *_beyond_reach(plan, manifest)]
 
 
@@ -91,8 +91,12 @@ def _followed(plan: JointPlan, manifest: Mapping[str, Any]) -> Check:
         wrong.append("budget")
     if not _is_linkage(plan, manifest):
         wrong.append("linkage")
-    detail = "what the plan leads to" if not wrong else "not as planned: " + ", ".join(wrong)
-    return Check(name="joint: round, epsilon, linkage", passed=not wrong, detail=detail)
+    return Check.of(
+        "joint: round, epsilon, linkage",
+        not wrong,
+        "what the plan leads to",
+        "not as planned: " + ", ".join(wrong),
+    )
 
 
 def _is_linkage(plan: JointPlan, manifest: Mapping[str, Any]) -> bool:
@@ -186,16 +190,14 @@ def _beyond_reach(plan: JointPlan, manifest: Mapping[str, Any]) -> list[Check]:
     named = [owner for owner in plan.owners if isinstance(owners, dict) and owner in owners]
     prints = "; ".join(f"{owner} {_print(plan, owner)}" for owner in named)
     return [
-        Check(
-            name="owners' keys",
-            passed=None,
-            detail="that the keys are those owners' is known by comparing fingerprints over "
+        Check.unmade(
+            "owners' keys",
+            "that the keys are those owners' is known by comparing fingerprints over "
             f"another channel: {prints}",
         ),
-        Check(
-            name="deliveries",
-            passed=None,
-            detail="artefacts, heads of ledgers, versions and reasons for dropping out are what "
+        Check.unmade(
+            "deliveries",
+            "artefacts, heads of ledgers, versions and reasons for dropping out are what "
             "each owner said; ask it",
         ),
     ]
@@ -228,14 +230,13 @@ def _aggregators(folder: Path, plan: JointPlan, key: str | None) -> Check:
     name, public = "signature", None
     if not (folder / SIGNATURE).is_file():
         detail = "the plan says that the aggregator signs the release, and it is not signed"
-        return Check(name=name, passed=False, detail=detail)
+        return Check.failed(name, detail)
     try:
         public = signed_by(folder)
     except UNREADABLE:
         public = None
     if public != plan.aggregator_key:
-        detail = "is not the aggregator's signature of this manifest"
-        return Check(name=name, passed=False, detail=detail)
+        return Check.failed(name, "is not the aggregator's signature of this manifest")
     same = key is None or is_key(public, key)
     whose = "the aggregator's key in the plan" if same else "the aggregator's key, not the given"
     return Check(name=name, passed=same, detail=f"by {whose}: {fingerprint(public)}")
@@ -249,7 +250,7 @@ def _countersigned(folder: Path, plan: JointPlan, manifest: Mapping[str, Any]) -
     try:
         given = countersignatures(folder)
     except (SherdError, *UNREADABLE):
-        return Check(name=name, passed=False, detail="cannot be read")
+        return Check.failed(name, "cannot be read")
     sha256 = digest(folder / MANIFEST)
     wrong = [
         owner
@@ -263,9 +264,9 @@ def _countersigned(folder: Path, plan: JointPlan, manifest: Mapping[str, Any]) -
     ]
     if wrong:
         detail = "of another release, or of nobody in it: " + ", ".join(sorted(wrong))
-        return Check(name=name, passed=False, detail=detail)
+        return Check.failed(name, detail)
     missing = [owner for owner in wanted if owner not in given]
     if missing:
         detail = "not signed yet by owners that found their part in it: " + ", ".join(missing)
-        return Check(name=name, passed=None, detail=detail)
+        return Check.unmade(name, detail)
     return Check(name=name, passed=True, detail=f"all {len(wanted)} owners found their parts in it")

@@ -5,13 +5,10 @@ A release's book says for each label of an attribute either a range (``low``, ``
 label without an entry is a value. Within a label values count as equally likely; a range
 that covers missing cells as well counts as the range.
 
-Whether the books of labels in a manifest say what the released labels say.
-
-A book says of each label that is not a value what it stands for: a range of a measured
-attribute, or a list of values. A range is written out in its label, a list of values in its
-label or in the schema's taxonomy, so that neither can be changed by itself. Only the label
-for every value (``*``) leaves open what it stands for; then the book is held against the
-schema.
+``fit`` checks that a manifest's books say what the released labels say. A range is written out in
+its label, a list of values in its label or in the schema's taxonomy, so neither can be changed by
+itself. Only the label for every value (``*``) leaves open what it stands for; its entry is held
+against the schema.
 """
 
 from __future__ import annotations

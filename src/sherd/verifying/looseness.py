@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sherd.verifying.grouped_parts import parts
 from sherd.verifying.row_groups import Grouping, placed, scratch
-from sherd.verifying.stored_table import pieces
+from sherd.verifying.stored_table import parts, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ _CHUNK = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class Reached:
     """Over all groups: fewest combinations, groups that reach one twice, greatest probability."""
 
     fewest: int
@@ -43,14 +42,14 @@ def direct(
     association: pa.Table | StoredTable,
     columns: Mapping[int, str],
     codes: Mapping[int, Ints],
-) -> Found:
+) -> Reached:
     """The looseness of one constraint under one association that covers it.
 
     A row with an empty place has a share in the group it comes from, but leads nowhere.
     ``groupings`` and ``codes`` are of the fragments that hold a part of the constraint.
     """
     highest = {f: int(values.max(initial=0)) for f, values in codes.items()}
-    found = Found(fewest=association.num_rows + 1, repeated=0, likeliest=0.0)
+    reached = Reached(fewest=association.num_rows + 1, repeated=0, likeliest=0.0)
     for source in codes:
         others = [f for f in codes if f != source]
         each = math.prod(max(1, len(codes[f]) // max(1, len(groupings[f].ids))) for f in others)
@@ -59,8 +58,8 @@ def direct(
         for part in parts(association, [columns[source]], names, count):
             whole = part.drop_null()
             rows = {f: groupings[f].number(whole.column(columns[f]).to_numpy()) for f in codes}
-            found = _reached(source, rows, groupings, codes, highest, found)
-    return found
+            reached = _reached(source, rows, groupings, codes, highest, reached)
+    return reached
 
 
 def _reached(
@@ -69,8 +68,8 @@ def _reached(
     groupings: Mapping[int, Grouping],
     codes: Mapping[int, Ints],
     highest: Mapping[int, int],
-    before: Found,
-) -> Found:
+    before: Reached,
+) -> Reached:
     """What the groups of one fragment lead to, by all the association's rows that they have."""
     groups, own = np.unique(rows[source], return_inverse=True)
     entry = np.arange(len(own))
@@ -93,7 +92,7 @@ def _reached(
     distinct = np.bincount(of_pair, minlength=len(groups))
     distinct[np.bincount(own, minlength=len(groups)) < groupings[source].size[groups]] = 0
     likeliest = float(np.bincount(which, weights=weight).max(initial=0.0))
-    return Found(
+    return Reached(
         fewest=min(before.fewest, int(distinct[distinct > 0].min(initial=before.fewest))),
         repeated=before.repeated + len(np.unique(of_pair[times > 1])),
         likeliest=max(before.likeliest, likeliest),

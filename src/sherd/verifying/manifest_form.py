@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.release.bundle import PACKAGE, is_document, read_json
 from sherd.release.manifest import EARLIER_FORMAT, FORMAT
+from sherd.tables.coded_columns import holds_numbers
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.stored_table import arrow_batches
 
@@ -105,14 +106,14 @@ def check_manifest(manifest: Mapping[str, Any]) -> list[Check]:
     given = manifest.get("format")
     if type(given) is not int or given not in (EARLIER_FORMAT, FORMAT):
         detail = f"is not {FORMAT}, nor {EARLIER_FORMAT}: only these forms of manifests are known"
-        return [Check(name="format", passed=False, detail=detail)]
+        return [Check.failed("format", detail)]
     wrong = [
-        Check(name=part, passed=False, detail="is missing" if part not in manifest else "unknown")
+        Check.failed(part, "is missing" if part not in manifest else "unknown")
         for part in sorted({"format", *_PARTS} ^ set(manifest) - {*_OPTIONAL})
         if part not in _OPTIONAL
     ]
     wrong += [
-        Check(name=part, passed=False, detail=f"cannot be read: it must be {must}")
+        Check.failed(part, f"cannot be read: it must be {must}")
         for part, (fits, must) in _PARTS.items()
         if part in manifest and not fits(manifest[part])
     ]
@@ -121,10 +122,8 @@ def check_manifest(manifest: Mapping[str, Any]) -> list[Check]:
     return [
         Check(name="manifest", passed=True, detail=f"format {given}, all parts there"),
         *_budget(manifest),
-        Check(
-            name="created, versions",
-            passed=None,
-            detail="when and with what a release was made, only its maker knows",
+        Check.unmade(
+            "created, versions", "when and with what a release was made, only its maker knows"
         ),
     ]
 
@@ -134,36 +133,35 @@ def _budget(manifest: Mapping[str, Any]) -> list[Check]:
     budget, joint = manifest["budget"], "joint" in manifest
     recorded = budget.get("recorded")
     if type(recorded) is not bool:
-        detail = "cannot be read: 'recorded' must be true or false"
-        return [Check(name="budget", passed=False, detail=detail)]
+        return [Check.failed("budget", "cannot be read: 'recorded' must be true or false")]
     try:
         costs = _costs(manifest)
     except UNREADABLE:
-        detail = "what the plan costs cannot be told"
-        return [Check(name="budget", passed=False, detail=detail)]
+        return [Check.failed("budget", "what the plan costs cannot be told")]
     if not recorded:
         keys = {"recorded", "spent"} if joint else {"recorded"}
         clean = set(budget) == keys and budget.get("spent") is None
         if not clean or (joint and costs is not None):
-            detail = "says that nothing was recorded and what was"
-            return [Check(name="budget", passed=False, detail=detail)]
+            return [Check.failed("budget", "says that nothing was recorded and what was")]
         if costs is None:
             return [Check(name="budget", passed=True, detail="the method spends none")]
         detail = f"no ledger was kept; that {_text(costs)} was spent is recorded nowhere"
-        return [Check(name="budget", passed=None, detail=detail)]
+        return [Check.unmade("budget", detail)]
     keys = {"recorded", "spent"} if joint else {"recorded", "spent", "population"}
     spent = budget.get("spent")
     readable = set(budget) == keys and isinstance(spent, str) and _AMOUNT.fullmatch(spent)
     named = joint or (isinstance(budget.get("population"), str) and budget["population"])
     if not readable or not named:
-        detail = "cannot be read: it must say who was charged how much"
-        return [Check(name="budget", passed=False, detail=detail)]
+        return [Check.failed("budget", "cannot be read: it must say who was charged how much")]
     same = costs is not None and Fraction(str(spent)) == costs
-    detail = f"{spent} was charged, as the plan costs" if same else "is not what the plan costs"
-    checks = [Check(name="budget", passed=same, detail=detail)]
+    checks = [
+        Check.of(
+            "budget", same, f"{spent} was charged, as the plan costs", "is not what the plan costs"
+        )
+    ]
     if not joint:
         detail = "that this account was charged, only the owner's ledger shows"
-        checks.append(Check(name="population", passed=None, detail=detail))
+        checks.append(Check.unmade("population", detail))
     return checks
 
 
@@ -216,7 +214,10 @@ def _columns(path: Path, kinds: Mapping[str, str]) -> list[tuple[str, set[str]]]
     else:
         with arrow_batches(path) as (schema, _):
             pass
-    return [(one.name, {_called(str(one.type))}) for one in schema]
+    return [
+        (one.name, {_called(str(one.type.value_type if holds_numbers(one.type) else one.type))})
+        for one in schema
+    ]
 
 
 def _called(kind: str) -> str:
@@ -263,7 +264,7 @@ def check_package(folder: Path, manifest: Mapping[str, Any]) -> Check:
     """Whether the data package says of time, promise and files what the manifest says."""
     name = "data package"
     if PACKAGE not in manifest["files"]:
-        return Check(name=name, passed=False, detail="is missing")
+        return Check.failed(name, "is missing")
     try:
         package = read_json(folder / PACKAGE, "the data package")
         declared = manifest["schema"]["attributes"]
@@ -287,6 +288,7 @@ def check_package(folder: Path, manifest: Mapping[str, Any]) -> Check:
             }
         )
     except (*UNREADABLE, OSError, csv.Error):
-        return Check(name=name, passed=False, detail="cannot be read")
-    detail = "says the same as the manifest" if same else "does not say what the manifest says"
-    return Check(name=name, passed=same, detail=detail)
+        return Check.failed(name, "cannot be read")
+    return Check.of(
+        name, same, "says the same as the manifest", "does not say what the manifest says"
+    )

@@ -3,11 +3,10 @@
 Every row of a cluster got the same value, and rounding or clamping can only make clusters
 look like one. So each distinct value of a masked attribute must occur at least k times.
 
-How many different values a column has, and how often the rarest occurs, in bounded memory.
-
-Values are counted by keys of 64 bits: of numbers and times their own bits, of texts a hash. Where
-there are more than fit, only the keys whose hash begins as those of the part at hand are counted,
-and the column is read again for the next part.
+``count_values`` counts distinct values, and how often the rarest occurs, in bounded memory. Values
+are counted by keys of 64 bits: numbers and times by their own bits, texts by a hash. Where more are
+there than fit, only keys whose hash begins like those of the part at hand are counted, and the
+column is read again for the next part.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sherd.verifying.check import Check
+from sherd.verifying.check import PROTECTED, Check
 from sherd.verifying.stored_table import StoredTable, pieces
 
 if TYPE_CHECKING:
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
     Keys = NDArray[np.int64]
 
 
-_PROTECTED = ("quasi-identifier", "sensitive")
 _TOLD = 1000
-"""Labels that are not listed, counted up to here."""
+"""How many labels that are not listed are counted at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +63,7 @@ def verify(
 ) -> list[Check]:
     """All checks of a masked table, or of a strict release's ordered centroids."""
     if "data" not in tables:
-        return [Check(name="data", passed=False, detail="there is no table called data")]
+        return [Check.failed("data", "there is no table called data")]
     data, plan = tables["data"], manifest["plan"]
     schema = manifest["schema"]["attributes"]
     if plan.get("guarantee") == "strict":
@@ -78,23 +76,21 @@ def verify(
         checks = [Check(name="rows", passed=data.num_rows == rows, detail=detail)]
         checks += _columns(data, schema)
         for name in data.column_names:
-            if name in schema and schema[name].get("role") in _PROTECTED:
+            if name in schema and schema[name].get("role") in PROTECTED:
                 checks += _attribute(_Column.of(data, name), schema[name], manifest)
     return [*checks, *_beyond_reach()]
 
 
 def _beyond_reach() -> list[Check]:
     return [
-        Check(
-            name="noise",
-            passed=None,
-            detail="that the noise was drawn as the plan says cannot be seen in a release; "
+        Check.unmade(
+            "noise",
+            "that the noise was drawn as the plan says cannot be seen in a release; "
             "`sherd audit` with the original can test it",
         ),
-        Check(
-            name="assumptions",
-            passed=None,
-            detail="that bounds, orders and parameters were chosen without the data, and that "
+        Check.unmade(
+            "assumptions",
+            "that bounds, orders and parameters were chosen without the data, and that "
             "every person has one row, only the owner knows",
         ),
     ]
@@ -106,16 +102,10 @@ def _columns(data: pa.Table | StoredTable, schema: Mapping[str, Any]) -> list[Ch
     hidden = sorted(n for n in given & set(schema) if schema[n].get("role") == "identifier")
     odd = sorted(expected ^ (given - set(hidden)))
     return [
-        Check(
-            name="columns",
-            passed=not odd,
-            detail="those of the schema" if not odd else "not as in the schema: " + ", ".join(odd),
+        Check.of(
+            "columns", not odd, "those of the schema", "not as in the schema: " + ", ".join(odd)
         ),
-        Check(
-            name="no identifiers",
-            passed=not hidden,
-            detail="none" if not hidden else "released: " + ", ".join(hidden),
-        ),
+        Check.of("no identifiers", not hidden, "none", "released: " + ", ".join(hidden)),
     ]
 
 
@@ -130,9 +120,7 @@ def _attribute(
     if k > 1:
         checks.append(_cluster_sizes(column, k))
     if column.missing and _policy(attribute, manifest) != "keep":
-        checks.append(
-            Check(name=f"{name}: missing", passed=False, detail="cells are missing, against policy")
-        )
+        checks.append(Check.failed(f"{name}: missing", "cells are missing, against policy"))
     return checks
 
 
@@ -146,19 +134,19 @@ def _bounds(column: _Column, attribute: Mapping[str, Any]) -> Check:
     if kind in ("category", "ordinal", "boolean"):
         labels = {"true", "false", "0", "1"} if kind == "boolean" else listed_labels(attribute)
         if labels is None:
-            return Check(name=title, passed=None, detail="the schema lists no values")
+            return Check.unmade(title, "the schema lists no values")
         unknown = _unlisted(column, labels)
-        detail = "all labels are listed" if not unknown else f"{unknown} labels are not listed"
-        return Check(name=title, passed=not unknown, detail=detail)
+        return Check.of(
+            title, not unknown, "all labels are listed", f"{unknown} labels are not listed"
+        )
     if attribute.get("domain") is None:
-        return Check(name=title, passed=None, detail="the schema declares no domain")
+        return Check.unmade(title, "the schema declares no domain")
     inside = all(_is_inside(piece, attribute) for piece in column.pieces())
-    detail = "within the domain" if inside else "values lie outside the declared domain"
-    return Check(name=title, passed=inside, detail=detail)
+    return Check.of(title, inside, "within the domain", "values lie outside the declared domain")
 
 
 def _unlisted(column: _Column, labels: set[str]) -> int:
-    """How many different labels are not among these, counted up to a thousand."""
+    """How many distinct labels are not among these, counted up to a thousand."""
     odd: set[str] = set()
     for piece in column.pieces():
         odd |= {_text(value) for value in pc.unique(piece).to_pylist()} - labels
@@ -189,8 +177,14 @@ def _lattice(column: _Column, attribute: Mapping[str, Any], k: int) -> list[Chec
         return []
     last = k + cells % k if cells >= k else k
     passed = all(_fits(piece, float(grid), {k, last}) for piece in column.pieces())
-    detail = "means on the declared grid" if passed else "values no cluster's mean can have"
-    return [Check(name=f"{column.name}: grid", passed=passed, detail=detail)]
+    return [
+        Check.of(
+            f"{column.name}: grid",
+            passed,
+            "means on the declared grid",
+            "values no cluster's mean can have",
+        )
+    ]
 
 
 def _fits(piece: pa.ChunkedArray, grid: float, sizes: set[int]) -> bool:
@@ -254,7 +248,7 @@ def comparable(value: Any, kind: str) -> Any:
 def _cluster_sizes(column: _Column, k: int) -> Check:
     title = f"{column.name}: clusters of {k}"
     if not column.present:
-        return Check(name=title, passed=None, detail="no value is present")
+        return Check.unmade(title, "no value is present")
     most = column.present // k
     seen = count_values(column.pieces, max(1, most))
     passed = seen.least >= k and seen.distinct <= max(1, most)

@@ -1,6 +1,6 @@
 """Residuals: what was added to true counts has exactly the declared noise.
 
-Only somebody with the original can tell. Every histogram that a model's document states is
+Only somebody with the original can check that. Every histogram that a model's document states is
 counted again on the stated cells and bins; what the release measured less what is true must be
 noise of the declared kind and scale. Noise left out, halved or doubled shows in its size, which is
 the sum of |e| / b for Laplace and of e² / 2σ² for Gaussian noise: what the likelihood of any other
@@ -9,12 +9,11 @@ scale depends on, so that no other sum tells more. A shift of all counts shows i
 Chances are bounded from above for any scale, however small (Chernoff): P(S ≥ s) is at most
 E[exp(λ S)] / exp(λ s) for every λ > 0.
 
+``insider_checks`` is about those who made a joint model together. Outsiders face all of the noise,
+which is checked for every release. Owners of rows who collude, and a party that computes, know the
+noise that they drew themselves; what the rest costs is worked out here again.
+
 Notation: e a residual, b or σ the scale, m how many residuals there are.
-
-What those who made a joint model together see of it: noise less what they drew themselves.
-
-Outsiders face all of the noise, which is checked for every release. Owners of rows who collude,
-and a party that computes, know their own parts; what the rest costs is worked out here again.
 """
 
 from __future__ import annotations
@@ -102,16 +101,16 @@ class Residuals:
         self, rng: np.random.Generator, many: int, factor: float = 1.0
     ) -> NDArray[np.float64]:
         """Sizes of all residuals in simulations with ``factor`` times the declared noise."""
-        found = np.zeros(many)
+        sizes = np.zeros(many)
         for scale, draws in self._draws.items():
             chances = sizes_of_noise(self.kind, factor * scale)
             places = self._size(np.arange(len(chances)), scale)
             if draws < len(chances):
                 taken = np.searchsorted(np.cumsum(chances)[:-1], rng.random((many, draws)))
-                found += places[taken].sum(axis=1)
+                sizes += places[taken].sum(axis=1)
             else:
-                found += rng.multinomial(draws, chances, size=many) @ places
-        return found
+                sizes += rng.multinomial(draws, chances, size=many) @ places
+        return sizes
 
     def check(self) -> Check:
         """The finding as a check of a release."""
@@ -121,10 +120,10 @@ class Residuals:
     @property
     def _draws(self) -> Counter[float]:
         """How many draws of noise there are of each scale."""
-        found: Counter[float] = Counter()
+        draws: Counter[float] = Counter()
         for _, scale, apart in self.histograms:
-            found[scale] += len(apart)
-        return found
+            draws[scale] += len(apart)
+        return draws
 
     def _size(self, sizes: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
         return sizes / scale if self.kind == "laplace" else (sizes / scale) ** 2 / 2
@@ -145,18 +144,18 @@ def _log_mean(
     chances: NDArray[np.float64], places: NDArray[np.float64], steps: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The logarithm of E[exp(λ place)] for every step λ."""
-    found = np.empty(len(steps))
+    means = np.empty(len(steps))
     kept = chances > 0
     logs, places = np.log(chances[kept]), places[kept]
     for at, step in enumerate(steps):
         powers = logs + step * places
         top = powers.max()
-        found[at] = top + math.log(np.exp(powers - top).sum())
-    return found
+        means[at] = top + math.log(np.exp(powers - top).sum())
+    return means
 
 
 def residuals(original: pa.Table, schema: Schema, document: Mapping[str, Any]) -> Residuals:
-    """What measurements differ from the prepared original by."""
+    """By how much each measured count differs from that of the prepared original."""
     fine, binned, sizes = {}, {}, {}
     for one in document["attributes"]:
         name = one["name"]
@@ -181,8 +180,8 @@ def sizes_of_noise(kind: str, scale: float) -> NDArray[np.float64]:
     places = np.arange(int((40 if kind == "laplace" else 12) * scale) + 13)
     weights = np.exp(-places / scale if kind == "laplace" else -((places / scale) ** 2) / 2)
     weights[1:] *= 2
-    found: NDArray[np.float64] = weights / weights.sum()
-    return found
+    chances: NDArray[np.float64] = weights / weights.sum()
+    return chances
 
 
 def chance_of_sum(kind: str, draws: Mapping[float, int], total: float) -> float:
@@ -236,11 +235,7 @@ def _colluders(document: Mapping[str, Any], plan: Mapping[str, Any]) -> Check:
         f"costs {float(faced):.6g} of the ρ = {float(total):.6g} that the plan allows, for "
         f"{colluders} of {owners} owners"
     )
-    return Check(
-        name="noise that colluders face",
-        passed=passed,
-        detail=detail if passed else "costs more than the plan allows",
-    )
+    return Check.of("noise that colluders face", passed, detail, "costs more than the plan allows")
 
 
 def _parties(document: Mapping[str, Any], manifest: Mapping[str, Any]) -> Check:
@@ -252,8 +247,9 @@ def _parties(document: Mapping[str, Any], manifest: Mapping[str, Any]) -> Check:
     most = Decimal(delta.numerator) / Decimal(delta.denominator)
     passed = passed and delta_of(rho, Fraction(repr(given["epsilon"]))) <= most
     detail = f"leaves each of {hosts} parties an epsilon of {given['epsilon']:g}, as stated"
-    return Check(
-        name="noise that parties face",
-        passed=passed,
-        detail=detail if passed else "is not what is stated for the parties that computed",
+    return Check.of(
+        "noise that parties face",
+        passed,
+        detail,
+        "is not what is stated for the parties that computed",
     )

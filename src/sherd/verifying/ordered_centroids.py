@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
-from sherd.verifying.check import Check
+from sherd.verifying.check import PROTECTED, Check, with_role
 from sherd.verifying.masked_tables import comparable, listed_labels
 from sherd.verifying.stored_table import pieces
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from sherd.verifying.stored_table import StoredTable
 
-_PROTECTED = ("quasi-identifier", "sensitive")
 COLUMNS = ["attribute", "cluster", "size", "value", "text"]
 """The columns of a strict release."""
 
@@ -70,8 +69,8 @@ def verify_centroids(
 ) -> list[Check]:
     """Every check of a table of ordered centroids."""
     if data.column_names != COLUMNS:
-        return [Check(name="columns", passed=False, detail="not those of ordered centroids")]
-    expected = sorted(n for n, a in schema.items() if a.get("role") in _PROTECTED)
+        return [Check.failed("columns", "not those of ordered centroids")]
+    expected = sorted(with_role(manifest, *PROTECTED))
     seen, odd = _seen(data, plan, expected)
     same = sorted(seen) == expected and not odd
     detail = ", ".join(sorted(seen)) + (" and others" if odd else "")
@@ -125,8 +124,9 @@ def _bounds(name: str, seen: _Centroids, attribute: Mapping[str, Any]) -> Check:
     else:
         low, high = (float(text) for text in attribute["domain"])
     inside = low <= seen.low and seen.high <= high
-    detail = "within the domain" if inside else "centroids lie outside the domain"
-    return Check(name=f"{name}: bounds", passed=inside, detail=detail)
+    return Check.of(
+        f"{name}: bounds", inside, "within the domain", "centroids lie outside the domain"
+    )
 
 
 def counted(data: pa.Table | StoredTable) -> tuple[int, dict[str, int]]:

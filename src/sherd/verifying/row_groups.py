@@ -85,8 +85,8 @@ def placed(numbers: Ints, groups: int) -> tuple[Ints, Ints, Ints]:
     """Places by group: all of them, group after group; each group's size, and where it starts."""
     size, cursor = scratch(groups, np.int64), scratch(groups, np.int64)
     for here in windows(len(numbers)):
-        found, times = np.unique(numbers[here], return_counts=True)
-        size[found] += times
+        groups_here, times = np.unique(numbers[here], return_counts=True)
+        size[groups_here] += times
     start = scratch(groups, np.int64)
     np.cumsum(size, out=start)
     start -= size
@@ -95,10 +95,10 @@ def placed(numbers: Ints, groups: int) -> tuple[Ints, Ints, Ints]:
     for here in windows(len(numbers)):
         part = numbers[here]
         order = np.argsort(part, kind="stable")
-        found, first, times = np.unique(part[order], return_index=True, return_counts=True)
+        groups_here, first, times = np.unique(part[order], return_index=True, return_counts=True)
         within = np.arange(len(part)) - np.repeat(first, times)
         members[cursor[part[order]] + within] = here.start + order
-        cursor[found] += times
+        cursor[groups_here] += times
     return members, size, start
 
 

@@ -19,16 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.tables.coding import arrow_array
-from sherd.verifying.check import Check
+from sherd.verifying.check import PROTECTED, UNTOUCHED, Check, released_names, with_role
 from sherd.verifying.diversity_conditions import (
     condition_checks,
     element_check,
     grouped_counts,
     largest_element,
 )
-from sherd.verifying.grouped_parts import part_count, parts
 from sherd.verifying.range_ends import check_range_ends
-from sherd.verifying.stored_table import StoredTable, whole
+from sherd.verifying.stored_table import StoredTable, part_count, parts, whole
 from sherd.verifying.tuple_probability import SlicedView
 
 if TYPE_CHECKING:
@@ -62,36 +61,30 @@ def verify_classes(
 def beyond_reach(*, permuted: bool) -> list[Check]:
     """What a release of this kind cannot show."""
     checks = [
-        Check(
-            name="assumptions",
-            passed=None,
-            detail="what an adversary knows besides the release, and that every person has one "
+        Check.unmade(
+            "assumptions",
+            "what an adversary knows besides the release, and that every person has one "
             "row, no file can show",
         )
     ]
     if permuted:
         detail = "that cells were permuted at random inside their buckets cannot be seen"
-        checks.insert(0, Check(name="permutation", passed=None, detail=detail))
+        checks.insert(0, Check.unmade("permutation", detail))
     return checks
 
 
 def codes(columns: Sequence[pa.ChunkedArray], n: int) -> NDArray[np.int64]:
     """One number for every combination of cells; a missing cell is a value of its own."""
-    found = np.zeros(n, dtype=np.int64)
+    combined = np.zeros(n, dtype=np.int64)
     for column in columns:
         plain = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if pa.types.is_dictionary(plain.type):
             plain = plain.cast(plain.type.value_type)
         encoded = plain.dictionary_encode(null_encoding="encode")
         part = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
-        found = found * (len(encoded.dictionary) + 1) + part
-        _, found = np.unique(found, return_inverse=True)
-    return found
-
-
-def _attributes(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    attributes: Mapping[str, Any] = manifest["schema"]["attributes"]
-    return attributes
+        combined = combined * (len(encoded.dictionary) + 1) + part
+        _, combined = np.unique(combined, return_inverse=True)
+    return combined
 
 
 def sensitive_of(manifest: Mapping[str, Any]) -> list[str]:
@@ -99,27 +92,23 @@ def sensitive_of(manifest: Mapping[str, Any]) -> list[str]:
     given = manifest["plan"].get("sensitive")
     if given is not None:
         return [str(name) for name in given]
-    return [n for n, a in _attributes(manifest).items() if a.get("role") == "sensitive"]
+    return with_role(manifest, "sensitive")
 
 
 def released_of(manifest: Mapping[str, Any]) -> set[str]:
     """The attributes that are released."""
-    return {n for n, a in _attributes(manifest).items() if a.get("role") != "identifier"}
+    return set(released_names(manifest))
 
 
 def set_check(name: str, given: set[str], expected: set[str], fine: str) -> Check:
     """Whether names are those that they must be."""
     odd = sorted(given ^ expected)
-    return Check(
-        name=name,
-        passed=not odd,
-        detail=fine if not odd else "not as they should be: " + ", ".join(odd),
-    )
+    return Check.of(name, not odd, fine, "not as they should be: " + ", ".join(odd))
 
 
 def values_of(column: pa.ChunkedArray, name: str, manifest: Mapping[str, Any]) -> pa.ChunkedArray:
     """A sensitive column as it counts for diversity: measured ones by the plan's bins."""
-    attribute = _attributes(manifest)[name]
+    attribute = manifest["schema"]["attributes"][name]
     if attribute["type"] not in ("number", "integer", "date", "datetime"):
         return column
     cuts = edges(name, attribute, manifest)
@@ -182,7 +171,7 @@ def _sliced(
     facts, plan = manifest["facts"], manifest["plan"]
     data = tables.get("data")
     if data is None or facts.get("bucket") not in data.column_names:
-        return [Check(name="data", passed=False, detail="there is no table with buckets")]
+        return [Check.failed("data", "there is no table with buckets")]
     columns: list[list[str]] = [list(fields) for fields in facts["columns"]]
     attribute_of = {f: facts["attributes"].get(f, f) for fields in columns for f in fields}
     checks = [
@@ -202,7 +191,7 @@ def _sliced(
         detail = "the sensitive attributes do not stand in one column"
         return [*checks, Check(name="sensitive column", passed=len(holding) == 1, detail=detail)]
     beside = [field for field in holding[0] if attribute_of[field] not in sensitive]
-    untouched = {n for n, a in _attributes(manifest).items() if a["role"] in _UNTOUCHED}
+    untouched = set(with_role(manifest, *UNTOUCHED))
     known = [
         fields
         for fields in columns
@@ -277,9 +266,6 @@ def _slice_checks(slices: _Slices, name: str) -> list[Check]:
     ]
 
 
-_UNTOUCHED = ("insensitive", "weight")
-
-
 def _frequency(data: pa.Table | StoredTable, fields: list[str], least: int) -> Check:
     title = f"column {' + '.join(fields)}: least frequency"
     if not fields:
@@ -326,15 +312,14 @@ def _slice_diversity(slices: _Slices, name: str) -> Check:
         and plan.get("scope", "any") == "records"
         and len(layout) + bool(slices.beside) > 2
     ):
-        return Check(
-            name=f"{name}: {l}-diversity",
-            passed=None,
-            detail=f"tuples exceed 1/{l} ({worst:.4f}); the plan bounds the records' own only, "
+        return Check.unmade(
+            f"{name}: {l}-diversity",
+            f"tuples exceed 1/{l} ({worst:.4f}); the plan bounds the records' own only, "
             "and whose tuple is whose a release does not show",
         )
     if worst * l <= 1 + SLACK and not all_tried:
         detail = f"{BUDGET} tuples are within 1/{l}; there are more than can be asked"
-        return Check(name=f"{name}: {l}-diversity", passed=None, detail=detail)
+        return Check.unmade(f"{name}: {l}-diversity", detail)
     return diverse_check(name, worst, l, "a value, over every tuple that matches,")
 
 
@@ -344,17 +329,13 @@ def _generalised(
     plan = manifest["plan"]
     data = tables.get("data")
     if data is None:
-        return [Check(name="data", passed=False, detail="there is no table called data")]
+        return [Check.failed("data", "there is no table called data")]
     expected = released_of(manifest)
     checks = [set_check("columns", set(data.column_names), expected, "those of the schema")]
     if checks[0].passed is False:
         return checks
     sensitive = sensitive_of(manifest)
-    quasi = [
-        n
-        for n, a in _attributes(manifest).items()
-        if a["role"] in ("quasi-identifier", "sensitive") and n not in sensitive
-    ]
+    quasi = [name for name in with_role(manifest, *PROTECTED) if name not in sensitive]
     k, l = plan["k"], plan.get("l", 1)
     judged = sensitive if l > 1 or plan.get("conditions") else []
     count = part_count(data)
@@ -390,10 +371,10 @@ def _groups(
 ) -> Callable[[], Iterator[Mapping[Any, Counter[Any]]]]:
     """How often each value of a sensitive field occurs in each group, some groups at a time."""
 
-    def found() -> Iterator[Mapping[Any, Counter[Any]]]:
+    def counted() -> Iterator[Mapping[Any, Counter[Any]]]:
         for part in parts(data, keys, [field], part_count(data)):
             place = codes([part[key] for key in keys], part.num_rows)
             values = values_of(part[field], name, manifest).to_pylist()
             yield grouped_counts(place.tolist(), values, [1] * part.num_rows)
 
-    return found
+    return counted

@@ -13,12 +13,18 @@ from sherd.verifying import fragmented_tables as fragments
 from sherd.verifying import generalised_records
 from sherd.verifying import label_meaning as books
 from sherd.verifying import sliced_tables as slicing
-from sherd.verifying.check import UNREADABLE, Check
-from sherd.verifying.grouped_parts import distinct
+from sherd.verifying.check import (
+    PROTECTED,
+    UNREADABLE,
+    UNTOUCHED,
+    Check,
+    released_names,
+    with_role,
+)
 from sherd.verifying.manifest_form import is_count, is_hash
 from sherd.verifying.ordered_centroids import counted
 from sherd.verifying.sealed_tables import sealed_facts
-from sherd.verifying.stored_table import StoredTable, whole
+from sherd.verifying.stored_table import StoredTable, distinct, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -48,18 +54,17 @@ def check_facts(
     odd = sorted(set(tables) ^ set(tables if traits.tables is None else traits.tables))
     odd += [name for name in traits.documents if name not in documents]
     if odd:
-        detail = "missing or not of this method: " + ", ".join(odd)
-        return [Check(name="tables", passed=False, detail=detail)]
+        return [Check.failed("tables", "missing or not of this method: " + ", ".join(odd))]
     if traits.facts is None:
         detail = "the method does not say what a manifest must state: " + (
             ", ".join(given) or "nothing is stated"
         )
-        return [Check(name="facts", passed=None, detail=detail)]
+        return [Check.unmade("facts", detail)]
     expected: Expected = loaded(traits.facts)(tables, manifest)
     return [
         _compared(expected, given),
         *(
-            Check(name=f"facts: {name}", passed=None, detail=detail)
+            Check.unmade(f"facts: {name}", detail)
             for name, detail in _UNCHECKED.items()
             if name in expected
         ),
@@ -85,11 +90,6 @@ def _compared(expected: Mapping[str, Callable[[Any], bool]], given: Mapping[str,
     return Check(name="facts", passed=not wrong, detail=detail)
 
 
-def _roles(manifest: Manifest, *roles: str) -> list[str]:
-    attributes = manifest["schema"]["attributes"]
-    return [name for name, a in attributes.items() if a.get("role") in roles]
-
-
 def masked(tables: Stored, manifest: Manifest) -> Expected:
     """What a masked table's manifest must state, or that of a strict release's centroids."""
     data = tables["data"]
@@ -113,7 +113,7 @@ def generalised(tables: Stored, manifest: Manifest) -> Expected:
         "left_out": _is(
             [
                 name
-                for name in _roles(manifest, "insensitive", "weight")
+                for name in with_role(manifest, *UNTOUCHED)
                 if name != manifest["plan"].get("class_attribute")
             ]
         ),
@@ -174,7 +174,7 @@ def _bins(manifest: Manifest, *, of_sensitive: bool = True) -> Callable[[Any], b
 def classes(tables: Stored, manifest: Manifest) -> Expected:
     """What the manifest of a generalised table with classes must state."""
     sensitive = slicing.sensitive_of(manifest)
-    quasi = [n for n in _roles(manifest, "quasi-identifier", "sensitive") if n not in sensitive]
+    quasi = [n for n in with_role(manifest, *PROTECTED) if n not in sensitive]
     columns = {name: distinct(tables["data"], name) for name in quasi}
     return _with_empty_places(manifest, tables["data"].num_rows) | {
         "quasi_identifiers": _is(quasi),
@@ -192,7 +192,7 @@ def _diverse(plan: Mapping[str, Any]) -> bool:
 def sliced(tables: Stored, manifest: Manifest) -> Expected:
     """What a sliced table's manifest must state."""
     facts, data = manifest["facts"], tables["data"]
-    untouched = set(_roles(manifest, "insensitive", "weight"))
+    untouched = set(with_role(manifest, *UNTOUCHED))
     fields = [f for f in data.column_names if f != facts["bucket"] and f not in untouched]
     of = {field: _attribute_of(field, manifest) for field in fields}
     columns = {of[field]: distinct(data, field) for field in fields}
@@ -273,14 +273,12 @@ def fragmented(tables: Tables, manifest: Manifest) -> Expected:
     named = plan["constraints"]["constraints"]
     held = {name for names in layout.attributes for name in names}
     separate = [sorted(c) for c in fragments.separate(named) if held.issuperset(c)]
-    attributes = manifest["schema"]["attributes"]
-    released = [n for n, a in attributes.items() if a.get("role") != "identifier"]
     rows = max(table.num_rows for table in layout.fragments)
     shown = [sorted(names) for names in layout.attributes]
     facts: Expected = {
         "fragments": lambda given: [sorted(names) for names in given] == shown,
         "sizes": _is(plan.get("sizes") or _sizes_of_sets(plan, len(layout.fragments))),
-        "withheld": _is([name for name in released if name not in held]),
+        "withheld": _is([name for name in released_names(manifest) if name not in held]),
         "constraints": _is(separate),
         "fragmentation_proved_best": lambda given: type(given) is bool,
         "fragmentation_minimal": _is(fragments.is_minimal(layout, plan)),

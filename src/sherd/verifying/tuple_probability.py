@@ -65,11 +65,11 @@ class SlicedView:
     def separators(self) -> list[tuple[str, ...]]:
         """What each column shares with the columns before it."""
         before: set[str] = set()
-        found = []
+        shared = []
         for names in self.columns:
-            found.append(tuple(name for name in names if name in before))
+            shared.append(tuple(name for name in names if name in before))
             before |= set(names)
-        return found
+        return shared
 
     def counted(self) -> Counted:
         """The counts of every bucket."""
@@ -78,10 +78,10 @@ class SlicedView:
         columns: list[dict[tuple[Hashable, ...], Counter[Hashable]]] = []
         separators: list[dict[tuple[Hashable, ...], Counter[Hashable]] | None] = []
         for names, cells, common in zip(self.columns, self.cells, shared, strict=True):
-            found: dict[tuple[Hashable, ...], Counter[Hashable]] = defaultdict(Counter)
+            whole: dict[tuple[Hashable, ...], Counter[Hashable]] = defaultdict(Counter)
             for bucket, cell in zip(self.buckets, cells, strict=True):
-                found[cell][bucket] += 1
-            columns.append(found)
+                whole[cell][bucket] += 1
+            columns.append(whole)
             if not common:
                 separators.append(None)
                 continue
@@ -113,7 +113,7 @@ class Counted:
         lists = [
             column.get(part, Counter()) for column, part in zip(self.columns, parts, strict=True)
         ]
-        found: dict[Hashable, float] = defaultdict(float)
+        amounts: dict[Hashable, float] = defaultdict(float)
         for bucket in min(lists, key=len):
             weight = float(self.sizes[bucket]) ** beta
             for place, (counts, part) in enumerate(zip(lists, parts, strict=True)):
@@ -131,9 +131,9 @@ class Counted:
                 weight *= (counts[bucket] if place < len(parts) - 1 else 1) / below
             if weight:
                 for value, count in self.pairs.get((bucket, parts[-1]), {}).items():
-                    found[value] += weight * count
-        whole = sum(found.values())
-        return {value: amount / whole for value, amount in found.items()} if whole else {}
+                    amounts[value] += weight * count
+        whole = sum(amounts.values())
+        return {value: amount / whole for value, amount in amounts.items()} if whole else {}
 
     def tuples_of(self, bucket: Hashable) -> Iterator[tuple[tuple[Hashable, ...], ...]]:
         """Every tuple that matches a bucket, whether or not anybody has it."""

@@ -1,11 +1,9 @@
 """Verifying a release from what was released alone: the one function that everybody calls.
 
-Command line, audit and servers call `verify`; none has checks of its own. It looks at the form of
-the manifest, at the files, at the promise and how it came about, and at the contents by the
-checks that the method declares (``sherd.release.traits``). Nothing here shares code with the
-methods: a mistake in one is not repeated in the other.
-
-Whether the promise in a manifest is the one that its plan and schema lead to.
+Command line, audit and servers call ``verify``; none has checks of its own. It looks at the form of
+the manifest, at the files, at the promise (is it the one that plan and schema lead to?) and how it
+came about, and at the contents by the checks that the method declares (``sherd.release.traits``).
+Nothing here shares code with the methods: a mistake in one is not repeated in the other.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sherd import __version__
 from sherd.errors import SherdError, UsageError
 from sherd.guarantees import Assumption
-from sherd.guarantees.guarantee import as_named_before, in_todays_words
+from sherd.guarantees.guarantee import NAMED_SINCE_FORMAT_2, as_named_before, in_todays_words
 from sherd.release.bundle import Release, read_manifest
 from sherd.release.manifest import EARLIER_FORMAT
 from sherd.release.method import traits_of
@@ -99,10 +97,10 @@ def verify(
         if not folder.is_dir():
             raise
         detail = f"{error.what}; it must be {error.must}"
-        return Verification(checks=(Check(name="manifest", passed=False, detail=detail),))
+        return Verification(checks=(Check.failed("manifest", detail),))
     checks = [*check_manifest(manifest), *check_files(folder, manifest)]
     if any(check.passed is False for check in checks):
-        checks.append(_unmade("contents", "manifest or files are not intact"))
+        checks.append(Check.unmade("contents", "manifest or files are not intact"))
     else:
         checks += [check_package(folder, manifest), check_form(folder, manifest)]
         with ExitStack() as stack:
@@ -143,11 +141,11 @@ def check_signature(folder: Path, key: str | None) -> Check:
     except UNREADABLE:
         public = None
     if public is None:
-        return Check(name=name, passed=False, detail="is not a signature of this manifest")
+        return Check.failed(name, "is not a signature of this manifest")
     mark = fingerprint(public)
     if key is None:
         detail = f"by the key {mark}; compare it over another channel, or give --key"
-        return _unmade(name, detail)
+        return Check.unmade(name, detail)
     same = is_key(public, key)
     return Check(name=name, passed=same, detail=f"by {'the' if same else 'another'} key: {mark}")
 
@@ -171,10 +169,6 @@ def _released_tables(folder: Path, manifest: Mapping[str, Any], stack: ExitStack
     return read_tables(folder, manifest)
 
 
-def _unmade(name: str, detail: str) -> Check:
-    return Check(name=name, passed=None, detail=detail)
-
-
 def _contents(
     tables_of: Callable[[], Tables],
     manifest: Mapping[str, Any],
@@ -189,7 +183,7 @@ def _contents(
         checks = [check_sizes(tables, manifest)] if "files" in manifest else []
         if "joint" in manifest and "data" not in tables:
             detail = "each owner's tables stand for themselves, without the facts to check them by"
-            checks.append(_unmade("contents", detail))
+            checks.append(Check.unmade("contents", detail))
         else:
             checks += verify_contents(tables, manifest, documents)
         if any(check.passed is False for check in checks):
@@ -199,8 +193,7 @@ def _contents(
         return [*checks, *check_facts(tables, manifest, traits, documents)]
     except UNREADABLE:
         # Hashes can be made to fit; what then makes no sense was not written by a release.
-        detail = "the manifest and the tables do not fit together"
-        return [Check(name="contents", passed=False, detail=detail)]
+        return [Check.failed("contents", "the manifest and the tables do not fit together")]
 
 
 def verify_contents(
@@ -215,9 +208,9 @@ def verify_contents(
     name = str(manifest.get("plan", {}).get("method"))
     traits = traits_of(manifest)
     if traits is None:
-        return [_unmade("contents", f"unknown method '{name}'")]
+        return [Check.unmade("contents", f"unknown method '{name}'")]
     if traits.verifier is None:
-        return [_unmade("contents", f"the method '{name}' declares no checks of its releases")]
+        return [Check.unmade("contents", f"the method '{name}' declares no checks of its releases")]
     more = (documents or {},) if traits.documents else ()
     checks: list[Check] = loaded(traits.verifier)(tables, manifest, *more)
     return checks
@@ -236,7 +229,7 @@ def _beside(old: Path, new: Path, manifest: Mapping[str, Any], checks: list[Chec
     """What a release and an earlier one of a table that changed show together."""
     if any(check.passed is False for check in checks):
         detail = "the release itself is not what it says, so it was not compared with the earlier"
-        return [_unmade("beside", detail)]
+        return [Check.unmade("beside", detail)]
     if "fragments" not in manifest["facts"]:
         raise UsageError("--beside is for releases made of fragments", got=str(new))
     from sherd.verifying.consecutive_releases import verify_together
@@ -246,8 +239,7 @@ def _beside(old: Path, new: Path, manifest: Mapping[str, Any], checks: list[Chec
     try:
         return [*follows, *verify_together(earlier, read_tables(new, manifest), manifest)]
     except UNREADABLE:
-        detail = "the two releases do not fit together"
-        return [*follows, Check(name="beside", passed=False, detail=detail)]
+        return [*follows, Check.failed("beside", "the two releases do not fit together")]
 
 
 def _follows(old: Path, manifest: Mapping[str, Any]) -> list[Check]:
@@ -284,22 +276,24 @@ def check_promise(
             guarantee = guarantee.seeded()
         expected, given = guarantee.as_data(), in_todays_words(dict(manifest["guarantee"]))
     except SherdError as error:
-        return Check(name="promise", passed=False, detail=f"cannot be derived: {error.what}")
+        return Check.failed("promise", f"cannot be derived: {error.what}")
     except UNREADABLE:
         detail = "cannot be derived: stamps, guarantee, plan or schema cannot be read"
-        return Check(name="promise", passed=False, detail=detail)
+        return Check.failed("promise", detail)
     unnamed: tuple[str, ...] = ()
     if manifest.get("format") == EARLIER_FORMAT:
         expected, unnamed = as_named_before(expected)
+    elif expected != given:
+        expected, unnamed = as_named_before(expected, NAMED_SINCE_FORMAT_2)
     if expected == given and not unnamed:
         return Check(name="promise", passed=True, detail="what plan and schema lead to")
     expected.pop("words"), given.pop("words", None)
     if expected == given and unnamed:
         detail = "an earlier promise; today's says in addition that it leaves aside: "
-        return Check(name="promise", passed=None, detail=detail + "; ".join(_said(unnamed)))
+        return Check.unmade("promise", detail + "; ".join(_said(unnamed)))
     versions = manifest.get("versions")
     version = versions.get("sherd") if isinstance(versions, dict) else None
     if expected == given and isinstance(version, str) and version != __version__:
         detail = f"follows from plan and schema; its words are those of sherd {version}"
-        return Check(name="promise", passed=None, detail=detail)
-    return Check(name="promise", passed=False, detail="not what plan and schema lead to")
+        return Check.unmade("promise", detail)
+    return Check.failed("promise", "not what plan and schema lead to")

@@ -588,7 +588,7 @@ def test_the_command_protects_on_a_cluster(tmp_path: Path, require_or_skip: Any)
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     told = json.loads(done.stdout)
-    assert told["account"]["spent"] == "1"
+    assert told["account"]["spent"] == 1
     assert not list((tmp_path / "staging").glob("sherd-*"))
     release = sherd.Release.load(tmp_path / "out")
     assert release.rows == 300

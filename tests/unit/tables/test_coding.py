@@ -49,6 +49,18 @@ def test_values_are_rounded_to_the_grid_and_clamped() -> None:
     assert gaps.tolist() == [False] * 8 + [True, True]
 
 
+@pytest.mark.parametrize(
+    "low", [-(2**53) + 9, -(2**52), -(2**52) + 1, -7, 0, 7, 2**52 - 1, 2**52, 2**53 - 8]
+)
+def test_positions_are_exact_wherever_the_axis_lies(low: int) -> None:
+    """Floats count from the low end, also where they are barely whole numbers."""
+    far = _axis(type="number", domain=[str(low), str(low + 8)], grid="1")
+    values = [float(low + step) for step in range(9)]
+    assert positions(_chunked(pa.array([*values, -1e300, 1e300])), far)[0].tolist() == [
+        *range(9), 0, 8,
+    ]  # fmt: skip
+
+
 def test_blocks_cover_the_column() -> None:
     """However it is cut into chunks, with the first row of each block."""
     n = BLOCK + 5

@@ -14,8 +14,8 @@ import pytest
 import sherd
 from sherd.methods.graphical.learning import least_ridge, strength_of
 from sherd.methods.graphical.measuring import Noise
-from sherd.verifying.fit_settings import check_settings, variance_of
 from sherd.verifying.graphical_models import verify
+from sherd.verifying.model_settings import check_settings, variance_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -33,7 +33,7 @@ def changed(table: pa.Table, name: str, values: Any) -> pa.Table:
     [
         "sherd.verifying.sliced_tables",
         "sherd.verifying.bucketised_tables",
-        "sherd.verifying.grouped_parts",
+        "sherd.verifying.stored_table",
         "sherd.verifying.tuple_probability",
     ],
 )

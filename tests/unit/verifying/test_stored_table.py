@@ -23,7 +23,6 @@ import sherd
 from sherd.release.bundle import FORMATS, digest
 from sherd.tables import write as writing
 from sherd.verifying import (
-    grouped_parts,
     looseness,
     masked_tables,
     row_groups,
@@ -113,7 +112,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_table, "PIECE", 7)
     monkeypatch.setattr(stored_table, "SPOOLED", 64)
     monkeypatch.setattr(masked_tables, "ROOM", 3)
-    monkeypatch.setattr(grouped_parts, "CELLS", 40)
+    monkeypatch.setattr(stored_table, "CELLS", 40)
     monkeypatch.setattr(row_groups, "WINDOW", 7)
     monkeypatch.setattr(row_groups, "SMALL", 8)
     monkeypatch.setattr(looseness, "ENTRIES", 50)

@@ -143,7 +143,7 @@ def _(source: FragmentedRelease) -> TiedGroups:
 
 
 def matches(case: Case, people: Columns, groups: TiedGroups) -> Floats:
-    """m(t) of every person."""
+    """How many released records each person matches: m(t)."""
     n = len(next(iter(people.values())))
     tables = [_fits(case, people, part) for part in groups.parts]
     widest = max([len(groups.named), *(len(part.groups) for part in groups.parts), 1])

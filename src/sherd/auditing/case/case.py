@@ -214,12 +214,12 @@ class Case:
 
 
 def height(columns: Columns) -> int:
-    """The number of rows."""
+    """The number of rows of some columns."""
     return len(next(iter(columns.values()))) if columns else 0
 
 
 def take(columns: Columns, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Columns:
-    """Some of the rows."""
+    """The columns with some of their rows."""
     return {name: column[rows] for name, column in columns.items()}
 
 
@@ -249,7 +249,7 @@ class Space:
     def points(
         self, columns: Columns, rows: NDArray[np.int64] | slice = slice(None)
     ) -> NDArray[np.float64]:
-        """Rows as points."""
+        """Some rows as points of the space."""
         first = columns[self.names[0]][rows]
         points = np.empty((len(first), len(self.names)))
         for i, name in enumerate(self.names):

@@ -47,7 +47,7 @@ class Range:
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """One of several values."""
+    """A condition that a value is one of several."""
 
     of: frozenset[Any]
 

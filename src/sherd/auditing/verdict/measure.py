@@ -137,7 +137,7 @@ class Skipped:
     lacks: str = ""
 
     def as_data(self) -> dict[str, object]:
-        """The gap as plain data."""
+        """The skipped measure as plain data."""
         return {"code": self.spec.code, "title": self.spec.title, "reason": self.reason}
 
 

@@ -95,7 +95,7 @@ class _Visit:
         self.name = name
 
     def forget(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         if self.name is not None:
             self.service.bell.forget(self.name, self.ear)
 
@@ -196,7 +196,7 @@ class Direct:
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer one request."""
         if scope["type"] != "http" or scope["path"] != PATH or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return

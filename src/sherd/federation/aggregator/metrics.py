@@ -49,7 +49,7 @@ class Metrics:
         registry.register(self)
 
     def count(self, path: str, status: int, seconds: float) -> None:
-        """One request."""
+        """Count one request."""
         if self._registry is not None:
             self._requests.labels(path, str(status)).inc()
             self._seconds.labels(path).observe(seconds)
@@ -67,7 +67,7 @@ class Metrics:
             self._messages.labels(direction).inc(messages)
 
     def describe(self) -> list[Any]:
-        """Nothing beforehand: names are not looked up in the database to be registered."""
+        """Describe nothing beforehand: registering must not read the database."""
         return []
 
     def collect(self) -> Iterator[Any]:

@@ -282,7 +282,7 @@ class Bounded:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Pass one request on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -332,7 +332,7 @@ class Observed:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Pass one request on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

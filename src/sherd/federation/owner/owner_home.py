@@ -221,7 +221,7 @@ class OwnerHome:
 
     @contextlib.contextmanager
     def attempting(self, round_id: str, *, heavy: bool) -> Iterator[None]:
-        """Leave word of a heavy task while it lasts, for the process that comes after us."""
+        """Keep a note of a heavy task while it lasts, for the process that comes after us."""
         if not heavy:
             yield
             return
@@ -244,7 +244,7 @@ class OwnerHome:
             return None, 0
 
     def end_attempt(self) -> None:
-        """Take the word back."""
+        """Remove the note: the task has come to an end."""
         self._attempt.unlink(missing_ok=True)
 
     # a folder that was restored from a backup

@@ -49,7 +49,7 @@ def batches(journal: OwnerJournal, *, always: bool = False) -> Iterator[list[Out
 
 
 def _fitting(messages: list[Outgoing]) -> list[Outgoing]:
-    """As many messages from the first on as one exchange can hold, with a chunk for each."""
+    """The first messages, as many as one exchange can hold with a chunk for each."""
     fitting: list[Outgoing] = []
     size = 0
     for message in messages[:MOST_AT_ONCE]:

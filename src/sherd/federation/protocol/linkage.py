@@ -240,7 +240,7 @@ def intersection(batches: Sequence[Buffer]) -> bytes:
 
 
 def common_names(lists: Sequence[NDArray[np.bytes_]]) -> NDArray[np.bytes_]:
-    """As ``intersection``, of lists that are arrays."""
+    """The pseudonyms that every sorted list has, of lists that are arrays."""
     first, *others = sorted(lists, key=len)
     for other in others:
         first = first[_are_in(first, other)]

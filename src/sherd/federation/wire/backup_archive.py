@@ -50,11 +50,11 @@ class _Hashed(io.RawIOBase):
         self._file, self.hash = file, hashlib.sha256()
 
     def readable(self) -> bool:
-        """It is."""
+        """Whether it can be read: always."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Some bytes."""
+        """Read bytes, and hash them."""
         data = self._file.read(size)
         self.hash.update(data)
         return data

@@ -7,10 +7,10 @@ password (in a database's address), so only their owner can read them.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sherd.errors import StorageError, UsageError
+from sherd.errors import StorageError, UsageError, did_you_mean
 from sherd.tables.files import write_whole
 
 if TYPE_CHECKING:
@@ -40,8 +40,17 @@ def write_settings(path: Path, settings: Any) -> None:
 
 def read_settings(path: Path, kind: type[T], whose: str, command: str) -> T:
     """The settings in a file, or an error that says which command writes them."""
+    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
     try:
         data: dict[str, Any] = json.loads(path.read_bytes())
+        for name in data:
+            if name not in names:
+                raise UsageError(
+                    f"the settings of {whose} have an unknown entry",
+                    must="one of " + ", ".join(names),
+                    got=f"{name!r} in {path}",
+                    do=did_you_mean(name, names) or "take it out",
+                )
         return kind(**data)
     except OSError:
         raise UsageError(
@@ -49,5 +58,12 @@ def read_settings(path: Path, kind: type[T], whose: str, command: str) -> T:
             got=str(path.parent),
             do=f"set it up with `sherd {command} init`",
         ) from None
-    except (ValueError, TypeError):
-        raise UsageError(f"the settings of {whose} cannot be read", got=str(path)) from None
+    except (ValueError, TypeError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(
+            f"the settings of {whose} cannot be read",
+            must="a JSON object with what `init` wrote",
+            got=str(path),
+            do="correct it, or restore it from a backup",
+        ) from None

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from sherd.randomness.order import TieBits
     from sherd.tables.axis import Axis
 
-WORDS_AT_ONCE = 1 << 15
-"""Sorted words that are worked on at once: what is made of them stays in a core's own cache."""
+WORDS_AT_ONCE = 1 << 16
+"""Words that are worked on at once: few enough that what is made of them stays in a core's own
+cache, and enough that threads seldom wait for each other between numpy's calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,14 +138,14 @@ def _pack(
     for start in range(0, len(block), WORDS_AT_ONCE):
         stop = start + WORDS_AT_ONCE
         piece = target[start:stop]
-        np.left_shift(block[start:stop], np.uint64(bits + width), out=piece)
-        piece |= place[start:stop]
+        np.left_shift(block[start:stop], np.uint64(width), out=piece)
         if ties is not None and width:
-            drawn = ties.take(len(piece)).astype(np.uint64)
+            drawn = ties.take(len(piece))
             if width < WIDTH:
-                drawn >>= np.uint64(WIDTH - width)
-            drawn <<= np.uint64(bits)
+                drawn >>= np.uint16(WIDTH - width)
             piece |= drawn
+        piece <<= np.uint64(bits)
+        piece |= place[start:stop]
 
 
 def check_grid(axis: Axis, k: int, rows: int) -> None:
@@ -183,9 +184,11 @@ def reduce(ranking: Ranking, depth: int = 1) -> Clusters:
     sums = np.empty(p, np.int64)
     low = tuple(np.empty(p, np.int64) for _ in range(depth))
     high = tuple(np.empty(p, np.int64) for _ in range(depth))
+    scratch = _scratch(ranking)
     for first, last, words in _blocks(ranking):
-        grid = (words >> ranking.shift).view(np.int64).reshape(last - first, -1)
-        np.sum(grid, axis=1, out=sums[first:last])
+        positions = np.right_shift(words, ranking.shift, out=scratch[: len(words)])
+        grid = positions.view(np.int64).reshape(last - first, -1)
+        np.add.reduce(grid, axis=1, out=sums[first:last])
         for i in range(depth):
             low[i][first:last] = grid[:, i]
             high[i][first:last] = grid[:, -1 - i]
@@ -195,12 +198,18 @@ def reduce(ranking: Ranking, depth: int = 1) -> Clusters:
 def put_back(ranking: Ranking, cells: NDArray[Any], out: NDArray[Any]) -> None:
     """Give every row of cluster j the cell j, at the row's place in ``out``."""
     mask = np.uint64((1 << ranking.bits) - 1)
+    scratch = _scratch(ranking)
     for first, last, words in _blocks(ranking):
-        places = (words & mask).view(np.int64)
+        places = np.bitwise_and(words, mask, out=scratch[: len(words)]).view(np.int64)
         # Not ``np.repeat``, during which no other thread of Python runs.
         each = np.empty((last - first, len(words) // (last - first)), cells.dtype)
         each[:] = cells[first:last, np.newaxis]
         out[places] = each.reshape(-1)
+
+
+def _scratch(ranking: Ranking) -> NDArray[np.uint64]:
+    """Memory for the largest of the runs, so that none need be asked for again and again."""
+    return np.empty(min(len(ranking.words), max(WORDS_AT_ONCE, 2 * ranking.k)), np.uint64)
 
 
 def _blocks(ranking: Ranking) -> Iterator[tuple[int, int, NDArray[np.uint64]]]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sherd.errors import InternalError, TableError
-from sherd.methods.ranking.individual_ranking import put_back, rank, reduce
+from sherd.methods.ranking.individual_ranking import WORDS_AT_ONCE, put_back, rank, reduce
 from sherd.tables.axis import Axis
 from sherd.tables.schema import Attribute, Type
 
@@ -74,6 +74,23 @@ def test_every_row_gets_its_clusters_cell() -> None:
     out = np.zeros(6)
     put_back(ranking, np.array([1.0, 2.0]), out)
     assert out[places].tolist() == [1, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("clusters", [1, 2, 3])
+def test_clusters_larger_than_a_block_are_reduced_and_put_back(clusters: int) -> None:
+    """The last one has nearly twice as many cells as the others."""
+    k = WORDS_AT_ONCE + 3
+    rows = clusters * k + k - 1
+    values = np.random.default_rng(clusters).permutation(rows)
+    places = np.random.default_rng(9).permutation(rows).astype(np.uint32)
+    ranking = rank(pa.chunked_array([values]), _axis(rows), k, places)
+    groups = np.split(np.arange(rows), [k * at for at in range(1, clusters)])
+    reduced = reduce(ranking, 2)
+    assert reduced.sums.tolist() == [int(group.sum()) for group in groups]
+    assert reduced.high[1].tolist() == [int(group[-2]) for group in groups]
+    out = np.full(rows, -1)
+    put_back(ranking, np.arange(clusters), out)
+    assert out[places].tolist() == np.minimum(values // k, clusters - 1).tolist()
 
 
 def test_values_outside_the_axis_are_clamped() -> None:

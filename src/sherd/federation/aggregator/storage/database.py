@@ -158,7 +158,21 @@ def _kind(error: SQLAlchemyError) -> str:
         return "has no room left"
     if code.startswith("SQLITE_IOERR"):
         return "cannot be read or written"
-    return "is not reachable or busy" if isinstance(error, OperationalError) else "failed"
+    if not isinstance(error, OperationalError):
+        return "failed"
+    said = str(cause)
+    return next((tell for words, tell in _TROUBLES if words in said), "is not reachable or busy")
+
+
+_TROUBLES = (
+    ("authentication failed", "does not accept the user or the password in its address"),
+    ("no password supplied", "asks for a password: put it into its address or into ~/.pgpass"),
+    ("refused", "is not running at its address, or refuses connections"),
+    ("resolve", "has an address with a host that does not exist"),
+    ("role ", "does not know the user in its address"),
+    ("does not exist", "does not exist on its server: create it there, or correct its address"),
+)
+"""What the words of PostgreSQL's driver mean, which has no code where nobody answered."""
 
 
 def migrate(engine: Engine) -> None:

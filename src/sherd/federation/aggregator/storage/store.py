@@ -86,12 +86,18 @@ class Store:
     def check(self) -> None:
         """Refuse tables of another version."""
         revision, wanted = database.current_revision(self.engine), database.REVISION
+        if revision is None:
+            raise StorageError(
+                "the database is empty",
+                must=f"an aggregator's, at revision {wanted}",
+                do="correct its address, or restore a backup with `sherd aggregator restore`",
+            )
         if revision != wanted:
-            later = revision is not None and revision > wanted
+            later = revision > wanted
             raise StorageError(
                 f"the database is of {'a later' if later else 'another'} version",
                 must=f"at revision {wanted}",
-                got=str(revision),
+                got=revision,
                 do="install the version of sherd that wrote it, or a later one"
                 if later
                 else "run `sherd aggregator init --upgrade`",
@@ -149,13 +155,13 @@ class Store:
             append(db, now=now, actor=actor, event=event, subject=subject, detail=detail)
 
     def members(self) -> list[Member]:
-        """Everybody, by name."""
+        """All members, in the order of their names."""
         with database.reading(self.engine) as db:
             rows = db.execute(ALL_MEMBERS).mappings()
             return [Member(**row) for row in rows]
 
     def member(self, name: str) -> Member | None:
-        """Somebody by name."""
+        """The member with a name; None where there is none."""
         with database.reading(self.engine) as db:
             row = db.execute(BY_NAME, {"name": name}).mappings().first()
         return None if row is None else Member(**row)
