@@ -55,7 +55,7 @@ class PaperOracle:
         self._codes, self._classes, self._n_classes = codes, classes, n_classes
         self._epsilon, self._choice, self._digits = epsilon, choice, digits
         self._randomness = randomness
-        self._histograms = Histograms(codes, sizes, classes, n_classes)
+        self._histograms = Histograms.of(codes, sizes, classes, n_classes)
         self._occurs = [
             np.bincount(column, minlength=size) > 0
             for column, size in zip(codes, sizes, strict=True)

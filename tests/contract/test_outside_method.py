@@ -14,8 +14,8 @@ from sherd.auditing.case.case import Limits
 from sherd.auditing.run import audit
 from sherd.cli import cli
 from sherd.errors import MissingPartError, PlanError
-from sherd.release.first_choice import suggested
 from sherd.release.method import find, names, usable
+from sherd.release.plan import suggested
 from sherd.verifying import verify
 
 if TYPE_CHECKING:

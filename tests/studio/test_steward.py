@@ -15,8 +15,8 @@ from studio_process import StudioProcess, Visitor, data_hashes, run_shown, start
 
 import sherd
 from sherd.budget.ledger import Ledger
-from sherd.release.first_choice import suggested
 from sherd.release.method import Describing, find, names
+from sherd.release.plan import suggested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

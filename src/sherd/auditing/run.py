@@ -21,7 +21,7 @@ from sherd.auditing.promise_check import mechanisms_of
 from sherd.auditing.verdict.audit_result import Audit, Pictures
 from sherd.auditing.verdict.measure import Measure, Skipped
 from sherd.errors import SherdError, UsageError
-from sherd.release.bundle import ORDER_KEPT
+from sherd.release.manifest import ORDER_KEPT
 from sherd.release.method import traits_of
 
 if TYPE_CHECKING:

@@ -199,7 +199,7 @@ def explain_choice(schema: Schema, rows: int | None) -> str:
 
     ``rows`` is the most that the table may have, None where it is not known.
     """
-    from sherd.release.first_choice import suggested
+    from sherd.release.plan import suggested
 
     size = "a table of this size" if rows is None else f"at most {rows:,} records"
     suggestions = [f"{_typed(*pair)}: {pair[1].gives}" for pair in suggested(schema, rows)]

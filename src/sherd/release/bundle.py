@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
-from sherd.release.data_package import DOCUMENT, data_package
+from sherd.release.manifest import DOCUMENT, data_package
 from sherd.release.staging import StagingDesk, hidden_beside, make_hidden
+from sherd.tables.coded_columns import FORM as CODED
 from sherd.tables.files import sync_file, sync_folder
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 PACKAGE = "datapackage.json"
-ORDER_KEPT = "order of rows kept: not for publication"
-"""The stamp of a release whose rows are in the order of the table it was made from."""
 FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 
 
@@ -257,7 +256,7 @@ class Staged:
 
 def check_format(format: str, *, spreadsheet_safe: bool) -> None:  # noqa: A002 - as above
     """Refuse a format that there is not, and escaping where nothing would be escaped."""
-    if format not in FORMATS:
+    if format not in (*FORMATS, CODED):
         raise UsageError(
             "the output format is unknown",
             must="one of " + ", ".join(FORMATS),

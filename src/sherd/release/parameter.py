@@ -59,43 +59,35 @@ class Parameter:
         """The value in its own type, or a PlanError that says what it must be."""
         if value is None and not self.required:
             return None
-        wrong = PlanError(
-            f"the '{self.name}' parameter is not valid", must=self.must(), got=repr(value)
-        )
         if self.kind in (int, float):
-            return self._check_number(value, wrong)
+            return self._check_number(value)
         if not isinstance(value, self.kind):
-            raise wrong
+            raise self._wrong(value)
         if self.choices is not None and value not in self.choices:
-            raise PlanError(
-                f"the '{self.name}' parameter is not valid",
-                must=self.must(),
-                got=repr(value),
-                do=did_you_mean(str(value), self.choices) or None,
-            )
+            raise self._wrong(value, do=did_you_mean(str(value), self.choices) or None)
         return value
 
-    def _check_number(self, value: Any, wrong: PlanError) -> int | float:
+    def _wrong(self, value: Any, *, also: str = "", do: str | None = None) -> PlanError:
+        what = f"the '{self.name}' parameter is not valid"
+        return PlanError(what, must=self.must() + also, got=repr(value), do=do)
+
+    def _check_number(self, value: Any) -> int | float:
         if isinstance(value, bool) or not isinstance(value, Real):
-            raise wrong
+            raise self._wrong(value)
         # A whole number stays one: it may be larger than any float.
         value = int(value) if isinstance(value, Integral) else float(value)
         if isinstance(value, float) and not math.isfinite(value):
-            raise PlanError(
-                f"the '{self.name}' parameter is not valid",
-                must=f"{self.must()}, and finite",
-                got=repr(value),
-            )
-        if self.kind is int and value != int(value):
-            raise wrong
-        if self.least is not None and value < self.least:
-            raise wrong
-        if self.above is not None and value <= self.above:
-            raise wrong
+            raise self._wrong(value, also=", and finite")
+        if (
+            (self.kind is int and value != int(value))
+            or (self.least is not None and value < self.least)
+            or (self.above is not None and value <= self.above)
+        ):
+            raise self._wrong(value)
         try:
             return int(value) if self.kind is int else float(value)
         except OverflowError:
-            raise wrong from None
+            raise self._wrong(value) from None
 
     def must(self) -> str:
         """What a value must be, in words.

@@ -1,4 +1,4 @@
-"""A plan: which method with which parameters, checked when made.
+"""A plan: which method with which parameters, checked when made; and which to begin with.
 
 >>> plan = Plan(method="dp", epsilon=0.5)
 >>> plan["epsilon"]
@@ -9,20 +9,22 @@ True
 
 from __future__ import annotations
 
-import hashlib
 import json
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import FormatError, PlanError, did_you_mean
-from sherd.release.method import Explaining, Method, find
+from sherd.errors import FormatError, PlanError, SherdError, did_you_mean
+from sherd.release.method import Explaining, Method, find, usable
 from sherd.tables.schema import Role
+from sherd.values import digest
 
 if TYPE_CHECKING:
     from sherd.guarantees import Guarantee
+    from sherd.release.traits import Suggestion
     from sherd.tables.schema import Schema
 
 
@@ -152,8 +154,7 @@ class Plan:
     @property
     def hash(self) -> str:
         """The sha256 of the plan's canonical form."""
-        text = json.dumps(self.as_data(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest(self.as_data())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plan) and self.as_data() == other.as_data()
@@ -180,3 +181,35 @@ def _thawed(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_thawed(item) for item in value]
     return value
+
+
+def suggested(schema: Schema, rows: int | None) -> list[tuple[Method, Suggestion]]:
+    """The methods that fit, the best to begin with first: what the methods themselves suggest.
+
+    That is decided from the schema and the table's size; no row is read. ``rows`` is the most that
+    the table may have, None where it is not known.
+    """
+    offered = [
+        (method, method.traits.suggestion)
+        for method in usable()
+        if method.traits.suggestion is not None
+    ]
+    fitting = [(method, one) for method, one in offered if _fits(method, one, schema)]
+    most = math.inf if rows is None else rows
+
+    def order(pair: tuple[Method, Suggestion]) -> tuple[bool, bool, int]:
+        one = pair[1]
+        return not one.all_differential, most < one.least_rows, one.place
+
+    return sorted(fitting, key=order)
+
+
+def _fits(method: Method, one: Suggestion, schema: Schema) -> bool:
+    """Whether a method takes the schema; one whose needs are not known takes any."""
+    if not one.settings:
+        return True
+    try:
+        Plan(method=method.name, **one.settings).check(schema)
+    except SherdError:
+        return False
+    return True

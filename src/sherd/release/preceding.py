@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError, SchemaError, TableError, UsageError, did_you_mean
-from sherd.release.bundle import MANIFEST, ORDER_KEPT, digest, read_manifest
+from sherd.release.bundle import MANIFEST, digest, read_manifest
+from sherd.release.manifest import ORDER_KEPT
 from sherd.release.method import FollowsReleases, PrivateRecord, find
 from sherd.tables.schema import Schema
 

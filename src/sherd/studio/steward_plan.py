@@ -10,9 +10,8 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from sherd.errors import PlanError, SherdError, UsageError
-from sherd.release.first_choice import suggested
 from sherd.release.method import find
-from sherd.release.plan import Plan
+from sherd.release.plan import Plan, suggested
 from sherd.studio import plan_form
 from sherd.studio.job_worker import problem_of
 from sherd.studio.page_rendering import form_of, form_route, fragment, go, inside, page

@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sherd.errors import Noting, SchemaError, SherdError, did_you_mean, together
 from sherd.tables.attribute import Attribute, Bound, Missing, Outside, Role, Type
 from sherd.tables.declared import attribute, choice, mapping, only
+from sherd.values import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -132,8 +131,7 @@ class Schema:
     @property
     def hash(self) -> str:
         """The sha256 of the schema's canonical form."""
-        text = json.dumps(self.as_data(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest(self.as_data())
 
     def published(self, *, names_values: bool = False) -> Schema:
         """The schema as a release tells it: nothing that only the data could have said.

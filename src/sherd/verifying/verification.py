@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sherd import __version__
 from sherd.errors import SherdError, UsageError
 from sherd.guarantees import Assumption
-from sherd.guarantees.guarantee import as_named_before, in_todays_words
+from sherd.guarantees.guarantee import NAMED_SINCE_FORMAT_2, as_named_before, in_todays_words
 from sherd.release.bundle import Release, read_manifest
 from sherd.release.manifest import EARLIER_FORMAT
 from sherd.release.method import traits_of
@@ -283,6 +283,8 @@ def check_promise(
     unnamed: tuple[str, ...] = ()
     if manifest.get("format") == EARLIER_FORMAT:
         expected, unnamed = as_named_before(expected)
+    elif expected != given:
+        expected, unnamed = as_named_before(expected, NAMED_SINCE_FORMAT_2)
     if expected == given and not unnamed:
         return Check(name="promise", passed=True, detail="what plan and schema lead to")
     expected.pop("words"), given.pop("words", None)

@@ -10,6 +10,7 @@ import numpy as np
 from agreed import attributes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lined_gain import lined_gain
 from word_noise import WordNoise
 
 import sherd
@@ -17,7 +18,6 @@ from sherd.methods.specialising.arbdistdp import Agreement, cells_of, release
 from sherd.methods.specialising.hierarchy import Hierarchy
 from sherd.methods.specialising.plain_oracle import PlainOracle
 from sherd.methods.specialising.scores import Budget, sensitivity
-from sherd.methods.specialising.shared_oracle import lined_gain
 from sherd.methods.specialising.specialise import specialise
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import PlainEngine

@@ -90,7 +90,7 @@ def test_example_2_data_processing(
 def test_example_3_utilities_are_7_and_9(coded: tuple[list[np.ndarray], np.ndarray]) -> None:
     """ANY_JOB scores 4 + 3, the split of [1, 99] at 26 scores 3 + 6."""
     codes, classes = coded
-    children, first = Histograms(codes, [4, 99], classes, 2).children([ANY_JOB, AGE_AT_26])
+    children, first = Histograms.of(codes, [4, 99], classes, 2).children([ANY_JOB, AGE_AT_26])
     assert children.tolist() == [[4, 1], [2, 3], [0, 3], [6, 1]]
     assert scores("max", children, first).tolist() == [7, 9]
 
@@ -102,7 +102,8 @@ def test_example_4_local_counts_are_shares(
     codes, classes = coded
     fragments = cells_of(codes, held1)
     local = [
-        Histograms(fragments[p].codes, [4, 99], classes, 2).children([ANY_JOB])[0] for p in (0, 1)
+        Histograms.of(fragments[p].codes, [4, 99], classes, 2).children([ANY_JOB])[0]
+        for p in (0, 1)
     ]
     assert local[0][0].tolist() == [1, 1]
     assert local[1][0].tolist() == [3, 0]

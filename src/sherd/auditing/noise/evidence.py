@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.auditing.noise.row_order import check_order
-from sherd.release.bundle import ORDER_KEPT
+from sherd.release.manifest import ORDER_KEPT
 from sherd.release.method import traits_of
 from sherd.release.traits import loaded
 

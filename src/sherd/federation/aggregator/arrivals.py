@@ -77,7 +77,7 @@ def listeners(host: str, port: int) -> list[socket.socket]:
             listener.bind(address)
             listener.setblocking(False)
     except OSError:
-        for listener in found:
-            listener.close()
+        for each in found:
+            each.close()
         raise
     return found

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.guarantees import Adversary, Assumption, Guarantee, KLooseness, Proposition, Unit
+from sherd.guarantees.guarantee import WAITING
 from sherd.methods.fragmenting.constraints import PLAN_KEYS, Constraints
 from sherd.methods.fragmenting.feasibility import relevant
 from sherd.methods.fragmenting.fragment_layout import given_constraints, layout, planned_constraints
@@ -160,7 +161,7 @@ class Fragment:
                 "; also for somebody who holds the release it follows "
                 f"(sha256 of its manifest: {plan['after']['release']}) and those before that one"
             )
-            not_covered = (*NOT_COVERED[:-1], SEEN_TOGETHER)
+            not_covered = (*NOT_COVERED[:-1], SEEN_TOGETHER, WAITING)
         sealed = plan["withheld"] == "ciphertext"
         return Guarantee(
             notion=KLooseness(k=plan["looseness"]),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sherd.errors import PlanError, SchemaError
 from sherd.guarantees import Assumption, Unit
+from sherd.guarantees.guarantee import WAITING
 from sherd.methods.slicing.column_layout import BUCKET
 from sherd.methods.slicing.group_conditions import Conditions, check_conditions_fit
 from sherd.methods.slicing.sensitive_values import (
@@ -136,8 +137,13 @@ def check_attributes(plan: Plan, schema: Schema, *, needs_sensitive: bool = True
         )
 
 
-def assumptions(plan: Plan, schema: Schema) -> tuple[Assumption, ...]:
-    """What every guarantee of this family takes for granted."""
+def assumptions(
+    plan: Plan, schema: Schema, *, groups_labels: bool = False
+) -> tuple[Assumption, ...]:
+    """What every guarantee of this family takes for granted.
+
+    A method that ``groups_labels`` publishes the taxonomies, and so all labels in them.
+    """
     found = [Assumption.NO_OTHER_SENSITIVE_VALUES, Assumption.NO_CORRELATED_KNOWLEDGE]
     follows = plan.parameters.get("after") is not None
     found.append(Assumption.ONLY_EARLIER_RELEASES if follows else Assumption.NO_OTHER_RELEASE)
@@ -151,6 +157,9 @@ def assumptions(plan: Plan, schema: Schema) -> tuple[Assumption, ...]:
         found.append(Assumption.RECORDS_DROPPED)
     if plan["suppress"]:
         found.append(Assumption.RECORDS_SUPPRESSED)
+    grouped = (schema[name] for name in schema.protected) if groups_labels else ()
+    if any(one.values_from_data and one.taxonomy is not None for one in grouped):
+        found.append(Assumption.ORDER_FROM_DATA)
     return tuple(found)
 
 
@@ -177,7 +186,7 @@ def following_words(plan: Plan) -> str:
 
 def left_aside(plan: Plan, schema: Schema) -> tuple[str, ...]:
     """What no guarantee of this family covers, in words."""
-    said = [ARRANGED]
+    said = [ARRANGED] if plan.parameters.get("after") is None else [ARRANGED, WAITING]
     names = demoted(plan, schema)
     if names:
         said.append(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from sherd.methods.ranking.ranking_promise import Promise
 from sherd.methods.specialising.diffgen import PARAMETERS, DiffGen, SpecialisationSettings, settings
 from sherd.methods.specialising.partition import Partition
 from sherd.methods.specialising.secure_leaf_counts import PartyCells
-from sherd.methods.specialising.shared_oracle import JOINT_UTILITIES, JointOracle
+from sherd.methods.specialising.shared_oracle import JointOracle
 from sherd.methods.specialising.specialise import specialise
 from sherd.randomness import Randomness
 from sherd.release.method import Parameter
@@ -73,12 +73,11 @@ PROMISE = Promise(
 
 
 def _parameters() -> tuple[Parameter, ...]:
-    changed: dict[str, dict[str, Any]] = {
-        "utility": {"choices": JOINT_UTILITIES},
-        "max_leaves": {"default": MAX_LEAVES},
-    }
     return (
-        *(replace(one, **changed.get(one.name, {})) for one in PARAMETERS),
+        *(
+            replace(one, default=MAX_LEAVES) if one.name == "max_leaves" else one
+            for one in PARAMETERS
+        ),
         Parameter(
             name="overlaps",
             kind=str,
@@ -110,7 +109,7 @@ class ArbDistDP(DiffGen):
     traits = replace(
         DiffGen.traits, facts="sherd.verifying.stated_facts:jointly_generalised", needs=("joint",)
     )
-    promises: ClassVar[dict[str, Promise]] = {"dp": PROMISE}
+    promise: ClassVar[Promise] = PROMISE
 
     def check(self, plan: Plan, schema: Schema) -> None:
         """As diffgen; and nothing may be dropped, for nobody sees a whole record."""
@@ -143,13 +142,8 @@ class ArbDistDP(DiffGen):
         rows = schema.rows_per_unit if schema.unit is not None else 1
         # Group privacy: (mε, m·exp((m − 1)ε)·δ) for a person with m rows.
         factor = rows * math.exp((rows - 1) * notion.epsilon)
-        return replace(
-            base,
-            notion=DifferentialPrivacy(epsilon=rows * notion.epsilon, delta=factor * notion.delta),
-            covers=PROMISE.covers,
-            source=PROMISE.source,
-            not_covered=PROMISE.not_covered,
-        )
+        person = DifferentialPrivacy(epsilon=rows * notion.epsilon, delta=factor * notion.delta)
+        return replace(base, notion=person)
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
         """Refuse: one process that holds all cells needs no joint computation."""

@@ -1,7 +1,7 @@
 """``diffgen``: generalised records with noisy counts, by top-down specialisation.
 
 mohammed2011 (DiffGen) for one owner, with the choices and the budget of wang2020, Algorithm 1
-(see ``sherd.joint``). Values are generalised step by step; each step is chosen under
+(see ``specialise``). Values are generalised step by step; each step is chosen under
 differential privacy by how well it tells the classes apart; the leaves' counts get discrete
 Laplace noise, leaves without records included.
 
@@ -222,10 +222,11 @@ class DiffGen:
         noise="sherd.auditing.noise.count_noise:check",
         engines=("memory", "database"),
     )
-    promises: ClassVar[dict[str, Promise]] = {"dp": PROMISE}
+    promise: ClassVar[Promise] = PROMISE
 
     def describe(self) -> list[Described]:
         """The one promise of the method, in general."""
+        one = self.promise
         return [
             Described(
                 name=None,
@@ -234,7 +235,6 @@ class DiffGen:
                 not_covered=one.not_covered,
                 source=one.source.words(),
             )
-            for one in self.promises.values()
         ]
 
     def check(self, plan: Plan, schema: Schema) -> None:
@@ -249,12 +249,13 @@ class DiffGen:
             names += (chosen.class_hierarchy.name,)
         per_person = schema.rows_per_unit if schema.unit is not None else 1
         return Guarantee(
-            notion=PROMISE.notion(float(plan["epsilon"]) * per_person),
+            notion=self.promise.notion(float(plan["epsilon"]) * per_person),
             unit=Unit.RECORD if schema.unit is None else Unit.PERSON,
-            covers=PROMISE.covers,
+            covers=self.promise.covers,
             adversary=Adversary.SEES_RELEASE,
             assumes=assumptions(schema, names),
-            source=PROMISE.source,
+            source=self.promise.source,
+            not_covered=self.promise.not_covered,
         )
 
     def run(self, table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:

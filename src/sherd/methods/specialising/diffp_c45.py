@@ -247,7 +247,7 @@ class _Grower:
     ) -> Candidate:
         """Split points of the measured attributes first, then the attribute."""
         sizes = [one.size for one in self.hierarchies]
-        histograms = Histograms(codes, sizes, classes, self.n_classes)
+        histograms = Histograms.of(codes, sizes, classes, self.n_classes)
         noise = ExactNoise(self.randomness)
 
         def best(group: list[Candidate]) -> Candidate:

@@ -113,7 +113,7 @@ class PlainOracle(CountingOracle):
         noise: NoiseSource,
     ) -> None:
         super().__init__(
-            Histograms(codes, sizes, classes, n_classes),
+            Histograms.of(codes, sizes, classes, n_classes),
             lambda cuts: leaf_counts(codes, cuts, classes, n_classes),
             utility=utility,
             budget=budget,
@@ -146,16 +146,25 @@ def oracle_over(
         return counted(wanted, math.prod(len(cut) - 1 for _, cut in parts))
 
     tables = [counted([(a, tuple(range(size)))], size) for a, size in enumerate(sizes)]
-    histograms = Histograms.of_counts(tables)
-    return CountingOracle(histograms, leaves, utility=utility, budget=budget, noise=noise)
+    return CountingOracle(Histograms(tables), leaves, utility=utility, budget=budget, noise=noise)
 
 
 class Histograms:
     """Cumulative counts by code and class of every attribute, in one array."""
 
-    def __init__(
-        self, codes: Sequence[Codes], sizes: Sequence[int], classes: Codes, n_classes: int
-    ) -> None:
+    def __init__(self, tables: Sequence[NDArray[np.int64]]) -> None:
+        """``tables`` are the counts by code and class, one for each attribute."""
+        sizes = np.array([len(table) for table in tables], np.int64)
+        self._start = np.concatenate([[0], np.cumsum(sizes + 1)])
+        self._sums = np.zeros((int(self._start[-1]), tables[0].shape[1]), np.int64)
+        for begin, table in zip(self._start, tables, strict=False):
+            np.cumsum(table, axis=0, out=self._sums[begin + 1 : begin + 1 + len(table)])
+
+    @classmethod
+    def of(
+        cls, codes: Sequence[Codes], sizes: Sequence[int], classes: Codes, n_classes: int
+    ) -> Histograms:
+        """Count records, given their codes and classes."""
         tables = []
         for size, column in zip(sizes, codes, strict=True):
             # A code below 0 marks a cell that somebody else holds.
@@ -164,22 +173,7 @@ class Histograms:
                 here = here[column >= 0]
             table = np.bincount(here, minlength=size * n_classes)
             tables.append(table.reshape(size, n_classes))
-        self.add_up(tables)
-
-    @classmethod
-    def of_counts(cls, tables: Sequence[NDArray[np.int64]]) -> Histograms:
-        """The same from counts by code and class, a table an attribute."""
-        oracle = cls.__new__(cls)
-        oracle.add_up(tables)
-        return oracle
-
-    def add_up(self, tables: Sequence[NDArray[np.int64]]) -> None:
-        """Take these counts by code and class, a table an attribute."""
-        sizes = np.array([len(table) for table in tables], np.int64)
-        self._start = np.concatenate([[0], np.cumsum(sizes + 1)])
-        self._sums = np.zeros((int(self._start[-1]), tables[0].shape[1]), np.int64)
-        for begin, table in zip(self._start, tables, strict=False):
-            np.cumsum(table, axis=0, out=self._sums[begin + 1 : begin + 1 + len(table)])
+        return cls(tables)
 
     def add_to_last(self, attribute: int, counts: NDArray[np.int64]) -> None:
         """Add to the counts by class of an attribute's last code."""

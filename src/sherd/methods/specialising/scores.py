@@ -31,13 +31,11 @@ enter the other. Choosing with rate λ, a part that only loses or gains the reco
 the utility is monotone and 2λΔ_1 if not, Δ_1 being the change by one added record. Two parts
 cost 2λ or 4λΔ_1: the same as one substitution inside one part, 2λΔ.
 
-How epsilon is shared out over the choices and the counts (wang2020, Algorithm 1).
-
-Half of epsilon is set aside for choices: one for each measured attribute's first split, h for
-the cuts and, where there are measured attributes, h for the splits that follow, each with
-epsilon' = epsilon / (2 (d_num + 2h)). The counts get the other half, and what the choices that
-were made did not need: how many were made is public, and costs of pure differential privacy
-add up also when later ones depend on earlier results (rogers2016, section 4).
+Budget (wang2020, Algorithm 1). Half of epsilon is set aside for choices: one for each measured
+attribute's first split, h for the cuts and, where there are measured attributes, h for the splits
+that follow, each with epsilon' = epsilon / (2 (d_num + 2h)). The counts get the other half, and
+what the choices that were made did not need: how many were made is public, and costs of pure
+differential privacy add up also when later ones depend on earlier results (rogers2016, section 4).
 
 Neighbours differ in one substituted record. A choice draws geometric noise of rate
 λ = epsilon' / (2Δ) for every candidate and takes the largest, which costs 2Δλ = epsilon'

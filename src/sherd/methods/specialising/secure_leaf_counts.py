@@ -22,7 +22,7 @@ import numpy as np
 from sherd.methods.specialising.plain_oracle import part_of_code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -121,7 +121,7 @@ class LeafCounter:
 
     def _interval(self, a: int, rows: Numbers, size: int) -> Any:
         """For every interval of an attribute's cut, which records lie in it."""
-        engine, parts = self.engine, len(self.cuts[a]) - 1
+        parts = len(self.cuts[a]) - 1
 
         def own(party: int) -> Numbers:
             codes = self.cells[party].codes[a][rows]
@@ -134,11 +134,18 @@ class LeafCounter:
                 inside[-1, : len(rows)] += 1
             return inside
 
-        total = engine.share(0, lambda: own(0), (parts, size))
-        for party in range(1, engine.parties):
-            mine = engine.share(party, lambda party=party: own(party), (parts, size))  # type: ignore[misc]
-            total = engine.add(total, mine)
-        return total
+        return sum_of_parties(self.engine, own, (parts, size))
+
+
+def sum_of_parties(
+    engine: JointEngine, own: Callable[[int], Numbers], shape: tuple[int, ...]
+) -> Any:
+    """The sum, on shares, of the numbers that every party has."""
+    total = engine.share(0, lambda: own(0), shape)
+    for party in range(1, engine.parties):
+        mine = engine.share(party, lambda party=party: own(party), shape)  # type: ignore[misc]
+        total = engine.add(total, mine)
+    return total
 
 
 def pieces(rows: Numbers) -> tuple[list[Numbers], int]:

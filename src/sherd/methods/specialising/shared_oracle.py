@@ -7,12 +7,10 @@ Utilities, noise, choices and leaf counts are computed on secrets; what is opene
 each choice and the noisy counts.
 
 Record ids, their order and the class are known to all parties (wang2020, section 2.3).
+docs/methods/arbdistdp.md says where this departs from the paper's protocol, and why.
 
-Where it departs from the paper's protocol, and why, is in docs/methods/arbdistdp.md.
-
-Information gain for secure computation: t log2 t as the largest of some straight lines.
-
-Engines have sums, products and maxima of whole numbers and no logarithms. So t log2 t is replaced
+Information gain is computed from t log2 t as the largest of some straight lines. Engines have sums,
+products and maxima of whole numbers and no logarithms. So t log2 t is replaced
 by its chords over public knots (0 to 8 one by one, then four to the octave, the last one n), in
 units of 2^−``FRACTION_BITS``: the chords' slopes are rounded to whole numbers, which keeps them in
 order, and each goes on where the one before ends. Such a function f is convex, so it is the largest
@@ -48,8 +46,8 @@ import numpy as np
 
 from sherd.errors import PlanError, VerificationError
 from sherd.methods.specialising.plain_oracle import Histograms
-from sherd.methods.specialising.scores import UNIT
-from sherd.methods.specialising.secure_leaf_counts import LeafCounter, pieces
+from sherd.methods.specialising.scores import UNIT, UTILITIES
+from sherd.methods.specialising.secure_leaf_counts import LeafCounter, pieces, sum_of_parties
 from sherd.methods.specialising.specialise import Candidate
 from sherd.secure.engine.noise_bits import TIE_BITS, shared_geometric
 
@@ -64,10 +62,6 @@ if TYPE_CHECKING:
     from sherd.secure.engine.interface import JointEngine
 
     Numbers = NDArray[np.int64]
-
-
-JOINT_UTILITIES = ("max", "gain", "info-gain", "spread")
-"""Utilities that sums and maxima suffice for; ``info-gain`` by ``entropy_lines``."""
 
 
 class JointOracle:
@@ -90,10 +84,10 @@ class JointOracle:
         holes: bool = False,
         progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
     ) -> None:
-        if utility not in JOINT_UTILITIES:
+        if utility not in UTILITIES:
             raise PlanError(
                 f"the utility '{utility}' cannot be computed jointly",
-                must="one of " + ", ".join(JOINT_UTILITIES),
+                must="one of " + ", ".join(UTILITIES),
             )
         self._engine, self._cells, self._holes = engine, cells, holes
         self._sizes, self._n_classes = sizes, n_classes
@@ -102,7 +96,8 @@ class JointOracle:
         self._order = np.argsort(classes, kind="stable")
         self._blocks = np.concatenate([[0], np.cumsum(np.bincount(classes, minlength=n_classes))])
         self._histograms = {
-            party: Histograms(one.codes, sizes, classes, n_classes) for party, one in cells.items()
+            party: Histograms.of(one.codes, sizes, classes, n_classes)
+            for party, one in cells.items()
         }
         for party, one in cells.items() if holes else ():
             # What nobody holds: of all records, which the first party counts, less those held.
@@ -110,14 +105,6 @@ class JointOracle:
             for a, column in enumerate(one.codes):
                 held = np.bincount(classes[column >= 0], minlength=n_classes)
                 self._histograms[party].add_to_last(a, whole - held)
-
-    def _sum_of_parties(self, own: Any, shape: tuple[int, ...]) -> Any:
-        engine = self._engine
-        total = engine.share(0, lambda: own(0), shape)
-        for party in range(1, engine.parties):
-            part = engine.share(party, lambda party=party: own(party), shape)  # type: ignore[misc]
-            total = engine.add(total, part)
-        return total
 
     def choose(self, groups: Sequence[Sequence[Candidate]]) -> list[int]:
         """Report-noisy-max in every group; the places are opened, nothing else."""
@@ -142,7 +129,7 @@ class JointOracle:
         engine = self._engine
         fan = max(one.fan for one in group)
         shape = (len(group), fan, self._n_classes)
-        counts = self._sum_of_parties(lambda party: self._children(party, group, fan), shape)
+        counts = sum_of_parties(engine, lambda party: self._children(party, group, fan), shape)
         if self._utility == "spread":
             sizes = engine.sum(counts)
             return engine.add(engine.sum(sizes), engine.scale(engine.maximum(sizes), -1))
@@ -151,7 +138,8 @@ class JointOracle:
         right = engine.sum(engine.maximum(counts))
         if self._utility == "max":
             return right
-        nodes = self._sum_of_parties(
+        nodes = sum_of_parties(
+            engine,
             lambda party: self._children(party, group, fan).sum(axis=1),
             (len(group), self._n_classes),
         )
@@ -165,8 +153,8 @@ class JointOracle:
         spans = [(one.attribute, one.edges[0], one.edges[-1]) for one in group]
         nodes = {span: place for place, span in enumerate(dict.fromkeys(spans))}
         whole = [Candidate(attribute=a, edges=(low, high)) for a, low, high in nodes]
-        own = self._sum_of_parties(
-            lambda party: self._children(party, whole, 1), (len(whole), 1, n_classes)
+        own = sum_of_parties(
+            engine, lambda party: self._children(party, whole, 1), (len(whole), 1, n_classes)
         )
         entropies = engine.reshape(self._entropies(own, (len(whole), 1)), (len(whole),))
         each = [engine.take(entropies, nodes[span], nodes[span] + 1) for span in spans]
@@ -252,19 +240,6 @@ def entropy_lines(n: int) -> Lines:
             at_zero.append(height - slope * left)
         height += slopes[-1] * (right - left)
     return Lines(slopes=np.array(slopes, np.int64), at_zero=np.array(at_zero, np.int64))
-
-
-def lined_gain(children: Numbers, first: Numbers, n: int) -> Numbers:
-    """The utility of every candidate in the clear, as ``scores.scores`` has it."""
-    lines = entropy_lines(n)
-
-    def entropy(counts: Numbers) -> Numbers:
-        whole: Numbers = lines.at(counts.sum(axis=1)) - lines.at(counts).sum(axis=1)
-        return whole
-
-    nodes = np.add.reduceat(children, first, axis=0)
-    gained: Numbers = entropy(nodes) - np.add.reduceat(entropy(children), first)
-    return gained
 
 
 def _knots(n: int) -> Sequence[int]:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lined_gain import lined_gain
 
 from sherd.methods.specialising.scores import scores, sensitivity
-from sherd.methods.specialising.shared_oracle import entropy_lines, lined_gain
+from sherd.methods.specialising.shared_oracle import entropy_lines
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 20, 1000, 45_222, 10**6])
