@@ -77,7 +77,7 @@ def test_refused_at_once(consortium: Consortium, changes: dict[str, Any], words:
 def test_only_what_is_named_is_told(consortium: Consortium) -> None:
     """An announcement holds the settings its owner names and nothing else of the policy."""
     set_up(consortium, "[largest_epsilon]", largest="1.5")
-    assert {name: policy.told for name, policy in announced(consortium).items()} == {
+    assert {name: policy.in_words for name, policy in announced(consortium).items()} == {
         "south": {"largest_epsilon": "1.5"}
     }
     raw = consortium.store.announced("south") or b""
@@ -107,7 +107,7 @@ def test_changed_and_withdrawn(consortium: Consortium) -> None:
     assert second.version > first.version
     assert second.largest_epsilon == "3"
     tell(consortium, "[]")
-    assert announced(consortium)["south"].told == {}
+    assert announced(consortium)["south"].in_words == {}
 
 
 def test_restored_home_announces_again(consortium: Consortium) -> None:

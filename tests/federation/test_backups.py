@@ -8,19 +8,23 @@ import shutil
 import sqlite3
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 from consortium import AppTransport, Consortium
+from deliveries import round_of
 from driving import step
 from people import SCHEMA, people
 
 import sherd
 from sherd.cli import run
 from sherd.errors import FormatError, OutputExistsError, StorageError, UsageError
-from sherd.federation.aggregator.aggregator_backup import back_up_aggregator, restore_aggregator
-from sherd.federation.aggregator.aggregator_home import AggregatorHome, AggregatorSettings
+from sherd.federation.aggregator.aggregator_home import (
+    AggregatorHome,
+    AggregatorSettings,
+    back_up_aggregator,
+    restore_aggregator,
+)
 from sherd.federation.aggregator.api import make_app
 from sherd.federation.aggregator.round_work import Aggregator
 from sherd.federation.aggregator.storage import Store
@@ -31,9 +35,6 @@ from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState
 from sherd.federation.wire.backup_archive import read_backup, write_backup
 from sherd.signing_keys import SigningKey
-
-if TYPE_CHECKING:
-    from sherd.federation.protocol.knowledge import RoundData
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "federation-0.1.tar.gz"
 
@@ -73,13 +74,6 @@ def steps(consortium: Consortium, turns: int) -> None:
         for agent in consortium.agents.values():
             step(agent)
         consortium.aggregator.work()
-
-
-def round_of(consortium: Consortium, round_id: str = "r1") -> RoundData:
-    """A round as the aggregator knows it."""
-    data = consortium.store.round(round_id)
-    assert data is not None
-    return data
 
 
 def again(consortium: Consortium, backup: Path, place: str = "again") -> AggregatorHome:

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from deliveries import poison, written
 from driving import step
 from people import SCHEMA, people
 
 from sherd.errors import PeerError
 from sherd.federation.aggregator import round_tasks
 from sherd.federation.aggregator.round_work import MOST_TRIES
-from sherd.federation.owner import outbox
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import RoundState
 from sherd.federation.wire.arrow_stream import read_table
-from sherd.federation.wire.chunks import describe_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from consortium import Consortium
 
@@ -36,37 +33,6 @@ def add(consortium: Consortium) -> None:
     for number, name in enumerate(("north", "south")):
         table = people(ROWS, seed=number, first=number * 100)
         consortium.add_owner(name, table, SCHEMA, key_column="id")
-
-
-def written(table: pa.Table) -> bytes:
-    """A table as an uncompressed stream."""
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def poison(
-    monkeypatch: pytest.MonkeyPatch, change: Callable[[pa.Table], pa.Table], owner: str = "south"
-) -> None:
-    """Have an owner deliver something else than it protected, whole and well announced."""
-    describe = outbox._describe
-
-    def forged(home: Any, ledger: Any, machine: Any, **options: bool) -> Any:
-        import dataclasses
-
-        delivery, paths = describe(home, ledger, machine, **options)
-        if machine.data.owner != owner:
-            return delivery, paths
-        (name,) = paths
-        with pa.ipc.open_stream(paths[name].read_bytes()) as stream:
-            table = stream.read_all()
-        path: Path = home.folder / "forged.arrows"
-        path.write_bytes(written(change(table)))
-        files = {name: describe_file(path)}
-        return dataclasses.replace(delivery, files=files), {name: path}
-
-    monkeypatch.setattr(outbox, "_describe", forged)
 
 
 def put(name: str, values: Any) -> Callable[[pa.Table], pa.Table]:

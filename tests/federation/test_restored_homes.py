@@ -6,6 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deliveries import artefacts, round_of
 from driving import step
 from people import KINDS, PARTS, SCHEMA, part, people
 
@@ -13,7 +14,6 @@ from sherd.federation.owner.recovery import recover
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState
-from sherd.release.bundle import digest as file_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from consortium import Consortium
 
     from sherd.federation.owner.agent import Agent
-    from sherd.federation.protocol.knowledge import RoundData
 
 
 def add(consortium: Consortium, kind: Kind = Kind.HORIZONTAL) -> None:
@@ -49,22 +48,6 @@ def back_up(consortium: Consortium) -> Path:
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(consortium.homes["north"].folder, target)
     return target
-
-
-def round_of(consortium: Consortium, round_id: str = "r1") -> RoundData:
-    """A round as the aggregator knows it."""
-    data = consortium.store.round(round_id)
-    assert data is not None
-    return data
-
-
-def artefacts(agent: Agent) -> dict[str, str]:
-    """The hashes of every file in an owner's outbox."""
-    return {
-        str(path.relative_to(agent.home.outbox)): file_digest(path)
-        for path in sorted(agent.home.outbox.rglob("*"))
-        if path.is_file()
-    }
 
 
 @pytest.mark.parametrize("kind", KINDS)

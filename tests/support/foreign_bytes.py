@@ -75,6 +75,9 @@ def stream(table: pa.Table) -> bytes:
     return sink.getvalue()
 
 
+CODES = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 1] * 3, pa.uint8()), [19, 57])
+
+
 def opened(raw: bytes) -> Any:
     """An envelope as an owner opens it, whoever signed it: what is inside shall be looked at."""
     return open_envelope(raw, key_of=lambda _sender: KEY.public, recipient="north", now=0)
@@ -265,6 +268,7 @@ def record() -> dict[str, list[bytes]]:
     found["delivery"] += [
         stream(people(12)),
         stream(people(12).set_column(3, "colour", people(12)["colour"].dictionary_encode())),
+        stream(people(12).set_column(1, "age", CODES)),
     ]
     found["id-token"] += [
         LocalProvider()

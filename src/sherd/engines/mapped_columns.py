@@ -61,7 +61,10 @@ class MappedColumns(InMemory):
             self.folder, self._lock = _locked_folder(parent)
         except OSError as error:
             raise StorageError(
-                "the engine's folder cannot be made", got=f"{scratch}: {error.strerror}"
+                "the engine's folder cannot be made",
+                must="a folder that exists and may be written to, with room for the table",
+                got=f"{parent}: {error.strerror}",
+                do="make that folder, or write the release to another one",
             ) from None
 
     def take_in(self, read: Callable[[], pa.Table | Iterator[pa.Table]]) -> pa.Table:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from sherd.errors import FormatError, OutputExistsError, SherdError, StorageError, UsageError
 from sherd.release.manifest import DOCUMENT, data_package
 from sherd.release.staging import StagingDesk, hidden_beside, make_hidden
+from sherd.tables.coded_columns import FORM as CODED
 from sherd.tables.files import sync_file, sync_folder
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ class Staged:
 
 def check_format(format: str, *, spreadsheet_safe: bool) -> None:  # noqa: A002 - as above
     """Refuse a format that there is not, and escaping where nothing would be escaped."""
-    if format not in FORMATS:
+    if format not in (*FORMATS, CODED):
         raise UsageError(
             "the output format is unknown",
             must="one of " + ", ".join(FORMATS),

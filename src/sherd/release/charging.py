@@ -95,8 +95,21 @@ def population_of(schema: Schema, population: str | None) -> str:
     """
     if population is not None and not population.strip():
         raise UsageError("the population has no name", must="a name, or none given at all")
-    own = f"unnamed-{schema.hash[:12]}" if schema.unit is None else f"unit {schema.unit}"
+    own = _named_after(schema) if schema.unit is None else f"unit {schema.unit}"
     return " ".join((population or schema.population or own).split())
+
+
+def told_population(population: str, schema: Schema, told: Schema) -> str:
+    """The account's name as a release tells it.
+
+    Named after the schema, it holds a hash over labels that are not published, and anybody could
+    try which they are: told is the name after what is published of the schema.
+    """
+    return _named_after(told) if population == _named_after(schema) else population
+
+
+def _named_after(schema: Schema) -> str:
+    return f"unnamed-{schema.hash[:12]}"
 
 
 def check_alone(ledger: Ledger, guarantee: Guarantee, plan: Plan, reservation: Reservation) -> None:

@@ -155,10 +155,10 @@ def beside(
     for name, audit in result.audits.items():
         lights = {"risk": result.judged[name].risk} if alike else {}
         answers = {
-            part: words.told_of(audit, part, light=lights.get(part)) for part in words.QUESTIONS
+            part: words.answer_of(audit, part, light=lights.get(part)) for part in words.QUESTIONS
         }
         recommended = name == result.recommended
-        columns.append({"title": shown[name], "recommended": recommended, "told": answers})
+        columns.append({"title": shown[name], "recommended": recommended, "answers": answers})
     return columns
 
 

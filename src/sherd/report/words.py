@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class PlainAnswer:
     """One part of a verdict for a layman: a tone, a word, and a few sentences."""
 
     tone: str
@@ -40,11 +40,11 @@ QUESTIONS = {
 """The parts of a verdict as questions."""
 
 
-def told_of(audit: Audit, part: str, *, light: str | None = None) -> Told:
+def answer_of(audit: Audit, part: str, *, light: str | None = None) -> PlainAnswer:
     """The answer to one of the questions; ``light`` stands where the audit's own does not."""
     tone, word, _ = LIGHTS[part][light or getattr(audit.verdict, part)]
     say = {"promise": _promise, "risk": _risk, "usefulness": _usefulness}[part]
-    return Told(tone=tone, word=word, lines=tuple(say(audit)))
+    return PlainAnswer(tone=tone, word=word, lines=tuple(say(audit)))
 
 
 def advice(tables: Sequence[tuple[str, Comparison]], shown: Mapping[str, str]) -> str:

@@ -54,7 +54,7 @@ class NewRoundPages:
     def _announced(self) -> dict[str, dict[str, str]]:
         """What each owner has announced, in words."""
         policies = announced_policies(self._aggregator, self._owners())
-        return {name: policy.told for name, policy in policies.items()}
+        return {name: policy.in_words for name, policy in policies.items()}
 
     async def _new(self, request: Request) -> Response:
         """The form; what the address gives is filled in already."""
@@ -169,10 +169,10 @@ def _shares(terms: Terms) -> dict[str, str]:
     return dict.fromkeys(terms.owners, f"a part of ε {terms.epsilon}, by its attributes")
 
 
-def agreed_attributes(terms: Terms, told: Mapping[str, AnnouncedPolicy]) -> dict[str, str]:
+def agreed_attributes(terms: Terms, announced: Mapping[str, AnnouncedPolicy]) -> dict[str, str]:
     """The attributes that each owner would offer, as far as it announced them."""
     agreed = {}
     for name in terms.owners:
-        attributes = told[name].attributes if name in told else None
+        attributes = announced[name].attributes if name in announced else None
         agreed[name] = "not announced" if attributes is None else ", ".join(attributes)
     return agreed

@@ -248,7 +248,7 @@ class MemberPages:
                 "fingerprint": fingerprint(m.key) if m.key else "",
                 "seen": moment(seen[m.name]) if m.name in seen else None,
                 "until": self._until(m.name) if m.role == "owner" else "",
-                "announced": policies[m.name].told if m.name in policies else {},
+                "announced": policies[m.name].in_words if m.name in policies else {},
             }
             for m in members
         ]
@@ -264,21 +264,21 @@ class MemberPages:
         """Enrol an owner by its request; the answer goes back to it as a file."""
         async with request.form(max_files=1, max_fields=5) as form:
             check_code(request, str(form.get("code", "")))
-            given, told = form.get("request"), str(form.get("fingerprint", "")).strip()
+            given, expected = form.get("request"), str(form.get("fingerprint", "")).strip()
             if not isinstance(given, UploadFile):
                 raise UsageError("no file was chosen", must="the owner's request.json")
             data = await given.read()
-        name, answer = await run_in_threadpool(self._answer, data, told)
+        name, answer = await run_in_threadpool(self._answer, data, expected)
         return download(answer, f"{name}.enrolment.json", "application/json")
 
-    def _answer(self, data: bytes, told: str) -> tuple[str, bytes]:
+    def _answer(self, data: bytes, expected: str) -> tuple[str, bytes]:
         from sherd.federation.wire.enrolment import compare, read_request
 
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "request.json"
             path.write_bytes(data)
             asked = read_request(path)
-        compare(told or None, asked.key, "owner")
+        compare(expected or None, asked.key, "owner")
         known = self._aggregator.store.member(asked.name)
         if known is not None and known.key == asked.key:
             return asked.name, renew_owner(self._home, asked.name, asked)

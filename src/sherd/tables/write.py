@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from sherd.errors import StorageError, TableError, UsageError
 from sherd.tables.canonical_form import is_text
+from sherd.tables.coded_columns import FORM, coded
 from sherd.tables.conform import check_names, plain
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def write(
         table = pa.table(
             {column: plain(table[column], column) for column in table.column_names}
         )  # which also leaves any metadata behind
+        if name.endswith(f".{FORM}"):
+            table = coded(table)
         with opened(path) as file:
             if name.endswith(_TEXT):
                 _write_csv(table, file, name, spreadsheet_safe=spreadsheet_safe)

@@ -21,6 +21,7 @@ from sherd.release.bundle import (
 from sherd.release.manifest import DOCUMENT
 from sherd.release.method import traits_of
 from sherd.release.signature import COUNTERSIGNATURES, SIGNATURE
+from sherd.tables.coded_columns import FORM as CODED
 from sherd.tables.schema import Schema
 from sherd.verifying.check import Check
 from sherd.verifying.stored_table import StoredTable, stored_table
@@ -131,7 +132,7 @@ def _is_known(name: str, traits: Traits | None) -> bool:
     stem, _, form = name.partition(".")
     if is_document(name):
         return traits is not None and stem in traits.documents
-    return form in FORMATS
+    return form in (*FORMATS, CODED)
 
 
 def stored_tables(

@@ -10,6 +10,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from sherd.tables.coded_columns import FORM as CODED
+from sherd.tables.coded_columns import holds_numbers, is_coded
 from sherd.tables.schema import Schema
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.stored_table import arrow_batches
@@ -80,7 +82,7 @@ def _kinds(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {attribute.name: names.get(attribute.type.value, "string") for attribute in schema}
 
 
-def _wrong_type(schema: pa.Schema, kinds: Mapping[str, str]) -> str | None:
+def _wrong_type(schema: pa.Schema, kinds: Mapping[str, str], *, coded: bool = False) -> str | None:
     """What is wrong about the types and metadata of a file, or None."""
     if schema.metadata or any(field.metadata for field in schema):
         return EARLIER
@@ -88,6 +90,8 @@ def _wrong_type(schema: pa.Schema, kinds: Mapping[str, str]) -> str | None:
         kind = str(field.type)
         # Groups of values are labels, whatever type the values had.
         known = {"string", kinds[field.name]} if field.name in kinds else _ANY
+        if coded and holds_numbers(field.type):
+            kind = str(field.type.value_type)
         if kind.startswith("dictionary"):
             return EARLIER
         if kind not in known:
@@ -150,14 +154,36 @@ def _of_its_cells(chunk: pa.Array) -> bool:
 
 
 def _wrong_in_arrow(path: Path, kinds: Mapping[str, str]) -> str | None:
+    import pyarrow as pa
+
     with arrow_batches(path) as (schema, batches):
-        wrong = _wrong_type(schema, kinds)
+        wrong = _wrong_type(schema, kinds, coded=path.name.endswith(f".{CODED}"))
         if wrong is not None:
             return wrong
+        lists: dict[str, pa.Array] = {}
         for batch in batches:
             for name, chunk in zip(schema.names, batch.columns, strict=True):
-                if not _is_blank_where_missing(chunk):
+                cells = chunk
+                if pa.types.is_dictionary(chunk.type):
+                    cells = chunk.indices
+                    if not lists.setdefault(name, chunk.dictionary).equals(chunk.dictionary):
+                        return f"the column '{name}' has more than one list of values"
+                if not _is_blank_where_missing(cells):
                     return f"the column '{name}' holds something where cells are missing"
+    return _wrong_codes(path) if lists else None
+
+
+def _wrong_codes(path: Path) -> str | None:
+    """What is wrong about columns that are coded, as owners deliver them; looked at one by one."""
+    import pyarrow as pa
+
+    with arrow_batches(path) as (schema, _):
+        names = schema.names
+    for place, name in enumerate(names):
+        with arrow_batches(path, [place]) as (schema, batches):
+            column = pa.Table.from_batches(list(batches), schema).column(0)
+        if pa.types.is_dictionary(column.type) and not is_coded(column):
+            return f"the list of values of '{name}' is not the one that its cells make"
     return None
 
 

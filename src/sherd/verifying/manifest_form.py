@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sherd.release.bundle import PACKAGE, is_document, read_json
 from sherd.release.manifest import EARLIER_FORMAT, FORMAT
+from sherd.tables.coded_columns import holds_numbers
 from sherd.verifying.check import UNREADABLE, Check
 from sherd.verifying.stored_table import arrow_batches
 
@@ -213,7 +214,10 @@ def _columns(path: Path, kinds: Mapping[str, str]) -> list[tuple[str, set[str]]]
     else:
         with arrow_batches(path) as (schema, _):
             pass
-    return [(one.name, {_called(str(one.type))}) for one in schema]
+    return [
+        (one.name, {_called(str(one.type.value_type if holds_numbers(one.type) else one.type))})
+        for one in schema
+    ]
 
 
 def _called(kind: str) -> str:

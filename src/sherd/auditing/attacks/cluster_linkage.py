@@ -195,8 +195,8 @@ def unseeded(structures: Sequence[Structure], rng: np.random.Generator, rounds: 
                     vote[:, group] += np.bincount(unit[kept], weight[kept], vote.shape[0])
         for place, (one, vote) in enumerate(zip(structures, votes, strict=True)):
             shared = one.members.T @ (vote / np.maximum(chances[place], _FLOOR))
-            told = q[place] * shared + _SMOOTH * _mixed(q[place], one.shares)
-            q[place] = told / told.sum(axis=1, keepdims=True)
+            belief = q[place] * shared + _SMOOTH * _mixed(q[place], one.shares)
+            q[place] = belief / belief.sum(axis=1, keepdims=True)
             chances[place] = one.members @ q[place]
     return [_logs(one, c) for one, c in zip(structures, chances, strict=True)]
 

@@ -153,8 +153,8 @@ def _advantage(
     ]
     best = thresholds[int(np.argmax(rates[0] - rates[1]))]
     tested = [group[1::2] <= best for group in (inside, outside)]
-    hits = [int(np.count_nonzero(told)) for told in tested]
-    trials = [len(told) for told in tested]
+    hits = [int(np.count_nonzero(called)) for called in tested]
+    trials = [len(called) for called in tested]
     bounds = [clopper_pearson(h, t, alpha=0.025) for h, t in zip(hits, trials, strict=True)]
     return Measure(
         spec=CATALOGUE[code],

@@ -63,8 +63,8 @@ def promise_points(
             Point(tone="bad", text="The release promises nothing that could be tested."),
         ]
     claimed = guarantee.get("epsilon")
-    broken, told = _account(measures, notion, None if claimed is None else float(claimed), spent)
-    points += told
+    broken, account = _account(measures, notion, None if claimed is None else float(claimed), spent)
+    points += account
     if failed or broken:
         return "fails", points
     passed = sum(check.passed is True for check in checks)

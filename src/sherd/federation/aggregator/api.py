@@ -146,7 +146,8 @@ async def session(answered: Answered, request: Request, service: Served) -> dict
     await run_in_threadpool(store.add_session, token, member.name, expires=expires)
     head = await run_in_threadpool(store.head, member.name)
     received = await run_in_threadpool(received_from, store, member.name)
-    return {"token": token, "expires": expires, "head": head, "received": received}
+    told = {"token": token, "expires": expires, "head": head, "received": received}
+    return {**told, "takes_coded": True}  # which earlier owners do not look for
 
 
 # Owners call it all the time: ``Direct`` leads there without the router.

@@ -73,7 +73,7 @@ def check(data: RoundData, owner: str, tables: Tables) -> None:
         assert mine is not None
         rows = mine.size // POINT
     schema = plan.schema(owner)
-    check_delivery(owner, tables, schema, plan.local(owner), rows)
+    check_delivery(owner, tables, schema, plan.local(owner), rows, coded=bool(plan.coded))
     if plan.terms.kind.joins and not holds_records(tables, schema):
         raise VerificationError("a release of joined columns needs records from every owner")
 

@@ -38,17 +38,17 @@ class Letter:
     raw: bytes
 
 
-Told = Mapping[str, Sequence[Letter]]
+Letters = Mapping[str, Sequence[Letter]]
 """Who was sent what, by recipient."""
 
 
-def told_of(messages: Sequence[Message], raws: Iterable[bytes]) -> Told:
+def letters_of(messages: Sequence[Message], raws: Iterable[bytes]) -> Letters:
     """Messages by who gets them, each with its envelope."""
-    told: dict[str, list[Letter]] = {}
+    letters: dict[str, list[Letter]] = {}
     for message, raw in zip(messages, raws, strict=True):
         letter = Letter(round=message.round, sequence=message.sequence, type=message.type, raw=raw)
-        told.setdefault(message.recipient, []).append(letter)
-    return told
+        letters.setdefault(message.recipient, []).append(letter)
+    return letters
 
 
 @dataclass(eq=False)
@@ -97,14 +97,14 @@ class Bell:
         """Whether anybody waits."""
         return bool(self._waiting)
 
-    def ring(self, told: Told) -> None:
+    def ring(self, sent: Letters) -> None:
         """These were sent to these, or there may be work."""
         self.work.set()
-        if not told:
+        if not sent:
             return
         hurried, unhurried = list[Ear](), list[Ear]()
         with self._lock:
-            for name, letters in told.items():
+            for name, letters in sent.items():
                 for letter in letters:
                     place = name, letter.round
                     self._handed[place] = max(letter.sequence, self._handed.get(place, 0))

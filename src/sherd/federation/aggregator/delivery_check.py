@@ -45,7 +45,13 @@ def holds_records(tables: dict[str, pa.Table], schema: Schema) -> bool:
 
 
 def check_delivery(
-    owner: str, tables: dict[str, pa.Table], schema: Schema, plan: Plan, rows: int
+    owner: str,
+    tables: dict[str, pa.Table],
+    schema: Schema,
+    plan: Plan,
+    rows: int,
+    *,
+    coded: bool = False,
 ) -> None:
     """Raise VerificationError where a delivery is not what the plan asks for."""
     if not masks_records(plan):
@@ -58,7 +64,7 @@ def check_delivery(
     sizes = _cluster_sizes(plan, schema)
     for name in schema.released:
         column, attribute = table.column(name), schema[name]
-        _check_type(owner, column, attribute)
+        _check_type(owner, column, attribute, coded=coded)
         if attribute.role.protected:
             _check_nulls(owner, column, name, schema)
             _check_column(owner, column, attribute, sizes.get(name, 1))
@@ -77,11 +83,22 @@ def _cluster_sizes(plan: Plan, schema: Schema) -> dict[str, int]:
     return {name: int(own.get(name, plan["k"])) for name in schema.protected}
 
 
-def _check_type(owner: str, column: pa.ChunkedArray, attribute: Attribute) -> None:
-    """Refuse a column that no table of this attribute could have: text for a number, say."""
+def _check_type(
+    owner: str, column: pa.ChunkedArray, attribute: Attribute, *, coded: bool = False
+) -> None:
+    """Refuse a column that no table of this attribute could have: text for a number, say.
+
+    Codes of numbers and times have the very type that a released cell has, where the plan says
+    ``coded``; the reader made sure of the rest of their form.
+    """
     import pyarrow as pa
 
+    from sherd.tables.canonical_form import cell_type
+    from sherd.tables.coded_columns import holds_numbers
+
     kind = column.type
+    if coded and holds_numbers(kind) and kind.value_type == cell_type(attribute):
+        return
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     text = pa.types.is_string(inner) or pa.types.is_large_string(inner)
     plain = kind is inner
@@ -103,7 +120,10 @@ def _check_nulls(owner: str, column: pa.ChunkedArray, name: str, schema: Schema)
     import pyarrow.compute as pc
 
     missing = column.null_count
-    if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+    values = column
+    if pa.types.is_dictionary(column.type) and column.num_chunks:
+        values = column.chunk(0).dictionary  # of numbers, the same for every chunk
+    if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
         raise wrong_delivery(owner, f"'{name}' has cells that are not a number")
     if missing and missing == len(column):
         raise wrong_delivery(owner, f"'{name}' has no value at all")

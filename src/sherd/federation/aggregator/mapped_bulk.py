@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from sherd.errors import StorageError, VerificationError
 from sherd.federation.protocol.reasons import Reason
+from sherd.federation.wire.arrow_stream import written_out
 from sherd.tables.coding import arrow_array, nulls, numpy_array
 from sherd.tables.released_form import released_form
 
@@ -109,7 +110,7 @@ def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType:
 
 def released_batches(table: pa.Table) -> Iterator[pa.Table]:
     """A table's rows in released form, a few at a time and never across its own batches."""
-    rows = max(1, BATCH_BYTES // max(1, table.nbytes // max(1, table.num_rows)))
+    rows = max(1, BATCH_BYTES // max(1, written_out(table) // max(1, table.num_rows)))
     for batch in table.to_batches(max_chunksize=rows):
         yield released_form(pa.Table.from_batches([batch]))
 

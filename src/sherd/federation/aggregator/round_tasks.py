@@ -24,12 +24,12 @@ from sherd.federation.protocol.linkage import (
     overlap,
     ranges,
 )
-from sherd.federation.protocol.messages import CHUNK
+from sherd.federation.protocol.messages import CHUNK, table_name
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import RoundTask
 from sherd.federation.protocol.states import RoundState
 from sherd.federation.protocol.summing import sums_rows
-from sherd.federation.wire.arrow_stream import read_table
+from sherd.federation.wire.arrow_stream import read_table, written_out
 from sherd.federation.wire.chunks import describe
 from sherd.federation.wire.failpoints import reach
 from sherd.release.signature import write_signature
@@ -67,7 +67,7 @@ def link(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
                 return
             lists[owner] = names
         twice, count, people = compared(data.agreed, lists, scratch)
-        told = {owner: describe(own) for owner, own in people.items()}
+        common = {owner: describe(own) for owner, own in people.items()}
         with aggregator.store.working(round_id) as work:
             assert work is not None
             machine = aggregator.machine(work.data)
@@ -75,16 +75,16 @@ def link(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
                 return
             machine.data.heads = work.heads(machine.data.keys)
             machine.data.tries = None
-            messages = machine.linked(overlap=twice, count=count, common=told)
+            messages = machine.linked(overlap=twice, count=count, common=common)
             for owner, own in people.items():
                 starts = range(0, len(own), CHUNK)
                 pieces = (own[start : start + CHUNK] for start in starts)
-                for sha256, piece in zip(told[owner].chunks, pieces, strict=True):
+                for sha256, piece in zip(common[owner].chunks, pieces, strict=True):
                     work.add_bulk({sha256: piece})
-            heard = aggregator.keep(work, machine, messages)
+            letters = aggregator.keep(work, machine, messages)
             reach("aggregator.linking")
     reach("aggregator.linked")
-    aggregator.listener(heard)
+    aggregator.listener(letters)
 
 
 def compared(
@@ -136,8 +136,8 @@ def check_deliveries(aggregator: Aggregator, round_id: str, data: RoundData) -> 
             if owner in machine.unchecked:
                 machine.passed(owner)
         machine.data.tries = None
-        told = aggregator.keep(work, machine, [])
-    aggregator.listener(told)
+        letters = aggregator.keep(work, machine, [])
+    aggregator.listener(letters)
 
 
 def sum_answers(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
@@ -157,8 +157,8 @@ def _tables(
             table = read_table(mapped(scratch, pieces), most)
         except PeerError as error:
             raise wrong_delivery(owner, error.what) from None
-        most -= table.nbytes
-        tables[name.removesuffix(".arrows")] = table
+        most -= written_out(table)
+        tables[table_name(name)] = table
     return tables
 
 
@@ -176,9 +176,9 @@ def publish(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
         if machine.state is not RoundState.ASSEMBLING:
             return
         machine.data.tries = None
-        told = aggregator.keep(work, machine, machine.assembled(manifest))
+        letters = aggregator.keep(work, machine, machine.assembled(manifest))
     reach("aggregator.released")
-    aggregator.listener(told)
+    aggregator.listener(letters)
 
 
 def _published(folder: Path, data: RoundData) -> str | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sherd.errors import OutsideError, PeerError, UsageError
 from sherd.federation.aggregator.announced import check_announced
 from sherd.federation.aggregator.batching import Together
-from sherd.federation.aggregator.bell import Told, told_of
+from sherd.federation.aggregator.bell import Letters, letters_of
 from sherd.federation.aggregator.round_tasks import check_deliveries, link, publish, sum_answers
 from sherd.federation.aggregator.storage import Member, RoundWork, Sent, Store
 from sherd.federation.aggregator.storage.statements import forgotten_rounds
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 MOST_TRIES = 5
 """How often linking, checking or assembling is begun before a round is given up."""
 
-Listener = Callable[[Told], None]
+Listener = Callable[[Letters], None]
 
 
 @dataclass(kw_only=True)
@@ -83,7 +83,7 @@ class Aggregator:
         self._together = Together(self._take)
         self._purged = False
         self.listener = listener
-        """Told who was sent what, or nothing where only a round's state may have changed."""
+        """Called with the letters sent: none where only a round's state may have changed."""
 
     def now(self) -> int:
         """The time in whole seconds."""
@@ -116,7 +116,7 @@ class Aggregator:
         messages = machine.open()
         sent = self._seal(machine, messages)
         self.store.add_round(machine.data, now=self.now(), sent=sent, actor=actor)
-        self.listener(told_of(messages, (each.raw for each in sent)))
+        self.listener(letters_of(messages, (each.raw for each in sent)))
 
     def repeat(self, round_id: str, *, name: str, deadline: int) -> Terms:
         """Begin a round once more that ended without a release after its plan was signed."""
@@ -146,14 +146,14 @@ class Aggregator:
             for message in messages
         ]
 
-    def keep(self, work: RoundWork, machine: Round, messages: list[Message]) -> Told:
+    def keep(self, work: RoundWork, machine: Round, messages: list[Message]) -> Letters:
         """Write down what the round knows and sends; who gets what."""
         sent = self._seal(machine, messages)
         work.save(sent, now=self.now())
         if machine.ended:
             work.purge()
             self._purged = True
-        return told_of(messages, (each.raw for each in sent))
+        return letters_of(messages, (each.raw for each in sent))
 
     # what owners send
 
@@ -187,7 +187,7 @@ class Aggregator:
 
     def _take(self, round_id: str, jobs: list[_Incoming]) -> None:
         """Messages for one round in one transaction; a refused one changes nothing."""
-        told: Told = {}
+        letters: Letters = {}
         with self.store.working(round_id) as work:
             if work is None:
                 for job in jobs:
@@ -209,13 +209,13 @@ class Aggregator:
                 except PeerError as error:
                     job.error = error
             if changed:
-                told = self.keep(work, machine, messages)
+                letters = self.keep(work, machine, messages)
             elif not any(job.error for job in jobs):
                 work.unchanged = True
             waits = changed and machine.task is not None
         reach("aggregator.stored")
-        if told or waits:
-            self.listener(told)
+        if letters or waits:
+            self.listener(letters)
 
     def _is_new(self, work: RoundWork, job: _Incoming) -> bool:
         """Whether a message has not come before; refuses whose it is not, and another's number."""
@@ -275,30 +275,30 @@ class Aggregator:
                 raise Reason.UNKNOWN_CHUNK.error()
             machine = self.machine(work.data)
             messages: list[Message] = []
-            told: Told = {}
+            letters: Letters = {}
             for sender, sequence in completed:
                 messages += machine.attached(sender, sequence)
             if completed:
-                told = self.keep(work, machine, messages)
+                letters = self.keep(work, machine, messages)
             else:
                 work.unchanged = True
             reach("aggregator.chunk")
         if completed:
-            self.listener(told)
+            self.listener(letters)
 
     # what the aggregator does by itself
 
     def tick(self, round_id: str) -> None:
         """Let a round notice its deadline."""
-        told: Told = {}
+        letters: Letters = {}
         with self.store.working(round_id) as work:
             assert work is not None
             machine = self.machine(work.data)
             before = machine.state
             messages = machine.tick(self.now())
             if messages or machine.state is not before:
-                told = self.keep(work, machine, messages)
-        self.listener(told)
+                letters = self.keep(work, machine, messages)
+        self.listener(letters)
 
     def abort(
         self,
@@ -312,10 +312,10 @@ class Aggregator:
             if work is None:
                 raise _no_round()
             machine = self.machine(work.data)
-            told = self.keep(work, machine, machine.fail(reason, details))
+            letters = self.keep(work, machine, machine.fail(reason, details))
             if actor is not None:
                 work.log("round stopped", reason.value, now=self.now(), actor=actor)
-        self.listener(told)
+        self.listener(letters)
 
     def revoke(self, name: str) -> list[str]:
         """Take somebody's access away and end the rounds it is part of; which they were."""
@@ -387,8 +387,8 @@ class Aggregator:
             tries = (machine.data.tries or 0) + by
             machine.data.tries = tries or None
             out = machine.fail(Reason.QUARANTINED) if tries > MOST_TRIES else []
-            told = self.keep(work, machine, out)
-        self.listener(told)
+            letters = self.keep(work, machine, out)
+        self.listener(letters)
         return tries <= MOST_TRIES
 
     def folder(self, round_id: str) -> Path:

@@ -77,10 +77,10 @@ def add_up(aggregator: Aggregator, round_id: str, data: RoundData, bulk: Bulk) -
         if data.asked:
             machine.summed(describe(sums))
         messages = machine.complete() if question is None else machine.ask(describe(raw), length)
-        told = aggregator.keep(work, machine, messages)
+        letters = aggregator.keep(work, machine, messages)
         reach("aggregator.linking")
     reach("aggregator.linked")
-    aggregator.listener(told)
+    aggregator.listener(letters)
 
 
 def outcome(data: RoundData, bulk: Bulk) -> Outcome:

@@ -93,18 +93,18 @@ class Announcer:
     def _wanted(self, version: int) -> AnnouncedPolicy:
         """What the policy tells now."""
         home, policy = self._home, self._home.policy
-        told = {name: getattr(policy, name) for name in policy.announce}
-        if "attributes" in told:
-            told["attributes"] = tuple(home.source().shared_schema(policy).attributes)
-        if "largest_epsilon" in told:
+        settings = {name: getattr(policy, name) for name in policy.announce}
+        if "attributes" in settings:
+            settings["attributes"] = tuple(home.source().shared_schema(policy).attributes)
+        if "largest_epsilon" in settings:
             from sherd.budget.amount import Amount
 
-            told["largest_epsilon"] = str(Amount(policy.largest_epsilon))
+            settings["largest_epsilon"] = str(Amount(policy.largest_epsilon))
         return AnnouncedPolicy(
             owner=home.settings.name,
             aggregator=home.enrolled["aggregator"],
             version=max(int(self._clock()), version + 1),
-            **told,
+            **settings,
         )
 
 

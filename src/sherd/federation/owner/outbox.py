@@ -22,6 +22,7 @@ from sherd.federation.protocol.states import OWNER_ENDS
 from sherd.federation.protocol.summing import derive_key
 from sherd.federation.wire.chunks import describe_file
 from sherd.federation.wire.failpoints import reach
+from sherd.tables.coded_columns import FORM as CODED
 from sherd.values import digest
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _protect(home: OwnerHome, ledger: Ledger, machine: Owner, client: Client) ->
             keep_order=joins,
             randomness=lambda table: Randomness.keyed(noise_key(home, machine, table)),
         ),
-        format=SUFFIX.removeprefix("."),
+        format=CODED if plan.coded else SUFFIX.removeprefix("."),
         before_publishing=lambda _release: reach("owner.staged"),
         occasion=Occasion(
             hash=occasion_hash(machine),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sherd.federation.owner.agent import Agent
-    from sherd.federation.protocol.joint_plan import JointPlan
+    from sherd.federation.protocol.joint_plan import JointPlan, Terms
     from sherd.federation.protocol.messages import Message
     from sherd.federation.protocol.owner_machine import Owner
     from sherd.signing_keys import SigningKey
@@ -140,9 +140,28 @@ def _offer(agent: Agent, book: RoundBook) -> bool:
     loaded = home.load(terms.round, shared, linked=linked)
     machine.data.table = loaded.identity
     mask_key = public_key(home.seed) if sums_rows(terms) else None
-    offer = Offer(schema=text, rows=loaded.rows, key=bool(source.key), mask_key=mask_key)
+    offer = Offer(
+        schema=text,
+        rows=loaded.rows,
+        key=bool(source.key),
+        mask_key=mask_key,
+        coded=_offers_coded(agent, terms) or None,
+    )
     book.note("offered", machine.offer(offer))
     return True
+
+
+def _offers_coded(agent: Agent, terms: Terms) -> bool:
+    """Whether to deliver coded columns: to an aggregator that takes them, and as the first time.
+
+    A round that repeats another one has the same bytes, whichever version began that.
+    """
+    if sums_rows(terms) or not agent.client.takes_coded:
+        return False
+    if terms.repeats is None:
+        return True
+    plans = (data.plan for data in agent.journal.rounds(all=True))
+    return any(plan.coded for plan in plans if plan and terms.repeats in (plan.hash, plan.tag))
 
 
 def _check_plan(agent: Agent, book: RoundBook) -> bool:

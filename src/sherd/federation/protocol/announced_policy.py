@@ -37,7 +37,7 @@ _MOST_NAMES, _MOST_LETTERS = 2000, 200
 
 @dataclass(frozen=True, kw_only=True)
 class AnnouncedPolicy:
-    """What one owner tells one aggregator that it would agree to; None is not told.
+    """What one owner announces to one aggregator that it would agree to; None: not announced.
 
     ``version`` is the second in which it was made, and grows: a later announcement takes the
     place of an earlier one. ``attributes`` are those that the owner would offer.
@@ -74,8 +74,8 @@ class AnnouncedPolicy:
             exact(self.largest_epsilon)
 
     @property
-    def told(self) -> dict[str, str]:
-        """What is told, in words, by the name of the setting."""
+    def in_words(self) -> dict[str, str]:
+        """The announced settings in words, by their names."""
         given = {name: getattr(self, name) for name in TELLS}
         return {
             name: (", ".join(value) or "none") if isinstance(value, tuple) else str(value)
@@ -126,17 +126,17 @@ def announced_objections(
     """
     asked = {name: announced[name] for name in terms.owners if name in announced}
     objections = {name: policy.objections(terms) for name, policy in asked.items()}
-    told = {name: p.attributes for name, p in asked.items() if p.attributes is not None}
-    first = next(iter(told), None)
-    for name, attributes in told.items():
+    offered = {name: p.attributes for name, p in asked.items() if p.attributes is not None}
+    first = next(iter(offered), None)
+    for name, attributes in offered.items():
         if terms.kind is Kind.HORIZONTAL:
-            here, there = set(told[first or name]), set(attributes)
+            here, there = set(offered[first or name]), set(attributes)
             objections[name] += [f"offers no attribute '{each}', as {first} does"
                             for each in sorted(here - there)]  # fmt: skip
             objections[name] += [f"offers the attribute '{each}', and {first} does not"
                             for each in sorted(there - here)]  # fmt: skip
         else:
-            for other, theirs in told.items():
+            for other, theirs in offered.items():
                 if terms.kind is Kind.BLOCKS and set(theirs) == set(attributes):
                     continue  # of the same attributes, they have other people
                 if other < name:

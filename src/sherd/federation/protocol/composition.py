@@ -163,6 +163,7 @@ def make_plan(
         composition=rule,
         composed=total,
         bound=None if sums_rows(terms) else bound,
+        coded=all(offer.coded for offer in offers.values()) or None,
     )
     wrong = unsound_sums(plan)
     if wrong is not None:

@@ -80,16 +80,16 @@ OVERLAP_TOLD, MOST_UNTOLD = 10, 1000
 class Terms:
     """What the operator asks the owners for.
 
-    ``parameters`` are the method's, without epsilon; ``epsilon`` is the whole release's, as
-    the decimal a person wrote, None for a method that has none. ``deadline`` and ``opened``
-    are in seconds since 1970. ``delivery_bytes`` is the most that one owner's delivery may
-    take, on the wire and in memory. ``repeats`` is the hash of the plan of a round that ended
-    without a release: who was charged for it sends what it paid for, and pays nothing more.
+    ``parameters`` are the method's, without epsilon; ``epsilon`` is the whole release's, as the
+    decimal a person wrote, None for a method that has none. ``deadline`` and ``opened`` are in
+    seconds since 1970. ``delivery_bytes`` is the most that one owner's delivery may take, on the
+    wire and in memory. ``repeats`` is the hash of the plan of a round that ended without a
+    release: who was charged for it sends what it paid for, and pays nothing more.
     ``signed_release`` promises that the aggregator signs the release's manifest and that it holds
-    each owner's signature of its part; rounds of earlier versions do not say so.
-    ``overlap_told`` is how many people must be at several owners of a horizontal round for it to
-    end because of them: one would tell an owner who guesses whether that person is elsewhere.
-    ``colluders`` is how many owners of a round of sums may collude, None for all but one.
+    each owner's signature of its part; earlier versions' rounds do not. ``overlap_told`` is how
+    many people must be at several owners of a horizontal round for it to end because of them: one
+    would tell who guesses whether that person is elsewhere. ``colluders``: owners of a round of
+    sums that may collude, None for all but one.
     """
 
     round: str
@@ -148,10 +148,8 @@ class Terms:
         if self.kind.joins and self.dropout is not Dropout.ABORT:
             raise PlanError(f"{what} cannot go on without an owner", must="the dropout rule abort")
         if not self.kind.joins and self.sharing is Sharing.GIVEN:
-            raise PlanError(
-                "a horizontal round gives every owner the same epsilon",
-                do="leave out the owners' shares",
-            )
+            what = "a horizontal round gives every owner the same epsilon"
+            raise PlanError(what, do="leave out the owners' shares")
         if (self.sharing is Sharing.GIVEN) != bool(self.given) or (
             self.given and set(self.given) != set(self.owners)
         ):
@@ -262,16 +260,17 @@ def exact(text: str) -> Fraction:
 class Offer:
     """What an owner would share: the metadata of its attributes, no data.
 
-    ``schema`` is that of the attributes offered (no identifiers), as JSON text, since the
-    order of attributes matters to people and not to canonical JSON; ``rows`` is how many
-    records it has, ``key`` whether its people can be linked, ``mask_key`` the public key of
-    its masks in a round of sums.
+    ``schema`` is that of the attributes offered (no identifiers), as JSON text, since the order of
+    attributes matters to people and not to canonical JSON; ``rows`` is how many records it has,
+    ``key`` whether its people can be linked, ``mask_key`` the public key of its masks in a round
+    of sums, ``coded`` whether it can deliver coded columns.
     """
 
     schema: str
     rows: int
     key: bool = False
     mask_key: str | None = field(default=None, metadata=LATER)
+    coded: bool | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         if self.rows < 1:
@@ -320,9 +319,9 @@ class Share:
     mask_key: str | None = field(default=None, metadata=LATER)
 
 
-_OF_THE_ROUND = (
+_OF_ROUND = {
     "round", "deadline", "opened", "purpose", "delivery_bytes", "repeats", "signed_release",
-)  # fmt: skip
+}  # fmt: skip
 """The terms that do not change what is released."""
 
 
@@ -330,9 +329,9 @@ _OF_THE_ROUND = (
 class JointPlan:
     """What every owner signs: the terms, who takes part with which key, and the shares.
 
-    ``schemas`` holds every schema by its hash. ``composed`` is the epsilon of the release for
-    a person as the kind of fragmentation has it; ``bound`` that of a person whom every owner
-    has, which is the same in a vertical round.
+    ``schemas`` holds every schema by its hash. ``composed`` is the epsilon of the release for a
+    person as the kind of fragmentation has it; ``bound`` that of a person whom every owner has,
+    the same in a vertical round. ``coded``: deliveries are (``sherd.tables.coded_columns``).
     """
 
     terms: Terms
@@ -342,6 +341,7 @@ class JointPlan:
     composition: str
     composed: str | None
     bound: str | None
+    coded: bool | None = field(default=None, metadata=LATER)
 
     @functools.cached_property
     def hash(self) -> str:
@@ -355,9 +355,8 @@ class JointPlan:
         A round that repeats another one has another plan with the same substance.
         """
         data = to_data(self)
-        for name in _OF_THE_ROUND:
-            data["terms"].pop(name, None)
-        return digest(["sherd-substance-1", data])
+        terms = {name: item for name, item in data["terms"].items() if name not in _OF_ROUND}
+        return digest(["sherd-substance-1", {**data, "terms": terms}])
 
     @property
     def tag(self) -> str:

@@ -85,13 +85,13 @@ def joint_guarantee(plan: JointPlan, overlap_tested: bool) -> Guarantee:
 
 def _untold(plan: JointPlan) -> str | None:
     """Whom a test of disjointness lets pass, so that it tells nobody about a single person."""
-    told = plan.terms.overlap_told or 1
-    if told == 1 or plan.terms.linkage is Linkage.NONE or len(plan.shares) < 2:
+    limit = plan.terms.overlap_told or 1
+    if limit == 1 or plan.terms.linkage is Linkage.NONE or len(plan.shares) < 2:
         return None
     where = "several owners"
     if plan.terms.kind is Kind.BLOCKS:
         where += " of the same attributes"
-    return f"up to {told - 1} people at {where}, whom the test for that lets pass"
+    return f"up to {limit - 1} people at {where}, whom the test for that lets pass"
 
 
 def followed(plan: JointPlan) -> dict[str, Any]:
@@ -128,13 +128,13 @@ def _disjointness(plan: JointPlan) -> str:
         return "attributes are disjoint, as the plan shows"
     if plan.terms.linkage is Linkage.NONE:
         return "assumed: nobody is at two owners"
-    told = plan.terms.overlap_told or 1
+    limit = plan.terms.overlap_told or 1
     if plan.terms.kind is Kind.BLOCKS:
         return (
             "attributes are the same or disjoint, as the plan shows; tested by pseudonyms: every "
             "cell has one owner, and whoever is at two of the same attributes is left out"
         )
-    who = "nobody is" if told == 1 else f"fewer than {told} people are"
+    who = "nobody is" if limit == 1 else f"fewer than {limit} people are"
     return f"tested by pseudonyms: {who} at two owners"
 
 
@@ -145,9 +145,9 @@ def linkage(plan: JointPlan, common: int | None) -> dict[str, Any]:
         Linkage.OPRF: "chained OPRF on ristretto255",
         Linkage.HMAC: "low: one key shared by all owners",
     }[plan.terms.linkage]
-    told: dict[str, Any] = {"mode": plan.terms.linkage.value, "assurance": assurance}
+    described: dict[str, Any] = {"mode": plan.terms.linkage.value, "assurance": assurance}
     if common is not None:
-        told["common_people"] = common
+        described["common_people"] = common
         by = "every owner" if plan.terms.kind is Kind.VERTICAL else "an owner of every attribute"
-        told["note"] = f"that these people are known to {by} is not covered by epsilon"
-    return told
+        described["note"] = f"that these people are known to {by} is not covered by epsilon"
+    return described

@@ -42,6 +42,19 @@ MOST_CHUNKS = 1 << 16
 """The most chunks of an attachment: 64 GiB."""
 
 
+_FILE = re.compile(r"([a-z][a-z0-9_-]{0,40})(\.coded)?\.arrows", re.ASCII)
+"""What a delivered file may be called: a table's name, whether it is coded, and the format."""
+
+
+def table_name(file_name: str) -> str:
+    """The name of the table in a delivered file.
+
+    >>> table_name("data.arrows"), table_name("data.coded.arrows")
+    ('data', 'data')
+    """
+    return file_name.partition(".")[0]
+
+
 def check_hash(text: str) -> None:
     """PlanError where a text is no sha256."""
     if not HASH.fullmatch(text):
@@ -157,10 +170,12 @@ class Delivery:
         check_hash(self.artefact)
         check_hash(self.head)
         for name in self.files:
-            if not re.fullmatch(r"[a-z][a-z0-9_-]{0,40}\.arrows", name):
+            if not _FILE.fullmatch(name):
                 raise PlanError("a delivered file's name is not valid")
         if not self.files:
             raise PlanError("a delivery has no files")
+        if len({table_name(name) for name in self.files}) < len(self.files):
+            raise PlanError("two delivered files are the same table")
         if self.rows < 0:
             raise PlanError("a delivery's number of rows is out of range", must="0 or more")
 

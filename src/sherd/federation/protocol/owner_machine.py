@@ -264,6 +264,8 @@ class Owner:
         offered = (data.offer.rows, data.offer.parsed().hash, data.offer.mask_key)
         if (own.rows, own.schema_hash, own.mask_key) != offered:
             return Reason.PLAN_CHANGED, "the plan does not say of us what we offered"
+        if plan.coded and not data.offer.coded:
+            return Reason.PLAN_CHANGED, "the plan asks for coded columns, which we did not offer"
         return unsound(plan)
 
     def plan_passed(self) -> None:

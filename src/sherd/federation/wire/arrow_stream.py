@@ -4,7 +4,8 @@ Arrow's own reader checks the structure of what it reads, but it would also deco
 bytes could ask for gigabytes. Deliveries are therefore uncompressed, and a look at every
 message of the stream, before Arrow sees any, makes sure of it. Lengths are bounded by the
 bytes that are there; a dictionary, whose one long label many cells can name, is bounded by
-what its cells would take if they were written out, and is never written out here.
+what its cells would take if they were written out, and is never written out here. Codes of numbers
+and times are read in the one form that owners write (``sherd.tables.coded_columns``) and no other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from sherd.errors import PeerError
 from sherd.federation.protocol.reasons import Reason
+from sherd.tables.coded_columns import holds_numbers, is_coded
 
 if TYPE_CHECKING:
     import mmap
@@ -57,9 +59,17 @@ def read_table(data: bytes | mmap.mmap, most: int) -> pa.Table:
     names = table.column_names
     if len(set(names)) != len(names):
         raise _wrong("two columns have one name")
-    if sum(_bytes_of(column) for column in table.columns) > most:
+    if written_out(table) > most:
         raise Reason.TOO_LARGE.error()
+    for column in table.columns:
+        if holds_numbers(column.type) and not is_coded(column):
+            raise _wrong("a column's codes are not in the form that deliveries have")
     return table.replace_schema_metadata(None)
+
+
+def written_out(table: pa.Table) -> int:
+    """How many bytes a table's cells take, labels and other values written out."""
+    return sum(_bytes_of(column) for column in table.columns)
 
 
 def _bytes_of(column: pa.ChunkedArray) -> int:
@@ -72,16 +82,13 @@ def _bytes_of(column: pa.ChunkedArray) -> int:
 
     if not pa.types.is_dictionary(column.type):
         return int(column.nbytes)
+    if holds_numbers(column.type):
+        return len(column) * -(-int(column.type.value_type.bit_width) // 8)
     total = 0
     for chunk in column.chunks:
         if not len(chunk.dictionary):
             continue
-        labels = chunk.dictionary
-        texts = pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type)
-        lengths = numpy_array(pc.fill_null(pc.binary_length(labels), 0)) if texts else None
-        if lengths is None:
-            total += 16 * len(chunk)
-            continue
+        lengths = numpy_array(pc.fill_null(pc.binary_length(chunk.dictionary), 0))
         times = np.bincount(numpy_array(chunk.indices)[~nulls(chunk.indices)])
         total += int(times.astype(object) @ lengths[: len(times)].astype(object))
     return total + 4 * len(column)

@@ -125,6 +125,8 @@ class Client:
         """The last head of this owner's ledger that the aggregator has seen, told at login."""
         self.received: dict[str, int] = {}
         """The number of our last message in each open round, as told at login, until it is used."""
+        self.takes_coded = False
+        """Whether the aggregator takes coded columns, told at login; earlier versions do not."""
         self.request_id = ""
         """The number of the last request, which is in the aggregator's log, too."""
         self._url = url.rstrip("/")
@@ -220,6 +222,7 @@ class Client:
             ) from None
         head = _json(answer).get("head")
         self.head = head if isinstance(head, str) else None
+        self.takes_coded = _json(answer).get("takes_coded") is True
         received = _json(answer).get("received")
         if isinstance(received, dict):
             self.received = {n: last for n, last in received.items() if type(last) is int}

@@ -37,6 +37,7 @@ from sherd.methods.fragmenting.released_tables import first_groups, released_tab
 from sherd.methods.fragmenting.sealed_cells import TABLE as SEALED_TABLE
 from sherd.methods.fragmenting.sealed_cells import seal
 from sherd.release.method import Outcome
+from sherd.tables.clamping import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -65,6 +66,7 @@ def run_fragmenting(
 ) -> tuple[Outcome, Kept | None]:
     """The release, and where keys name the tuples the record of who is where."""
     fragmentation = layout(plan, schema)
+    table = within(table, schema)
     old = check_past(plan, schema, run, lineage)
     keys = None if lineage is None else lineage.keys
     if old is None or keys is None:

@@ -198,8 +198,8 @@ def _run_keeping_record(
     import numpy as np
     import pyarrow as pa
 
-    from sherd.methods.slicing.clamping import within
     from sherd.methods.slicing.invariant_buckets import kept_buckets, shown
+    from sherd.tables.clamping import within
 
     table = within(table, schema)
     shuffled = run.randomness.permutation(table.num_rows)

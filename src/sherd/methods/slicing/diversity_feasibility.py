@@ -159,7 +159,7 @@ def feasible_rows(
     """The table with clamped values and without the rows that suppression leaves out."""
     import pyarrow as pa
 
-    from sherd.methods.slicing.clamping import within
+    from sherd.tables.clamping import within
 
     table = within(table, schema)
     n = table.num_rows

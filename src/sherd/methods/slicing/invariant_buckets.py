@@ -7,8 +7,8 @@ one the record lies in a bucket of the same signature, however it is composed (m
 xiao2007). Where too few records of a value are left, their place in the bucket stays empty, and the
 list of values is one longer than the list of records.
 
-Then somebody who holds all releases, and knows everybody's quasi-identifiers and who was in the
-table when, has for each value of a record's signature the same posterior, at most 1/l. Proof:
+Then somebody who holds all releases, and knows everybody's quasi-identifiers and who was
+released when, has for each value of a record's signature the same posterior, at most 1/l. Proof:
 take a world, that is values for all records at all times which fits every release, and a
 permutation π of the signature. Apply π to the values of all records of that signature, at all
 times. Every bucket of the signature lists each value once, before and after, and no other bucket
@@ -23,7 +23,9 @@ together: their common list fits worlds in which values of one are taken by reco
 A record whose value changes to one outside its signature keeps the value it was last released
 with: were it left out, or given another signature, that would say that it changed, and away from
 what. A record that returns has the signature it had. New records fill empty places of their
-value, form buckets of their own, or are held back.
+value, form buckets of their own, or are held back. Their values decide which are: the proof counts
+worlds that fit the releases, not worlds that would have held the same records back, so somebody who
+knows who joined the table when can learn more.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ class Slice(KeepsSignatures):
             covers=f"the link between a person's quasi-identifiers and {names}"
             + following_words(plan),
             adversary=Adversary.KNOWS_QUASI_IDENTIFIERS,
-            assumes=assumptions(plan, schema),
+            assumes=assumptions(plan, schema, groups_labels=plan["min_frequency"] is not None),
             source=Proposition(work="arul2019", place="section 4; li2012, section 3"),
             not_covered=tuple(words),
         )

@@ -18,7 +18,6 @@ from sherd.methods.slicing.bucket_pipeline import (
     neighbour_order,
     subset,
 )
-from sherd.methods.slicing.clamping import within
 from sherd.methods.slicing.column_layout import BUCKET, ColumnLayout, given_layout
 from sherd.methods.slicing.diversity_feasibility import feasible
 from sherd.methods.slicing.generalise import described
@@ -34,6 +33,7 @@ from sherd.methods.slicing.sensitive_values import (
 )
 from sherd.methods.slicing.slicing_promise import suppression
 from sherd.release.method import Finding, Outcome
+from sherd.tables.clamping import within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

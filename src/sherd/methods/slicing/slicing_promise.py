@@ -137,8 +137,13 @@ def check_attributes(plan: Plan, schema: Schema, *, needs_sensitive: bool = True
         )
 
 
-def assumptions(plan: Plan, schema: Schema) -> tuple[Assumption, ...]:
-    """What every guarantee of this family takes for granted."""
+def assumptions(
+    plan: Plan, schema: Schema, *, groups_labels: bool = False
+) -> tuple[Assumption, ...]:
+    """What every guarantee of this family takes for granted.
+
+    A method that ``groups_labels`` publishes the taxonomies, and so all labels in them.
+    """
     assumed = [Assumption.NO_OTHER_SENSITIVE_VALUES, Assumption.NO_CORRELATED_KNOWLEDGE]
     follows = plan.parameters.get("after") is not None
     assumed.append(Assumption.ONLY_EARLIER_RELEASES if follows else Assumption.NO_OTHER_RELEASE)
@@ -152,6 +157,9 @@ def assumptions(plan: Plan, schema: Schema) -> tuple[Assumption, ...]:
         assumed.append(Assumption.RECORDS_DROPPED)
     if plan["suppress"]:
         assumed.append(Assumption.RECORDS_SUPPRESSED)
+    grouped = (schema[name] for name in schema.protected) if groups_labels else ()
+    if any(one.values_from_data and one.taxonomy is not None for one in grouped):
+        assumed.append(Assumption.ORDER_FROM_DATA)
     return tuple(assumed)
 
 
