@@ -115,7 +115,7 @@ def _named_after(schema: Schema) -> str:
 def check_alone(ledger: Ledger, guarantee: Guarantee, plan: Plan, reservation: Reservation) -> None:
     """Refuse a promise that takes for granted that there is no other release, where there is one.
 
-    Releases without an ε do not add up to anything: whoever holds two of the same people can
+    Releases without an ε do not add up to anything: anybody who holds two of the same people can
     intersect them. The ledger knows of earlier ones; what it does not know of cannot be refused.
     Asked with a reservation in hand: of two runs that begin at once, one at least sees the other.
     """
