@@ -1,4 +1,4 @@
-"""Names of populations: one account for one name, however it is typed.
+r"""Names of populations: one account for one name, however it is typed.
 
 >>> same("Patients  2024", "patients 2024"), same("patients", "ｐａｔｉｅｎｔｓ")
 (True, True)
@@ -6,6 +6,8 @@
 'patients'
 >>> near_miss("survey 2023", ["survey 2024"]) is None
 True
+>>> near_miss("\N{CYRILLIC CAPITAL LETTER A}dult", ["Adult"])  # looks the same
+'Adult'
 """
 
 from __future__ import annotations
@@ -21,8 +23,25 @@ SHORT = 5
 """Names of fewer letters are too short to be taken for one another."""
 
 
+_ALIKE = str.maketrans(
+    "\N{CYRILLIC SMALL LETTER A}\N{CYRILLIC SMALL LETTER VE}\N{CYRILLIC SMALL LETTER IE}"
+    "\N{CYRILLIC SMALL LETTER KA}\N{CYRILLIC SMALL LETTER EM}\N{CYRILLIC SMALL LETTER EN}"
+    "\N{CYRILLIC SMALL LETTER O}\N{CYRILLIC SMALL LETTER ER}\N{CYRILLIC SMALL LETTER ES}"
+    "\N{CYRILLIC SMALL LETTER TE}\N{CYRILLIC SMALL LETTER U}\N{CYRILLIC SMALL LETTER HA}"
+    "\N{CYRILLIC SMALL LETTER BYELORUSSIAN-UKRAINIAN I}\N{CYRILLIC SMALL LETTER JE}"
+    "\N{CYRILLIC SMALL LETTER DZE}\N{CYRILLIC SMALL LETTER SHHA}"
+    "\N{GREEK SMALL LETTER ALPHA}\N{GREEK SMALL LETTER BETA}\N{GREEK SMALL LETTER EPSILON}"
+    "\N{GREEK SMALL LETTER ZETA}\N{GREEK SMALL LETTER ETA}\N{GREEK SMALL LETTER IOTA}"
+    "\N{GREEK SMALL LETTER KAPPA}\N{GREEK SMALL LETTER MU}\N{GREEK SMALL LETTER NU}"
+    "\N{GREEK SMALL LETTER OMICRON}\N{GREEK SMALL LETTER RHO}\N{GREEK SMALL LETTER TAU}"
+    "\N{GREEK SMALL LETTER UPSILON}\N{GREEK SMALL LETTER CHI}\N{LATIN SMALL LETTER DOTLESS I}",
+    "abekmhopctyxijshabezhikmnoptyxi",
+)
+"""Letters of other scripts that look like Latin ones, as small or as capital letters."""
+
+
 def key(name: str) -> str:
-    """The name as accounts are told apart by it: width, case and spaces do not matter."""
+    """The form of a name that tells accounts apart: width, case and spaces do not matter."""
     folded = unicodedata.normalize("NFKC", name).casefold()
     return " ".join(unicodedata.normalize("NFKC", folded).split())
 
@@ -48,8 +67,8 @@ def near_miss(name: str, known: Iterable[str]) -> str | None:
 
 
 def _letters(name: str) -> str:
-    """The letters and digits, without accents and signs."""
-    plain = unicodedata.normalize("NFKD", name)
+    """The letters and digits as they look, without accents and signs."""
+    plain = unicodedata.normalize("NFKD", name).translate(_ALIKE)
     return "".join(sign for sign in plain if sign.isalnum())
 
 

@@ -194,7 +194,7 @@ def _make(given: dict[str, Any]) -> None:
     else:
         release = _protect_here(given, schema, plan, past, output, ledger, private)
     send(release.tables, places, force=given["force"])
-    _print(release, output, ledger, given)
+    _print(release, output, schema, ledger, given)
 
 
 def _protect_here(
@@ -344,13 +344,16 @@ def _ledger(path: str | None) -> Ledger | None:
     return ledger
 
 
-def _print(release: Release, folder: Path, ledger: Ledger | None, given: dict[str, Any]) -> None:
+def _print(
+    release: Release, folder: Path, schema: Schema, ledger: Ledger | None, given: dict[str, Any]
+) -> None:
+    from sherd.release.charging import population_of
     from sherd.release.method import Explaining, find
 
     manifest = release.manifest
     account = None
     if ledger is not None and manifest["budget"]["recorded"]:
-        account = ledger.account(manifest["budget"]["population"])
+        account = ledger.account(population_of(schema, given["population"]))
     if given["as_json"]:
         emit_release(release, folder, account=None if account is None else account.as_data())
         return

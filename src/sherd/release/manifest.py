@@ -47,6 +47,7 @@ def manifest_of(
 
     from sherd import __version__
     from sherd.guarantees import Assumption
+    from sherd.release.charging import told_population
 
     # The hash is that of what is published: one over secret values could be guessed at.
     told = schema.published(names_values=Assumption.ORDER_FROM_DATA in guarantee.assumes)
@@ -59,7 +60,8 @@ def manifest_of(
     spends = reservation is not None and reservation.measure != "none"
     budget: dict[str, Any] = {"recorded": spends}
     if reservation is not None and spends:
-        budget |= {"population": reservation.population, "spent": str(reservation.amount)}
+        account = told_population(reservation.population, schema, told)
+        budget |= {"population": account, "spent": str(reservation.amount)}
     return {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

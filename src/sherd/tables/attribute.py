@@ -166,7 +166,8 @@ class Attribute:
             return Attribute(name=self.name, type=Type.TEXT, role=Role.IDENTIFIER)
         if not self.values_from_data or (names_values and self.role.protected):
             return self
-        return replace(self, values=None, values_from_data=False)
+        # A taxonomy's leaves are the same labels again.
+        return replace(self, values=None, values_from_data=False, taxonomy=None)
 
     def as_data(self) -> dict[str, Any]:
         """The attribute as plain data (taxonomies as their paths)."""

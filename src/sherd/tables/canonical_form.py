@@ -48,6 +48,7 @@ _DECIMALS = 38
 """Digits behind the point of a decimal that is rounded as such: twice as many fit beside it."""
 _PLAIN = (str, int, float, bool, date, Decimal, np.bool_, np.integer, np.floating)
 _MOST = 2**63 - 1
+_ZONED = r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"  # a time of day, then a zone
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 
 
@@ -204,12 +205,14 @@ def instants(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if is_text(kind):
         try:
             return column.cast(pa.timestamp("us"))
-        except pa.ArrowInvalid:  # with a zone
-            column = column.cast(pa.timestamp("us", "UTC"))
+        except pa.ArrowInvalid:  # some with a zone: each cell is read by itself
+            has_zone, gap = pc.match_substring_regex(column, _ZONED), pa.scalar(None, kind)
+            zoned_cells = pc.if_else(has_zone, column, gap).cast(pa.timestamp("us", "UTC"))
+            others = pc.if_else(has_zone, gap, column).cast(pa.timestamp("us"))
+            return pc.coalesce(instants(zoned_cells), others)
     elif not pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us"))
-    zoned = pa.timestamp("us", column.type.tz)
-    ticks = column.cast(zoned, safe=False).cast(pa.int64())
+    ticks = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
     return ticks.cast(pa.timestamp("us"))
 
 
@@ -237,14 +240,11 @@ def finite(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Whole numbers: fractions go to the nearest, what no word of 64 bits holds to its ends."""
     kind = column.type
-    if kind == pa.int64():
-        return column
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
         return column.cast(pa.int64())
     if pa.types.is_uint64(kind):
-        return pc.min_element_wise(column, pa.scalar(_MOST, kind), skip_nulls=False).cast(
-            pa.int64()
-        )
+        most = pa.scalar(_MOST, kind)
+        return pc.min_element_wise(column, most, skip_nulls=False).cast(pa.int64())
     if pa.types.is_decimal(kind) and 0 <= kind.scale <= _DECIMALS:
         # Exact, cell by cell: what one becomes must not hang on how long others are.
         wide = pa.decimal256(76, kind.scale)

@@ -111,3 +111,36 @@ def test_what_a_draft_says_of_the_data_is_not_told(tmp_path: Path) -> None:
     text = json.dumps(manifest)
     assert "Person" not in text
     assert "Town" not in text
+
+
+def test_the_account_s_name_says_nothing_of_secret_values(tmp_path: Path) -> None:
+    """An account that is named after the schema is told without what the schema keeps secret."""
+    other = {**ATTRIBUTES, "name": {**ATTRIBUTES["name"], "values": PEOPLE[:-1]}}
+    schemas = _schema(), sherd.Schema.from_data({"attributes": other})
+    plan = sherd.Plan(method="dp", epsilon=1.0)
+    ledger = sherd.Ledger(tmp_path / "ledger.db")
+    told = {
+        sherd.protect(_table(), schema, plan, ledger=ledger).manifest["budget"]["population"]
+        for schema in schemas
+    }
+    assert told == {f"unnamed-{schemas[0].published(names_values=True).hash[:12]}"}
+    assert {one.population for one in ledger.accounts()} == {
+        f"unnamed-{schema.hash[:12]}" for schema in schemas
+    }
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan["method"])
+def test_a_taxonomy_over_labels_from_the_data_is_told_where_it_is_named(
+    plan: dict[str, Any], tmp_path: Path
+) -> None:
+    """Its leaves are those labels: told only by a guarantee that names them as not covered."""
+    paths = [[town, "any"] for town in [*sorted(set(TOWNS)), "Town of Bob"]]
+    town = {**ATTRIBUTES["town"], "taxonomy": paths}
+    schema = sherd.Schema.from_data({"attributes": {**ATTRIBUTES, "town": town}})
+    release = sherd.protect(_table(), schema, sherd.Plan(**plan), ledger=None)
+    release.save(tmp_path / "out", format="csv")
+    raw = b"".join(file.read_bytes() for file in (tmp_path / "out").iterdir())
+    named = "order-from-data" in release.manifest["guarantee"]["assumes"]
+    assert named == (plan["method"] in ("dp", "mondrian"))
+    assert (b"Town of Bob" in raw) == named
+    assert verify(tmp_path / "out").passed

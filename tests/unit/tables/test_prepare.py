@@ -283,6 +283,24 @@ def test_strict_refuses_nothing_that_a_record_could_cause() -> None:
     assert any("too many of a unit" in one.why for one in found.treated)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("usual", ["2020-01-01T10:00:00", "2020-01-01T10:00:00Z"])
+@pytest.mark.parametrize(
+    ("odd", "hour"),
+    [("2020-01-01T10:00:00+02:00", 8), ("2020-01-01 10:00", 10), ("2020-01-01T10:00:00Z", 10),
+     ("2020-01-01", 0)],
+)  # fmt: skip
+def test_one_time_with_another_zone_than_the_rest_refuses_nothing(
+    usual: str, odd: str, hour: int, strict: bool
+) -> None:
+    """Every cell is read by itself: one with a zone among others without, or the reverse."""
+    attributes = {"t": {"type": "datetime", "domain": ["2019-01-01", "2022-01-01"]}}
+    schema = Schema.from_data({"attributes": attributes})
+    found = prepare(pa.table({"t": [usual, usual, odd, None]}), schema, strict=strict)
+    at = [one and one.hour for one in found.table.column("t").to_pylist()[:3]]
+    assert at == [10, 10, hour]
+
+
 @pytest.mark.parametrize("missing", [None, float("nan"), float("inf"), -9.0])
 @pytest.mark.parametrize("kind", ["integer", "number"])
 def test_numbers_that_mean_nothing_are_missing_whatever_the_source(

@@ -198,8 +198,8 @@ def _run_keeping_record(
     import numpy as np
     import pyarrow as pa
 
-    from sherd.methods.slicing.clamping import within
     from sherd.methods.slicing.invariant_buckets import kept_buckets, shown
+    from sherd.tables.clamping import within
 
     table = within(table, schema)
     shuffled = run.randomness.permutation(table.num_rows)
@@ -241,5 +241,5 @@ def _counted(table: pa.Table, names: tuple[str, ...], buckets: Any, run: Run) ->
 
 
 def _findings(n: int, kept: int, n_buckets: int, l: int) -> tuple[Finding, ...]:
-    found = Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")
-    return (found, *suppression(n, kept, l))
+    finding = Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")
+    return (finding, *suppression(n, kept, l))

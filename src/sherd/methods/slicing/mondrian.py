@@ -149,7 +149,7 @@ class Mondrian(KeepsSignatures):
             + ", ".join(sensitive_names(plan, schema))
             + following_words(plan),
             adversary=Adversary.KNOWS_QUASI_IDENTIFIERS,
-            assumes=assumptions(plan, schema),
+            assumes=assumptions(plan, schema, groups_labels=True),
             source=Proposition(work="lefevre2006", place="section 3; arul2019, section 2"),
             not_covered=tuple(words),
         )
@@ -177,10 +177,10 @@ def _diverse(plan: Plan) -> bool:
 def _run(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Outcome:
     import numpy as np
 
-    from sherd.methods.slicing.clamping import within
     from sherd.methods.slicing.diversity_feasibility import feasible_rows
     from sherd.methods.slicing.generalise import into_cells
     from sherd.methods.slicing.sensitive_values import Sensitive
+    from sherd.tables.clamping import within
 
     n, k = table.num_rows, plan["k"]
     kept: Any = np.arange(n)
@@ -226,9 +226,9 @@ def _run_keeping_record(
     import numpy as np
 
     from sherd.methods.slicing.bucket_pipeline import neighbour_order
-    from sherd.methods.slicing.clamping import within
     from sherd.methods.slicing.invariant_buckets import kept_buckets
     from sherd.methods.slicing.signature_record import check_kept, followed
+    from sherd.tables.clamping import within
 
     check_kept(plan, schema)
     table = within(table, schema)
@@ -313,7 +313,7 @@ def _ends_of_ranges(plan: Plan) -> tuple[Finding, ...]:
 
 
 def _findings(n: int, kept: int, n_classes: int, l: int) -> tuple[Finding, ...]:
-    found = [
+    findings = [
         Finding(name="classes", value=n_classes, meaning="groups of records with equal labels"),
         Finding(
             name="mean class size",
@@ -321,4 +321,4 @@ def _findings(n: int, kept: int, n_classes: int, l: int) -> tuple[Finding, ...]:
             meaning="records in a class; the nearer to k, the finer the release",
         ),
     ]
-    return (*found, *suppression(n, kept, l))
+    return (*findings, *suppression(n, kept, l))

@@ -103,3 +103,38 @@ def test_the_constraints_of_the_ipums_like_table(
         sherd.protect(given.table, given.schema, plan, settings=Settings(seed=1))
     assert time.process_time() - started < 60
     sys.modules.pop("ipums", None)
+
+
+def test_what_is_told_as_clamped_is_not_released() -> None:
+    """Cells outside their domain are released as its nearest end, others as the label for them."""
+    table = pa.table(
+        {
+            "age": [i % 97 for i in range(200)],
+            "paid": [i * 1.25 for i in range(200)],
+            "born": pa.array([7 * i for i in range(200)], pa.date32()),
+            "ill": ["abcdef"[i % 6] for i in range(200)],
+        }
+    )
+    schema = sherd.Schema.from_data(
+        {
+            "attributes": {
+                "age": {"type": "integer", "domain": ["10", "70"]},
+                "paid": {"type": "number", "domain": ["0", "99.5"]},
+                "born": {"type": "date", "domain": ["1970-01-08", "1971-01-01"]},
+                "ill": {"type": "category", "values": list("abcdx"), "other": "x"},
+            }
+        }
+    )
+    plan = sherd.Plan(method="fragment", constraints={"constraints": [["age", "ill"]]}, looseness=2)
+    release = sherd.protect(table, schema, plan, settings=Settings(seed=1))
+    told = {f.attribute for f in release.findings if f.name in ("share clamped", "share recoded")}
+    cells = {
+        name: part[name].drop_null().to_pylist()
+        for part in release.tables.values()
+        for name in part.column_names
+    }
+    assert told == set(table.column_names)
+    assert (min(cells["age"]), max(cells["age"])) == (10, 70)
+    assert (min(cells["paid"]), max(cells["paid"])) == (0, 99.5)
+    assert [str(f(cells["born"])) for f in (min, max)] == ["1970-01-08", "1971-01-01"]
+    assert set(cells["ill"]) == set("abcdx")
