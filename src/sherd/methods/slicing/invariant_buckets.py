@@ -16,7 +16,7 @@ is touched: it is a world again, and fits. So as many worlds give the record v a
 
 The proof needs no more than that a bucket lists each value of its signature *equally often*. So
 where buckets must have at least k rows, as the classes of ``mondrian``, they list each several
-times. It also holds for whoever sees less of the quasi-identifiers: ``slice`` permutes columns
+times. It also holds for anybody who sees less of the quasi-identifiers: ``slice`` permutes columns
 inside the buckets, ``mondrian`` shows ranges. But buckets of different signatures must not be put
 together: their common list fits worlds in which values of one are taken by records of the other.
 
@@ -109,7 +109,7 @@ class Buckets:
 
 @dataclass(kw_only=True)
 class _Kept:
-    """SignatureRecord as they grow."""
+    """The signatures and members of a record while buckets are added."""
 
     signatures: list[tuple[str, ...]]
     members: dict[str, tuple[int, str]]
@@ -124,7 +124,7 @@ class _Kept:
 
 
 MISSING, PRESENT = "-", "+"
-"""What a value in a record begins with."""
+"""The sign that a value in a record begins with."""
 
 
 def kept_buckets(
@@ -212,7 +212,7 @@ def bucketed_again(
 
 
 def _filled(rows: list[int], count: int) -> list[int]:
-    """So many places: the rows, then empty ones."""
+    """The rows, followed by as many empty places as make ``count``."""
     return rows + [-1] * (count - len(rows))
 
 
