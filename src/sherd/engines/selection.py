@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sherd.engines.engine import ENGINES, Engine, InMemory
+from sherd.engines.engine import ENGINES, LEAST_MEMORY, Engine, InMemory
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def choose(
     whole, column = (n * (rows or 0) for n in (TABLES_IN_MEMORY * sum(column_bytes), COLUMN_BYTES))
     if name != "auto" or (only_memory is not None and counts_in is None):
         name = "memory" if name == "auto" else name
-        needed = {"memory": whole, "columns": column}.get(name, 0)
+        needed = {"memory": whole, "columns": column, "duckdb": LEAST_MEMORY}.get(name, 0)
         more = f", although that needs about {in_words(needed)} of {in_words(room)}"
         why = (only_memory or "as asked for") + (more if needed > room else "")
         return Choice(name=name, memory=room, why=why)
@@ -94,6 +94,8 @@ def choose(
         )
         return Choice(name="columns", memory=room, why=why)
     why = f"one column alone needs about {in_words(column)} of {in_words(room)}"
+    if room < LEAST_MEMORY:
+        why += f", although that takes {in_words(LEAST_MEMORY)} at least"
     return Choice(name="duckdb", memory=room, why=why)
 
 

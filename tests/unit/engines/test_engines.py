@@ -460,7 +460,7 @@ def test_auto_takes_the_lightest_that_fits() -> None:
     assert "1 GB" in small.why
     assert choose("auto", memory=1 << 30, rows=30_000_000, column_bytes=[8] * 10).name == "columns"
     assert choose("auto", memory=1 << 30, rows=90_000_000, column_bytes=[8]).name == "duckdb"
-    assert choose("duckdb", memory=5).why == "as asked for"
+    assert choose("duckdb", memory=1 << 30).why == "as asked for"
     assert choose("auto", rows=None).name == "memory"
     with pytest.raises(UsageError, match="engine is unknown") as refused:
         choose("hadoop")
@@ -474,12 +474,24 @@ def test_an_engine_that_the_table_does_not_fit_is_told() -> None:
         "as asked for, although that needs about 80 MB of 20 MB"
     )
     assert choose("columns", **large).why.endswith("needs about 28 MB of 20 MB")
-    assert choose("duckdb", **large).why == "as asked for"
+    assert choose("duckdb", **large).why.endswith("needs about 64 MB of 20 MB")
+    assert choose("auto", **large).why.endswith("although that takes 64 MB at least")
     only = choose("auto", only_memory="the method 'slice' runs in memory only", **large)
     assert only.name == "memory"
     assert only.why.startswith("the method 'slice' runs in memory only, although that needs")
     counted = choose("auto", only_memory="no", counts_in="DuckDB", **large)
     assert counted.name == "database"
+
+
+def test_the_folders_above_the_output_are_made_on_every_engine(tmp_path: Path) -> None:
+    """A release into a new folder does not depend on the engine that makes it."""
+    engine = MappedColumns(tmp_path / "new" / "newer")
+    assert engine.folder.parent == tmp_path / "new" / "newer"
+    engine.close()
+    assert list(engine.folder.parent.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="folder cannot be made"):
+        MappedColumns(tmp_path / "file" / "new")
 
 
 def test_methods_that_need_the_whole_table_say_so(tmp_path: Path) -> None:
