@@ -90,7 +90,7 @@ docs: $(READY) ## the documentation as HTML in docs/_build
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
 	@echo docs/_build/index.html
 
-lock: $(READY) ## lock the development dependencies anew
+lock: $(READY) ## lock the development dependencies again
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --custom-compile-command "make lock" \
 	  --extra all --group dev -o requirements/dev.lock pyproject.toml

@@ -96,7 +96,7 @@ a test checks that they are the same.
 
 ![States of an owner in a round](states-owner.svg)
 
-What an owner was charged for cannot be refused any more: from `PROTECTED` on it sends the same
+An owner cannot refuse a plan once it was charged for it: from `PROTECTED` on it sends the same
 bytes again until the aggregator has them or the round is over.
 
 ## As text
@@ -115,9 +115,9 @@ def parties() -> str:
     """The page of the collusion tables."""
     parts = [
         "# What each party sees\n",
-        "Beyond the release itself, which everybody sees. The same table is in every joint",
-        "manifest, under `joint.learns_beyond_the_release`; this page is written from the same",
-        "code.\n",
+        "This page lists what each party of a joint release learns beyond the release itself,",
+        "which everybody sees. Every joint manifest holds the same list, under",
+        "`joint.learns_beyond_the_release`; both are written by the same code.\n",
     ]
     for title, method, kind, linkage in (
         ("Horizontal, people assumed to be disjoint", "dp", Kind.HORIZONTAL, Linkage.NONE),

@@ -174,20 +174,12 @@ class ConnectionFailedError(OutsideError):
 
 
 class PeerError(OutsideError):
-    """A peer says what the protocol does not allow; ``reason`` is the code it is told."""
+    """A peer says what the protocol does not allow; ``reason`` is the code sent back to it."""
 
     code = "peer"
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        reason: str = "malformed",
-        must: str | None = None,
-        got: str | None = None,
-        do: str | None = None,
-    ) -> None:
-        super().__init__(what, must=must, got=got, do=do)
+    def __init__(self, what: str, *, reason: str = "malformed", **parts: str | None) -> None:
+        super().__init__(what, **parts)
         self.reason = reason
 
     def as_data(self) -> dict[str, str | int | None]:
@@ -225,10 +217,10 @@ def catalogue() -> dict[str, type[SherdError]]:
 
 
 def together(errors: Sequence[SherdError], what: str) -> SherdError:
-    """One error for several of the same kind, so that all can be put right at once.
+    """One error for several of the same kind, so all of them can be fixed at once.
 
-    A single one is given back as it is; otherwise each is a note of the error. Those that
-    were put together before are taken apart first.
+    A single one is given back as it is; otherwise each is a note of the error. Errors that are
+    made of several themselves are taken apart first.
     """
     if len(errors) == 1:
         return errors[0]
@@ -241,13 +233,13 @@ def together(errors: Sequence[SherdError], what: str) -> SherdError:
 
 
 class Noting:
-    """A block whose error of a kind is noted, so that what comes after is looked at too."""
+    """A block whose error of one kind is collected, so the checks after it are made too."""
 
     def __init__(self, kind: type[SherdError], errors: list[SherdError]) -> None:
         self._kind, self._errors = kind, errors
 
     def __enter__(self) -> None:
-        """Nothing is to be done."""
+        """There is nothing to prepare."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         if not isinstance(error, self._kind):
@@ -257,7 +249,7 @@ class Noting:
 
 
 def of_each(make: Callable[[str], Made], attributes: Iterable[str]) -> list[Made]:
-    """What is made of each attribute; where some cannot be, one error that tells of all of them."""
+    """What ``make`` gives for each attribute; one error names all for which it fails."""
     made: list[Made] = []
     wrong: list[SherdError] = []
     for name in attributes:

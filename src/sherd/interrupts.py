@@ -98,5 +98,5 @@ def finish() -> None:
 
 
 def settle() -> None:
-    """Whoever asked for the end has been heard, and the rest is done in peace."""
+    """The request to end has been heard; the rest is done in peace."""
     _REQUEST.open = False

@@ -127,7 +127,7 @@ def test_the_defaults_of_the_schema_page_are_true(page: Any) -> None:
     assert f"| a whole number from 1 | {bare.rows_per_unit} |" in table
     attribute = _section(page("schema"), "## An attribute")
     assert f"| `role` | see below | `{bare['a'].role}` |" in attribute
-    assert f"needed, `{bare['b'].type}` for identifiers" in attribute
+    assert f"required, but `{bare['b'].type}` for identifiers" in attribute
 
 
 def test_every_error_has_its_entry_and_exit_code(page: Any) -> None:

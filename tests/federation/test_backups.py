@@ -19,8 +19,12 @@ from people import SCHEMA, people
 import sherd
 from sherd.cli import run
 from sherd.errors import FormatError, OutputExistsError, StorageError, UsageError
-from sherd.federation.aggregator.aggregator_backup import back_up_aggregator, restore_aggregator
-from sherd.federation.aggregator.aggregator_home import AggregatorHome, AggregatorSettings
+from sherd.federation.aggregator.aggregator_home import (
+    AggregatorHome,
+    AggregatorSettings,
+    back_up_aggregator,
+    restore_aggregator,
+)
 from sherd.federation.aggregator.api import make_app
 from sherd.federation.aggregator.round_work import Aggregator
 from sherd.federation.aggregator.storage import Store

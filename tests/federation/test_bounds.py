@@ -6,17 +6,19 @@ import contextlib
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+import trustme
 
-from sherd.federation.aggregator import serving
+from sherd.federation.aggregator import arrivals, service, serving
 from sherd.federation.aggregator.service import MOST_LOGIN
 from sherd.federation.wire.exchange import MOST_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from consortium import Consortium
 
@@ -49,6 +51,91 @@ def test_callers_that_do_not_ask_are_hung_up_on(port: int, begun: bytes) -> None
             assert each.recv(1) == b""
         each.close()
     assert serving._Protocol.by_address["127.0.0.1"] <= 1
+
+
+@pytest.fixture
+def tls_port(consortium: Consortium, tmp_path: Path) -> Iterator[int]:
+    """A real service with TLS that listens by itself."""
+    certificate = trustme.CA().issue_cert("127.0.0.1")
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    for pem in certificate.cert_chain_pems:
+        pem.write_to_path(chain, append=True)
+    certificate.private_key_pem.write_to_path(key)
+    server = serving.server(consortium.aggregator, host="127.0.0.1", port=0, tls=(chain, key))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    thread.join(10)
+
+
+def test_callers_at_the_door_make_room(tls_port: int) -> None:
+    """Of those who connect and begin no TLS few are kept, the newest, and others are served."""
+    more = 20
+    silent = [
+        socket.create_connection(("127.0.0.1", tls_port))
+        for _ in range(arrivals.MOST_ARRIVING + more)
+    ]
+    health = f"https://127.0.0.1:{tls_port}/v1/health"
+    assert httpx.get(health, verify=False).status_code == 200  # noqa: S501 - whoever it is
+    for each in silent[:more]:
+        each.settimeout(20)  # the server alone would let each of them wait for a minute
+        with contextlib.suppress(ConnectionResetError):
+            assert each.recv(1) == b""
+    silent[-1].settimeout(0.1)
+    with pytest.raises(TimeoutError):
+        silent[-1].recv(1)
+    for each in silent:
+        each.close()
+
+
+def test_nobody_stands_at_the_door_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes next finds those gone whose handshake takes too long."""
+    monkeypatch.setattr(arrivals, "HANDSHAKE_SECONDS", 0.0)
+    (listener,) = arrivals.listeners("127.0.0.1", 0)
+    listener.setblocking(True)
+    listener.listen()
+    with listener, socket.create_connection(listener.getsockname()) as first:
+        one, _ = listener.accept()
+        time.sleep(0.01)
+        with socket.create_connection(listener.getsockname()) as second:
+            two, peer = listener.accept()
+            first.settimeout(20)
+            assert first.recv(1) == b""
+            arrivals.arrived(peer)  # a handshake that is done is not ended
+            with socket.create_connection(listener.getsockname()):
+                three, _ = listener.accept()
+                second.settimeout(0.1)
+                with pytest.raises(TimeoutError):
+                    second.recv(1)
+        for each in (one, two, three):
+            each.close()
+
+
+def test_a_proxy_may_bring_many(consortium: Consortium) -> None:
+    """An address holds few connections unless it was named as a proxy's."""
+    made = serving.server(consortium.aggregator, host="127.0.0.1", port=0, proxies=["10.0.0.7"])
+    protocol: Any = made.config.http
+    assert "10.0.0.7" in protocol.unlimited
+    assert "10.0.0.7" not in serving._Protocol.unlimited
+
+
+@pytest.mark.parametrize("path", ["/v1/challenge", "/v1/exchange", "/v1/rounds"])
+def test_a_body_that_drips_is_not_waited_for(
+    port: int, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who sends the headers and then hardly anything is answered that this is too slow."""
+    monkeypatch.setattr(service, "BODY_SECONDS", 0.3)
+    with socket.create_connection(("127.0.0.1", port)) as line:
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer x\r\n"
+        line.sendall((head + "Content-Length: 4000\r\n\r\n{").encode())
+        line.settimeout(20)
+        heard = line.recv(1 << 12)
+    assert heard.startswith((b"HTTP/1.1 408", b"HTTP/1.1 401")), heard
+    if path != "/v1/rounds":  # where the token is looked at first
+        assert heard.startswith(b"HTTP/1.1 408"), heard
 
 
 def test_a_slow_but_honest_caller_is_served(port: int) -> None:

@@ -17,7 +17,7 @@ from studio_process import entered as entered_studio
 from sherd.cli import cli
 from sherd.errors import PeerError, UsageError
 from sherd.federation.aggregator.login_routes import LOGIN_SECONDS
-from sherd.federation.aggregator.storage.people import person_text
+from sherd.federation.aggregator.storage.statements import person_text
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.wire import browser_login
 from sherd.federation.wire.openid_provider import Provider

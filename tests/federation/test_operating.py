@@ -48,6 +48,7 @@ def test_readiness_looks_at_database_disk_clock_and_worker(
 
     with monkeypatch.context() as patch:
         patch.setattr(consortium.store, "check", broken)
+        patch.setattr(consortium.store, "latest", broken)  # the clock is not at fault
         status, found = ready(consortium)
         assert (status, found) == (503, {**good, "database": "failed"})
     with monkeypatch.context() as patch:

@@ -1,7 +1,7 @@
 """What every population has spent and may spend, worked out from the chain of rows.
 
 No sum and no limit is stored beside the chain, so none can be changed in the file without
-breaking it: whoever asks for an account has the whole chain checked first.
+breaking it: to ask for an account is to have the whole chain checked first.
 
 ``verify`` recomputes a ledger from its first row: the chain, the sums, the limits and the seals.
 """

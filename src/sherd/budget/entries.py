@@ -1,8 +1,8 @@
 """The values a ledger speaks in, and the hash that chains its rows.
 
 Every row's hash covers all its columns and the hash of the row before. The hash has no
-key: who can write the file can write a new chain. The chain tells accident and careless
-editing from truth, and its head, kept by somebody else, pins everything before it.
+key: anybody who can write the file can write a new chain. The chain shows accidents and careless
+editing, and its head, kept by somebody else, pins everything before it.
 
 What is spent stands in columns that are never added to each other: ε of differential privacy,
 ε of individual differential privacy, releases without an ε, and beside them what was really
@@ -37,7 +37,7 @@ DP, IDP, NONE, COST, RHO, LOOKS = COLUMNS = ("dp", "idp", "none", "cost", "rho",
 """What an account counts, each by itself."""
 
 EPSILON = "epsilon"
-"""As what a limit is on: the columns ``dp`` and ``idp``, each for itself."""
+"""What a limit may be on besides a single column: ``dp`` and ``idp``, each by itself."""
 
 COLUMN_WORDS = {
     DP: "ε of differential privacy",

@@ -41,7 +41,7 @@ _ALIKE = str.maketrans(
 
 
 def key(name: str) -> str:
-    """The name as accounts are told apart by it: width, case and spaces do not matter."""
+    """The form of a name that tells accounts apart: width, case and spaces do not matter."""
     folded = unicodedata.normalize("NFKC", name).casefold()
     return " ".join(unicodedata.normalize("NFKC", folded).split())
 

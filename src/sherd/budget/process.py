@@ -36,7 +36,7 @@ class Process:
 
 
 def current() -> Process:
-    """The process that calls."""
+    """The process that runs this."""
     pid = os.getpid()
     started = _started(pid)
     return Process(pid=pid, started=started or "", boot=_boot(), namespace=_namespace())

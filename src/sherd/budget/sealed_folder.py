@@ -4,7 +4,7 @@ A release is written and synced before it is charged, so that a charge never sta
 something that could not be written. Between the two a process may be killed. So what is staged is
 unreadable: its folder is its owner's alone, and every byte is combined with the key stream of a key
 that is drawn for this folder and of the file's name. The key is in memory until the charge, whose
-transaction puts it into the ledger; whoever publishes opens the folder with it. Without a charge
+transaction puts it into the ledger; publishing opens the folder with it. Without a charge
 there is no key, and the staged bytes are noise.
 
 The stream is ChaCha20's where the package ``cryptography`` is installed, and SHAKE-256's, ten times

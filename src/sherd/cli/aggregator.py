@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import shutil
 import signal
 import time
@@ -161,7 +162,16 @@ def enrol(
     show_default=True,
     help="Choose who must present a client certificate.",
 )
-def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> None:
+@click.option(
+    "--proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Accept any number of connections from the proxy at this IP address. Repeatable.",
+)
+def serve(
+    home: Path, host: str, port: int | None, plain: bool, shown: str, proxies: tuple[str, ...]
+) -> None:
     """Listen for owners and analysts.
 
     This is the only part of Sherd that other machines can reach.
@@ -192,6 +202,7 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
         tls=None if plain else folder.channel,
         authority=folder.authority,
         client_certificates=ClientCertificates("off" if plain else shown),
+        proxies=_addresses(proxies),
     )
     if not plain:
         keep_certificate(folder, service)
@@ -204,6 +215,15 @@ def serve(home: Path, host: str, port: int | None, plain: bool, shown: str) -> N
         raise ConnectionFailedError(
             "the service could not listen", got=f"{host}:{port}", do="choose another port"
         )
+
+
+def _addresses(given: tuple[str, ...]) -> list[str]:
+    try:
+        return [str(ipaddress.ip_address(each)) for each in given]
+    except ValueError:
+        raise UsageError(
+            "the proxy is not an address", must="an IP address", got=", ".join(given)
+        ) from None
 
 
 @aggregator.command("check")

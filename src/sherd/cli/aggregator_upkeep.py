@@ -26,7 +26,7 @@ def backup(home: Path, output: Path) -> None:
     The file holds the aggregator's keys: protect it like the folder.
     """
     folder = open_aggregator(home)
-    from sherd.federation.aggregator.aggregator_backup import back_up_aggregator
+    from sherd.federation.aggregator.aggregator_home import back_up_aggregator
 
     back_up_aggregator(folder, output)
     click.echo(f"backup is in {output}; it holds the aggregator's keys")
@@ -44,7 +44,7 @@ def restore(backup_file: Path, home: Path, database: str | None) -> None:
     from sherd.extras import require
 
     require()
-    from sherd.federation.aggregator.aggregator_backup import restore_aggregator
+    from sherd.federation.aggregator.aggregator_home import restore_aggregator
 
     name = restore_aggregator(backup_file, home, database=database).settings.name
     click.echo(f"aggregator '{name}' is restored to {home}")
@@ -103,7 +103,7 @@ def enrol_user(
     import secrets
     import time
 
-    from sherd.federation.aggregator.storage.people import person_text
+    from sherd.federation.aggregator.storage.statements import person_text
     from sherd.federation.protocol.joint_plan import check_name
 
     check_name(name, role)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 ENGINES = ("memory", "columns", "duckdb")
 """Every engine that works on one machine, the lightest first."""
 
+LEAST_MEMORY = 64 << 20
+"""Below this DuckDB cannot sort at all."""
+
 
 class Engine(Protocol):
     """Where the parts of a run that grow with the table lie, and how words are sorted."""

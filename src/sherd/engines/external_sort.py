@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sherd.engines.engine import LEAST_MEMORY
 from sherd.engines.mapped_columns import BLOCK_ROWS, MappedColumns
 from sherd.errors import MissingPartError, StorageError
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 _BYTES_A_ROW = 24
 """What permuting a row of a part takes in memory."""
-
-LEAST_MEMORY = 64 << 20
-"""Below this DuckDB cannot sort at all."""
 
 
 class ExternalSort(MappedColumns):
@@ -50,7 +48,7 @@ class ExternalSort(MappedColumns):
             raise MissingPartError(
                 "the engine duckdb is not installed",
                 must="the library duckdb",
-                do="install it with `pip install 'sherd[sql]'`",
+                do="install it with `pip install 'sherd[sql]'`, or choose --engine columns",
             ) from None
         super().__init__(scratch, block_rows)
         self.memory = max(LEAST_MEMORY, memory)

@@ -57,11 +57,15 @@ class MappedColumns(InMemory):
         self._lock: int | None = None
         parent = Path(tempfile.gettempdir()) if scratch is None else scratch
         try:
+            parent.mkdir(parents=True, exist_ok=True)  # as the release's own folder is made
             _clear_up(parent)
             self.folder, self._lock = _locked_folder(parent)
         except OSError as error:
             raise StorageError(
-                "the engine's folder cannot be made", got=f"{scratch}: {error.strerror}"
+                "the engine's folder cannot be made",
+                must="a folder that may be written to, with room for the table",
+                got=f"{parent}: {error.strerror}",
+                do="write the release to another folder",
             ) from None
 
     def take_in(self, read: Callable[[], pa.Table | Iterator[pa.Table]]) -> pa.Table:

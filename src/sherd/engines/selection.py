@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sherd.engines.engine import ENGINES, Engine, InMemory
+from sherd.engines.engine import ENGINES, LEAST_MEMORY, Engine, InMemory
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,12 +51,14 @@ def choose(
     rows: int | None = None,
     column_bytes: Sequence[int] = (),
     counts_in: str | None = None,
+    only_memory: str | None = None,
 ) -> Choice:
     """The engine of that name, or for ``auto`` the lightest that the table fits.
 
     ``rows`` and ``column_bytes`` (bytes a row of each column) say how large the table is, as
     far as that is known without reading it. ``counts_in`` names a database that holds the
-    table, where the method needs nothing but counts.
+    table, where the method needs nothing but counts; ``only_memory`` says why ``auto`` has no
+    other choice than memory.
 
     >>> choose("auto", memory=1 << 30, rows=1_000_000, column_bytes=[8] * 10).name
     'memory'
@@ -67,16 +69,21 @@ def choose(
     """
     known = ("auto", *ENGINES, "database")
     if name not in known:
-        raise UsageError("the engine is unknown", must="one of " + ", ".join(known), got=repr(name))
+        must = "one of " + ", ".join((*known, "spark"))
+        raise UsageError("the engine is unknown", must=must, got=repr(name))
     room = available_memory() if memory is None else memory
-    if name != "auto":
-        return Choice(name=name, memory=room, why="as asked for")
+    whole, column = (n * (rows or 0) for n in (TABLES_IN_MEMORY * sum(column_bytes), COLUMN_BYTES))
+    if name != "auto" or (only_memory is not None and counts_in is None):
+        name = "memory" if name == "auto" else name
+        needed = {"memory": whole, "columns": column, "duckdb": LEAST_MEMORY}.get(name, 0)
+        more = f", although that needs about {in_words(needed)} of {in_words(room)}"
+        why = (only_memory or "as asked for") + (more if needed > room else "")
+        return Choice(name=name, memory=room, why=why)
     if counts_in is not None:
         why = f"the method needs nothing but counts, and {counts_in} can count"
         return Choice(name="database", memory=room, why=why)
     if rows is None:
         return Choice(name="memory", memory=room, why="the table's size is not known beforehand")
-    whole, column = TABLES_IN_MEMORY * rows * sum(column_bytes), COLUMN_BYTES * rows
     if whole <= room:
         why = f"the table needs about {in_words(whole)} of {in_words(room)}"
         return Choice(name="memory", memory=room, why=why)
@@ -87,6 +94,8 @@ def choose(
         )
         return Choice(name="columns", memory=room, why=why)
     why = f"one column alone needs about {in_words(column)} of {in_words(room)}"
+    if room < LEAST_MEMORY:
+        why += f", although that takes {in_words(LEAST_MEMORY)} at least"
     return Choice(name="duckdb", memory=room, why=why)
 
 

@@ -227,6 +227,15 @@ class NoGuarantee(Notion):
 
 _NOT_DP = "; it is not differential privacy"
 
+_CONDITIONS = {
+    "entropy": "entropy {}-diversity",
+    "recursive": "recursive ({}, {})-diversity",
+    "closeness": "{}-closeness (equal distance)",
+    "ordered_closeness": "{}-closeness (ordered distance)",
+    "likeness": "enhanced {}-likeness",
+}
+"""What is said of each condition, with its limit filled in."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GroupDiversity(Notion):
@@ -276,17 +285,10 @@ class GroupDiversity(Notion):
             said.append(f"no sensitive value above {number(self.share)} of a group")
         elif self.size is not None:
             said.append(f"groups of at least {self.size} records")
-        if self.entropy is not None:
-            said.append(f"entropy {number(self.entropy)}-diversity")
-        if self.recursive is not None:
-            c, least = self.recursive
-            said.append(f"recursive ({number(c)}, {least})-diversity")
-        if self.closeness is not None:
-            said.append(f"{number(self.closeness)}-closeness (equal distance)")
-        if self.ordered_closeness is not None:
-            said.append(f"{number(self.ordered_closeness)}-closeness (ordered distance)")
-        if self.likeness is not None:
-            said.append(f"enhanced {number(self.likeness)}-likeness")
+        for name, text in _CONDITIONS.items():
+            limit = getattr(self, name)
+            if limit is not None:
+                said.append(text.format(*map(number, limit if name == "recursive" else (limit,))))
         return "; ".join(said) + _NOT_DP
 
     def as_data(self) -> dict[str, object]:

@@ -54,7 +54,7 @@ class Release:
     original: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Bring the tables into the form in which they are released, whoever made them."""
+        """Bring the tables into the form in which they are released, whatever made them."""
         from sherd.tables.released_form import released_form
         from sherd.tables.write import StreamedTable
 

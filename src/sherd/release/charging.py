@@ -63,6 +63,10 @@ def chosen_ledger(
     return ledger
 
 
+MOST_COST = 1_000_000.0
+"""The most ε that one release is booked with as really spent; the ledger adds up numbers only."""
+
+
 @contextlib.contextmanager
 def looking(ledger: Ledger | None, reservation: Reservation | None) -> Iterator[None]:
     """Book a look where a run that reads data ends in a refusal: that is an output, too."""
@@ -78,13 +82,17 @@ def looking(ledger: Ledger | None, reservation: Reservation | None) -> Iterator[
 
 
 def cost_of(release: Release, schema: Schema, reservation: Reservation) -> Amount | None:
-    """What a release really spends, where the run found out; at least what it claims."""
+    """What a release really spends, where the run found out; at least what it claims.
+
+    A column that is published without any noise spends more than any ε: ``MOST_COST`` is booked.
+    """
     from sherd.budget.amount import Amount
 
     spent = [float(one.value) for one in release.findings if one.name == REAL_SPEND]
     if not spent:
         return None
-    return max(reservation.amount, Amount(spent[0] * schema.rows_per_unit))
+    really = min(spent[0] * schema.rows_per_unit, MOST_COST)
+    return max(reservation.amount, Amount(really))
 
 
 def population_of(schema: Schema, population: str | None) -> str:
@@ -115,7 +123,7 @@ def _named_after(schema: Schema) -> str:
 def check_alone(ledger: Ledger, guarantee: Guarantee, plan: Plan, reservation: Reservation) -> None:
     """Refuse a promise that takes for granted that there is no other release, where there is one.
 
-    Releases without an ε do not add up to anything: whoever holds two of the same people can
+    Releases without an ε do not add up to anything: anybody who holds two of the same people can
     intersect them. The ledger knows of earlier ones; what it does not know of cannot be refused.
     Asked with a reservation in hand: of two runs that begin at once, one at least sees the other.
     """

@@ -1,6 +1,6 @@
 """Sending each table of a release to a place of its own: a folder, or a PostgreSQL server.
 
-Fragments are often kept apart for good: whoever runs one server then holds one fragment. The whole
+Fragments are often kept apart for good: each server then holds a single fragment. The whole
 release stays with its owner; a destination receives its table and nothing else, whole or not
 at all. Everything is checked before data is read, as far as that is possible without writing.
 """

@@ -340,7 +340,7 @@ def names() -> tuple[str, ...]:
 
 
 def usable() -> Iterator[Method]:
-    """Every method that can be loaded: a package that ships a broken one takes away none else."""
+    """Every method that can be loaded; a package that ships a broken one takes no other away."""
     for name in names():
         with suppress(SherdError):
             yield find(name)

@@ -1,8 +1,8 @@
 """The signature of a release: its maker's Ed25519 key over the manifest, which names all files.
 
 It lies beside the manifest as ``signature.json`` and covers the manifest's bytes, thereby the hash
-of every file, the plan, the schema and the promise. Whoever rewrites a release and its hashes
-cannot sign it again by that key.
+of every file, the plan, the schema and the promise. Somebody who rewrites a release and its
+hashes cannot sign it again by that key.
 """
 
 from __future__ import annotations

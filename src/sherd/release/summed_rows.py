@@ -1,9 +1,9 @@
 """Joint releases by rows that need nothing but sums of the owners' own numbers.
 
 A method that is ``SumsRows`` asks questions. Every owner answers one with numbers of its own rows
-and its part of the noise; whoever leads the release is given the sum of all answers and no
-single one. The next question follows from the sums before; when there is none any more, the
-release follows from the sums alone.
+and its part of the noise; the leader of the release is given the sum of all answers and no
+single one. Each question follows from the sums before it; when there is none left, the release
+follows from the sums alone.
 """
 
 from __future__ import annotations

@@ -46,8 +46,7 @@ def engine_for(
     if name == "database":
         check_counting(plan)
     sorts = set(plan.spec.traits.engines) & {"columns", "duckdb"}
-    if name == "auto" and not sorts and counts_in is None:
-        name = "memory"
+    only_memory = None if sorts else f"the method '{plan.method}' runs in memory only"
     size = extent(source, columns=len(schema.attributes))
     return choose(
         name,
@@ -55,6 +54,7 @@ def engine_for(
         rows=size.rows,
         column_bytes=size.column_bytes,
         counts_in=counts_in,
+        only_memory=only_memory if name == "auto" else None,
     )
 
 

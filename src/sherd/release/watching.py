@@ -1,4 +1,4 @@
-"""Who is told of steps that take long, without every function in between being handed it.
+"""Progress of long steps for a watcher, without handing it through every function in between.
 
 >>> steps = []
 >>> with watched(lambda step, done, total: steps.append((step, done, total))):
@@ -31,7 +31,7 @@ def watched(progress: Callable[[str, int, int], None] | None) -> Iterator[None]:
 
 
 def tell(step: str, done: int, total: int) -> None:
-    """Say how far a step has come to whoever watches."""
+    """Tell the watcher, if there is one, how far a step has come."""
     watcher = _watcher.get()
     if watcher is not None:
         watcher(step, done, total)

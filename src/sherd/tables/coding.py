@@ -106,14 +106,14 @@ class _LabelTable:
         # A dictionary may hold labels that no cell has: only a cell's label is refused.
         return _UNLISTED if code is None else code
 
-    def positions(self, block: pa.Array, found: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Put positions into ``found``; which cells are missing."""
+    def positions(self, block: pa.Array, into: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Write positions to ``into``; returns which cells are missing, or None."""
         indices = numpy_array(block.indices)
         if block.indices.null_count:
             indices = np.where(nulls(block.indices), len(self.codes) - 1, indices)
-        np.take(self.codes, indices, out=found, mode="clip")  # they are in range, so none is
-        missing = found < 0
-        if missing.any() and (found == _UNLISTED).any():
+        np.take(self.codes, indices, out=into, mode="clip")  # they are in range, so none is
+        missing = into < 0
+        if missing.any() and (into == _UNLISTED).any():
             raise TableError(
                 f"the attribute '{self.axis.name}' has labels that its schema does not list",
                 must="one of the listed values",
@@ -147,15 +147,15 @@ _UNIT = 2.0**52
 """From here on floats are whole numbers, and their last 52 bits say by how much they exceed it."""
 
 
-def _measured(block: pa.Array, axis: Axis, found: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-    """Put positions into ``found``, all in its own memory; which cells are missing."""
+def _measured(block: pa.Array, axis: Axis, into: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """Write positions to ``into``, in its own memory; returns which cells are missing, or None."""
     numbers, missing = in_units(block, axis.name, axis.type)
     per_unit = 1 / axis.step
     if numbers.dtype == np.int64 and per_unit == 1:
-        np.clip(numbers, axis.low, axis.high, out=found)
-        found -= axis.low
+        np.clip(numbers, axis.low, axis.high, out=into)
+        into -= axis.low
         return missing
-    scaled = found.view(np.float64)
+    scaled = into.view(np.float64)
     with np.errstate(over="ignore"):  # a product beyond the floats is infinite, and clipped
         np.multiply(numbers, float(per_unit), out=scaled)
     np.rint(scaled, out=scaled)
@@ -171,7 +171,7 @@ def _measured(block: pa.Array, axis: Axis, found: NDArray[np.int64]) -> NDArray[
         gaps = np.isnan(scaled)
         scaled[gaps] = _UNIT
         missing = gaps if missing is None else missing | gaps
-    found -= np.float64(_UNIT).view(np.int64)
+    into -= np.float64(_UNIT).view(np.int64)
     return missing
 
 

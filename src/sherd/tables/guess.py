@@ -123,7 +123,8 @@ def _guess_text(name: str, column: pa.ChunkedArray) -> Guess:
     if local is not None:
         return Guess(name=name, type=local[0], marks=present, why=local[1])
     rows = len(plain) - pc.sum(pc.is_in(plain, value_set=marks)).as_py()
-    apart = _tells_apart(rest, rows)
+    unread = "" if ordered else unread_form(rest)
+    apart = unread or _tells_apart(rest, rows)
     if apart and not ordered:
         return Guess(name=name, type=Type.TEXT, role=Role.IDENTIFIER, marks=present, why=apart)
     labels = (
@@ -161,6 +162,36 @@ def _parsed_locally(distinct: pa.Array) -> tuple[Type, str] | None:
     if kind in (Type.DATE, Type.DATETIME):
         return kind, "read as day.month.year"
     return None
+
+
+_SLASHED = r"^\d{1,2}/\d{1,2}/\d{4}([ T]\d{1,2}:\d\d(:\d\d)?( ?[AaPp][Mm])?)?$"
+_THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})*(\.\d+)?$"
+
+
+def unread_form(distinct: pa.Array) -> str:
+    """What texts seem to be that are not read as it, and what to write instead; empty if nothing.
+
+    >>> unread_form(pa.array(["12/31/1999"]))
+    'days with slashes, month first in some cells; write them as 1999-12-31, or make it a category'
+    >>> "thousands" in unread_form(pa.array(["12,345", "7"]))
+    True
+    >>> unread_form(pa.array(["1/2"]))
+    ''
+    """
+    if pc.all(pc.match_substring_regex(distinct, _SLASHED)).as_py():
+        month_first = pc.any(pc.match_substring_regex(distinct, r"^\d+/(1[3-9]|[23]\d)/")).as_py()
+        day_first = pc.any(pc.match_substring_regex(distinct, r"^(1[3-9]|[23]\d)/")).as_py()
+        order = {
+            (True, False): "month first in some cells",
+            (False, True): "day first in some cells",
+            (True, True): "day first in some cells and month first in others",
+            (False, False): "whether day or month comes first cannot be told",
+        }[bool(month_first), bool(day_first)]
+        return f"days with slashes, {order}; write them as 1999-12-31, or make it a category"
+    grouped = pc.all(pc.match_substring_regex(distinct, _THOUSANDS)).as_py()
+    if grouped and pc.any(pc.match_substring(distinct, ",")).as_py():
+        return "numbers with commas between thousands; write 12345, or make it a category"
+    return ""
 
 
 def _parsed(distinct: pa.Array) -> Type | None:

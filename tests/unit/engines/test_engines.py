@@ -121,6 +121,43 @@ def released_dp(table: pa.Table, engine: Engine, tmp: Path) -> pa.Table:
     return sherd.read(folder / "data.parquet")
 
 
+def test_strict_releases_are_sorted_by_the_engine_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One column at a time, where the engine says so, and by its own sorter."""
+    sorted_by: list[str] = []
+
+    def noted(kind: type[InMemory]) -> Callable[[InMemory, Any], None]:
+        sort = kind.sort
+
+        def sorting(engine: InMemory, words: Any) -> None:
+            sorted_by.append(engine.name)
+            sort(engine, words)
+
+        return sorting
+
+    for kind in (InMemory, ExternalSort):
+        monkeypatch.setattr(kind, "sort", noted(kind))
+    rng = np.random.default_rng(0)
+    table = pa.table({name: rng.integers(0, 50, 107) for name in ("a", "b")})
+    schema = sherd.Schema.from_data(
+        {
+            "attributes": {n: {"type": "integer", "domain": [0, 50]} for n in table.column_names},
+            "missing": "refuse",
+        }
+    )
+    plan = sherd.Plan(method="dp-um", epsilon=QUIET, k=5, guarantee="strict")
+    made = {}
+    for engine in (InMemory(), MappedColumns(tmp_path, 10), ExternalSort(tmp_path, 10)):
+        folder = tmp_path / engine.name
+        protect_to(folder, lambda: table, schema, plan, settings=Settings(engine=engine, threads=2))
+        engine.close()
+        made[engine.name] = sherd.read(folder / "data.parquet")
+    assert made["columns"].equals(made["memory"])
+    assert made["duckdb"].equals(made["memory"])
+    assert sorted_by == ["memory"] * 2 + ["columns"] * 2 + ["duckdb"] * 2
+
+
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory, require_or_skip: Any) -> Iterator[Any]:
     """A session on two cores of this machine."""
@@ -423,10 +460,38 @@ def test_auto_takes_the_lightest_that_fits() -> None:
     assert "1 GB" in small.why
     assert choose("auto", memory=1 << 30, rows=30_000_000, column_bytes=[8] * 10).name == "columns"
     assert choose("auto", memory=1 << 30, rows=90_000_000, column_bytes=[8]).name == "duckdb"
-    assert choose("duckdb", memory=5).why == "as asked for"
+    assert choose("duckdb", memory=1 << 30).why == "as asked for"
     assert choose("auto", rows=None).name == "memory"
-    with pytest.raises(UsageError, match="engine is unknown"):
+    with pytest.raises(UsageError, match="engine is unknown") as refused:
         choose("hadoop")
+    assert "spark" in str(refused.value)
+
+
+def test_an_engine_that_the_table_does_not_fit_is_told() -> None:
+    """Whoever allows too little memory is told, and which methods have no choice."""
+    large: dict[str, Any] = {"rows": 1 << 20, "column_bytes": [8] * 4, "memory": 20 << 20}
+    assert choose("memory", **large).why == (
+        "as asked for, although that needs about 80 MB of 20 MB"
+    )
+    assert choose("columns", **large).why.endswith("needs about 28 MB of 20 MB")
+    assert choose("duckdb", **large).why.endswith("needs about 64 MB of 20 MB")
+    assert choose("auto", **large).why.endswith("although that takes 64 MB at least")
+    only = choose("auto", only_memory="the method 'slice' runs in memory only", **large)
+    assert only.name == "memory"
+    assert only.why.startswith("the method 'slice' runs in memory only, although that needs")
+    counted = choose("auto", only_memory="no", counts_in="DuckDB", **large)
+    assert counted.name == "database"
+
+
+def test_the_folders_above_the_output_are_made_on_every_engine(tmp_path: Path) -> None:
+    """A release into a new folder does not depend on the engine that makes it."""
+    engine = MappedColumns(tmp_path / "new" / "newer")
+    assert engine.folder.parent == tmp_path / "new" / "newer"
+    engine.close()
+    assert list(engine.folder.parent.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="folder cannot be made"):
+        MappedColumns(tmp_path / "file" / "new")
 
 
 def test_methods_that_need_the_whole_table_say_so(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import sherd
 from sherd.budget.ledger import Ledger
 from sherd.errors import BudgetError, TableError, UsageError
-from sherd.release.charging import population_of
+from sherd.release.charging import MOST_COST, population_of
 from sherd.release.method import REAL_SPEND
 from sherd.release.protect import protect_to
 
@@ -96,6 +96,21 @@ def test_the_claim_and_the_real_spend_are_both_booked(book: Ledger) -> None:
     book.set_limit("people", sherd.Amount(real + 1), of="cost")
     with pytest.raises(BudgetError, match="really spends more"):
         sherd.protect(TABLE, SCHEMA, plan)
+
+
+@pytest.mark.parametrize("values", [[3.0] * 10, [2.0] * 5 + [3.0] * 5])
+def test_a_column_without_any_noise_is_released_and_booked_at_the_most(
+    book: Ledger, tmp_path: Path, values: list[float]
+) -> None:
+    """Whether all clusters hold equal values must not decide whether a run is refused."""
+    plan = sherd.Plan(method="idp-cbls", epsilon=0.5, k=5, guarantee="paper")
+    table = pa.table({"x": values})
+    sherd.protect(table, SCHEMA, plan)
+    protect_to(tmp_path / "out", lambda: table, SCHEMA, plan)
+    columns = book.account("people").columns
+    assert columns["idp"].spent == 1
+    assert columns["cost"].spent == 2 * MOST_COST
+    assert sherd.verify(tmp_path / "out").passed
 
 
 def test_a_refusal_is_booked_as_a_look_and_says_no_count(book: Ledger) -> None:

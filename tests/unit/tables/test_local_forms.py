@@ -95,3 +95,24 @@ def test_a_draft_finds_the_types(tmp_path: Path) -> None:
         read(path, schema=SCHEMA), SCHEMA, plan, ledger=None, settings=Settings(seed=1)
     )
     assert made.tables["data"].num_rows == 12
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["12/31/1999", "01/02/2000"], "month first in some cells"),
+        (["31/12/1999", "1/2/2000"], "day first in some cells;"),
+        (["31/12/1999", "12/31/1999"], "day first in some cells and month first in others"),
+        (["01/02/2000", "03/04/2001"], "whether day or month comes first cannot be told"),
+        (["12,345", "1,234,567", "8"], "commas between thousands"),
+    ],
+)
+def test_what_is_not_read_is_named_in_the_draft(
+    tmp_path: Path, cells: list[str], said: str
+) -> None:
+    """Days with slashes and thousands stay text, never a guess; the draft says what to write."""
+    place = tmp_path / "table.csv"
+    place.write_text("x,y\n" + "".join(f'"{cell}",1\n' for cell in cells * 20), encoding="utf-8")
+    draft = drafted(read(place), name="table.csv").yaml()
+    assert said in draft
+    assert "type: text\n    role: identifier" in draft

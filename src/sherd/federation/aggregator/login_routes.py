@@ -16,7 +16,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
 from sherd.federation.aggregator.service import AnOwner, Served, Strict, refused
-from sherd.federation.aggregator.storage.people import member_of_person, use_once
+from sherd.federation.aggregator.storage.statements import member_of_person, use_once
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.wire.openid_provider import MOST_TOKEN
 from sherd.signing_keys import verify

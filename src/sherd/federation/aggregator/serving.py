@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import ssl
 import threading
@@ -14,11 +15,13 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sherd.federation.aggregator.api import make_app
+from sherd.federation.aggregator.arrivals import arrived, listeners
 from sherd.federation.wire.log_lines import send_logs
 
 if TYPE_CHECKING:
     import asyncio
     import socket
+    from collections.abc import Sequence
     from pathlib import Path
 
     from sherd.federation.aggregator.aggregator_home import AggregatorHome
@@ -38,7 +41,7 @@ HEADER_SECONDS = 15.0
 """How long a caller may take from connecting, or from its first byte, to the end of its headers."""
 
 MOST_CONNECTIONS = 64
-"""The most connections of one address; a reverse proxy on this machine may have more."""
+"""The most connections of one address; a reverse proxy may have more."""
 
 
 class _Protocol(H11Protocol):
@@ -49,16 +52,21 @@ class _Protocol(H11Protocol):
     """
 
     by_address: ClassVar[Counter[str]] = Counter()
+    unlimited: ClassVar[frozenset[str]] = frozenset(("", "127.0.0.1", "::1"))
     _due: asyncio.TimerHandle | None = None
     _address = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Note whom the channel's certificate names, and how many its address has."""
         super().connection_made(transport)
-        self._address = str((transport.get_extra_info("peername") or ("",))[0])
+        peername = transport.get_extra_info("peername") or ("",)
+        arrived(peername)
+        self._address = str(peername[0])
         self.by_address[self._address] += 1
-        near = self._address in ("", "127.0.0.1", "::1")
-        if not near and self.by_address[self._address] > MOST_CONNECTIONS:
+        if (
+            self._address not in self.unlimited
+            and self.by_address[self._address] > MOST_CONNECTIONS
+        ):
             transport.abort()
             return
         self._wait_for_headers()
@@ -116,6 +124,13 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._bell = bell
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen in our own way, which bounds how many may stand at the door."""
+        if sockets is None:
+            with contextlib.suppress(OSError):  # then the server's own way fails, and says so
+                sockets = listeners(self.config.host, self.config.port)
+        await super().startup(sockets)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer those who wait, then close."""
         self._bell.close()
@@ -130,8 +145,12 @@ def server(
     tls: tuple[Path, Path] | None = None,
     authority: Path | None = None,
     client_certificates: ClientCertificates = ClientCertificates.OFF,
+    proxies: Sequence[str] = (),
 ) -> uvicorn.Server:
-    """A server that is ready to run; ``tls`` is its certificate and its key."""
+    """A server that is ready to run; ``tls`` is its certificate and its key.
+
+    ``proxies`` are addresses through which many call, and that bound their callers themselves.
+    """
     checked = client_certificates is not ClientCertificates.OFF and tls is not None
     required = (
         ssl.CERT_REQUIRED
@@ -149,15 +168,18 @@ def server(
             "ssl_cert_reqs": int(required),
         }
     app = make_app(aggregator, certificates=checked)
+    unlimited = _Protocol.unlimited | set(proxies)
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=_Protocol,
+        loop="asyncio",  # others would not ask our own sockets whom to let in
+        http=type("_BoundedProtocol", (_Protocol,), {"unlimited": unlimited}),
         log_config=None,
         access_log=False,
         server_header=False,
         lifespan="on",
+        backlog=64,  # as many are let in at once, before those who must go are gone
         timeout_keep_alive=75,
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=64 << 10,

@@ -222,6 +222,12 @@ class OwnerJournal:
             rows = db.execute(f"SELECT id, data FROM rounds {which} ORDER BY id").fetchall()  # noqa: S608
         return [self._read(*row) for row in rows]
 
+    def overdue(self, since: int) -> list[str]:
+        """The rounds that have not ended though their deadline is before ``since``."""
+        with self._open() as db:
+            rows = db.execute("SELECT id FROM rounds WHERE ended = 0 AND deadline < ?", (since,))
+            return [str(row[0]) for row in rows.fetchall()]
+
     def seen(self, *, since: int = 0) -> dict[str, int]:
         """The last message seen in each round whose deadline is not before ``since``."""
         with self._open() as db:

@@ -216,11 +216,9 @@ def end_overdue(agent: Agent) -> None:
     if agent.now() < agent.ask_again:
         return
     waiting = [
-        data.round
-        for data in agent.journal.rounds()
-        if data.artefact is not None
-        and data.terms is not None
-        and data.terms.deadline + PATIENCE < agent.now()
+        round_id
+        for round_id in agent.journal.overdue(agent.now() - PATIENCE)
+        if (data := agent.journal.round(round_id)) is not None and data.artefact is not None
     ]
     if not waiting:
         return

@@ -184,32 +184,32 @@ def _in_blocks(shape: Any, randomness: Randomness) -> Association:
 
 
 def _joined(
-    cut: Sequence[npt.NDArray[np.int64]], found: Sequence[Association], rows: int
+    cut: Sequence[npt.NDArray[np.int64]], associations: Sequence[Association], rows: int
 ) -> Association:
-    place = np.full((len(found[0].groups), rows), -1, np.int32)
-    before = np.zeros(len(found[0].groups), np.int32)
-    for members, part in zip(cut, found, strict=True):
+    place = np.full((len(associations[0].groups), rows), -1, np.int32)
+    before = np.zeros(len(associations[0].groups), np.int32)
+    for members, part in zip(cut, associations, strict=True):
         place[:, members] = np.where(part.place >= 0, part.place + before[:, None], -1)
         before += np.asarray(part.groups, np.int32)
     return Association(
         place=place,
         groups=tuple(int(g) for g in before),
-        unplaced=sum(part.unplaced for part in found),
-        dissolved=sum(part.dissolved for part in found),
+        unplaced=sum(part.unplaced for part in associations),
+        dissolved=sum(part.dissolved for part in associations),
     )
 
 
-def beside_each_other(found: Mapping[tuple[int, ...], Association]) -> Association:
+def beside_each_other(parts: Mapping[tuple[int, ...], Association]) -> Association:
     """Associations over disjoint sets of fragments, numbered from 1, as one (Observation 3)."""
-    if len(found) == 1:
-        return next(iter(found.values()))
-    rows = {f: part.place[at] for chosen, part in found.items() for at, f in enumerate(chosen)}
-    groups = {f: part.groups[at] for chosen, part in found.items() for at, f in enumerate(chosen)}
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    rows = {f: part.place[at] for chosen, part in parts.items() for at, f in enumerate(chosen)}
+    groups = {f: part.groups[at] for chosen, part in parts.items() for at, f in enumerate(chosen)}
     return Association(
         place=np.stack([rows[f] for f in sorted(rows)]),
         groups=tuple(groups[f] for f in sorted(groups)),
-        unplaced=sum(part.unplaced for part in found.values()),
-        dissolved=sum(part.dissolved for part in found.values()),
+        unplaced=sum(part.unplaced for part in parts.values()),
+        dissolved=sum(part.dissolved for part in parts.values()),
     )
 
 

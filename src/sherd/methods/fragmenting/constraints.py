@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Dependency:
-    """Whoever knows ``determines`` of a record can tell ``follows``, right so often."""
+    """Knowing ``determines`` of a record tells ``follows``, rightly so often (``confidence``)."""
 
     determines: tuple[str, ...]
     follows: tuple[str, ...]
@@ -106,7 +106,7 @@ class Constraints:
     def believed(self, looseness: int) -> Constraints:
         """The same with the dependencies that tell more than a k-loose association may.
 
-        Whoever guesses right with probability at most 1/k anyway learns nothing that is promised to
+        Somebody who guesses right with probability 1/k anyway learns nothing that is promised to
         be hidden; above that, a dependency counts as if it always held.
         """
         kept = tuple(rule for rule in self.dependencies if rule.confidence * looseness > 1)
@@ -170,16 +170,16 @@ class Constraints:
             < len(asked.attributes)
         ]  # fmt: skip
         heavy = _SIMILAR * max(1.0, sum(asked.weight for asked in self.workload))
-        found = [
+        groups = [
             AskedTogether(attributes=(name,), weight=heavy) for name in similar if name in names
         ]
-        found += [
+        groups += [
             replace(asked, weight=_SIMILAR_QUERIES * asked.weight)
             if {*similar} & {*asked.attributes}
             else asked
             for asked in crossing
         ]
-        return tuple(found)
+        return tuple(groups)
 
     def as_data(self) -> dict[str, Any]:
         """The constraints as plain data that ``from_data`` reads back."""

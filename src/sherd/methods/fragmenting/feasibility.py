@@ -114,12 +114,12 @@ def excesses(
                 limit *= sizes[beside]
             if limit > limits.get((f, part), (1, None, None))[0]:
                 limits[f, part] = limit, constraint, beside
-    found = []
+    excess = []
     for (f, part), (limit, constraint, beside) in limits.items():
         counts = np.bincount(combined(table, part))
         forced = forced_suppression(counts, limit)
         if forced:
-            found.append(
+            excess.append(
                 Excess(
                     attributes=part,
                     constraint=constraint,
@@ -130,15 +130,17 @@ def excesses(
                     forced=forced,
                 )
             )
-    return tuple(sorted(found, key=lambda e: -e.forced))
+    return tuple(sorted(excess, key=lambda e: -e.forced))
 
 
-def check_feasible(found: Sequence[Excess], rows: int, allowed: float, *, all_tried: bool) -> None:
+def check_feasible(
+    excesses: Sequence[Excess], rows: int, allowed: float, *, all_tried: bool
+) -> None:
     """Raise where more tuples would have to be left out than is allowed.
 
     ``all_tried`` says that no other fragmentation with as many fragments does better.
     """
-    worst = max(found, key=lambda e: e.forced, default=None)
+    worst = max(excesses, key=lambda e: e.forced, default=None)
     if worst is not None and worst.forced > allowed * rows:
         named = ", ".join(sorted(worst.constraint))
         raise InfeasibleError(
@@ -154,7 +156,7 @@ def check_feasible(found: Sequence[Excess], rows: int, allowed: float, *, all_tr
 
 def findings_of(made: Association, forced: tuple[Excess, ...], rows: int) -> tuple[Finding, ...]:
     """What placing the tuples cost, for the owner's eyes only."""
-    found = [
+    findings = [
         Finding(
             name="suppressed",
             value=made.suppressed,
@@ -174,7 +176,7 @@ def findings_of(made: Association, forced: tuple[Excess, ...], rows: int) -> tup
             meaning="tuples taken out of groups that stayed too small",
         ),
     ]
-    found += [
+    findings += [
         Finding(
             name="too frequent",
             value=excess.forced,
@@ -184,4 +186,4 @@ def findings_of(made: Association, forced: tuple[Excess, ...], rows: int) -> tup
         )
         for excess in forced
     ]
-    return tuple(found)
+    return tuple(findings)

@@ -146,9 +146,9 @@ class Fragment:
 
     def guarantee(self, plan: Plan, schema: Schema) -> Guarantee:
         """What a release will promise; computed without seeing the table."""
-        found = layout(plan, schema)
+        fragmentation = layout(plan, schema)
         constraints, given = planned_constraints(plan), given_constraints(plan)
-        covered = relevant(constraints, found.fragments)
+        covered = relevant(constraints, fragmentation.fragments)
         words = "; ".join("{" + ", ".join(sorted(c)) + "}" for c in covered)
         covers = "no association: no constraint has all its attributes released"
         if covered:

@@ -52,16 +52,16 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
             )
     if plan["fragments"] is not None:
         given = _lists(plan["fragments"], "fragments", str)
-        found = check_given(constraints, given, released)
+        fragmentation = check_given(constraints, given, released)
     else:
-        found = _solved(constraints, released, plan["objective"], plan["time_limit"])
-    if len(found.fragments) < 2:
+        fragmentation = _solved(constraints, released, plan["objective"], plan["time_limit"])
+    if len(fragmentation.fragments) < 2:
         raise PlanError(
             "the constraints need no fragmentation: one fragment fulfils them",
             do="release the table without the withheld attributes, or add constraints",
         )
-    _check_sealing(plan, found)
-    count = len(found.fragments)
+    _check_sealing(plan, fragmentation)
+    count = len(fragmentation.fragments)
     _check_associations(plan, count)
     sizes = planned_sizes(plan, count)
     if len(sizes) != count:
@@ -69,23 +69,23 @@ def layout(plan: Plan, schema: Schema) -> Fragmentation:
     for chosen in associated_sets(plan, count):
         check_sizes([sizes[f - 1] for f in chosen], plan["looseness"], len(chosen))
     for chosen in _lists(plan["projections"] or (), "projections", int):
-        if len(set(chosen)) < 2 or not set(chosen) <= set(range(1, len(found.fragments) + 1)):
+        if len(set(chosen)) < 2 or not set(chosen) <= set(range(1, count + 1)):
             raise PlanError(
                 "a projection is not valid",
-                must=f"two or more of the fragments 1 to {len(found.fragments)}",
+                must=f"two or more of the fragments 1 to {count}",
                 got=repr(list(chosen)),
             )
-    return found
+    return fragmentation
 
 
-def _check_sealing(plan: Plan, found: Fragmentation) -> None:
+def _check_sealing(plan: Plan, fragmentation: Fragmentation) -> None:
     if plan["cell_bytes"] > MOST_BYTES:
         raise PlanError(
             "the 'cell_bytes' parameter is not valid",
             must=f"at most {MOST_BYTES}",
             got=str(plan["cell_bytes"]),
         )
-    if plan["withheld"] == "ciphertext" and not found.withheld:
+    if plan["withheld"] == "ciphertext" and not fragmentation.withheld:
         raise PlanError(
             "there is nothing to release as ciphertext: every attribute lies in a fragment",
             must="a constraint of a single attribute, which withholds it",
@@ -102,12 +102,12 @@ def _solved(
     Under a limit of time two searches could end differently; the promise speaks of one of them.
     What may be left out is kept where two fragments can hold it: one would say nothing of it.
     """
-    found = find_minimal(constraints, released, objective=objective, time_limit=time_limit)
-    if len(found.fragments) < 2 and set(found.withheld) - set(constraints.withheld):
-        found = find_minimal(
+    fragmentation = find_minimal(constraints, released, objective=objective, time_limit=time_limit)
+    if len(fragmentation.fragments) < 2 and set(fragmentation.withheld) - set(constraints.withheld):
+        fragmentation = find_minimal(
             constraints, released, objective=objective, time_limit=time_limit, least=2
         )
-    return found
+    return fragmentation
 
 
 def planned_sizes(plan: Plan, fragments: int) -> tuple[int, ...]:

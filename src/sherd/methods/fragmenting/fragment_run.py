@@ -65,28 +65,30 @@ def run_fragmenting(
     table: pa.Table, schema: Schema, plan: Plan, run: Run, lineage: Lineage | None = None
 ) -> tuple[Outcome, Kept | None]:
     """The release, and where keys name the tuples the record of who is where."""
-    found = layout(plan, schema)
+    fragmentation = layout(plan, schema)
     table = within(table, schema)
     old = check_past(plan, schema, run, lineage)
     keys = None if lineage is None else lineage.keys
     if old is None or keys is None:
-        return _first(table, schema, plan, run, found, keys)
+        return _first(table, schema, plan, run, fragmentation, keys)
 
     def place(fresh: pa.Table) -> Association:
-        return _associated(fresh, schema, plan, run, found.fragments)
+        return _associated(fresh, schema, plan, run, fragmentation.fragments)
 
-    change = next_groups(old, table, plan, run, keys=keys, fragments=found.fragments, place=place)
-    sealing = _Sealing(table=table, plan=plan, run=run, found=found)
+    change = next_groups(
+        old, table, plan, run, keys=keys, fragments=fragmentation.fragments, place=place
+    )
+    sealing = _Sealing(table=table, plan=plan, run=run, fragmentation=fragmentation)
     outcome = Outcome(
         tables=released_tables(
             change.kept.groups,
             table,
-            found.fragments,
+            fragmentation.fragments,
             run.randomness,
             shuffle=run.shuffle,
             seal=sealing.how,
         ),
-        facts={**_facts(plan, found), **sealing.facts, "after": plan["after"]["release"]},
+        facts={**_facts(plan, fragmentation), **sealing.facts, "after": plan["after"]["release"]},
         findings=findings(change),
     )
     return outcome, signed(change.kept, schema, run, keys)
@@ -99,7 +101,7 @@ class _Sealing:
     table: pa.Table
     plan: Plan
     run: Run
-    found: Fragmentation
+    fragmentation: Fragmentation
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -112,8 +114,8 @@ class _Sealing:
         made, stated = seal(
             self.table,
             orders,
-            self.found.fragments,
-            self.found.withheld,
+            self.fragmentation.fragments,
+            self.fragmentation.withheld,
             cell_bytes=self.plan["cell_bytes"],
             key=self.run.cell_key,
             randomness=self.run.randomness,
@@ -122,16 +124,16 @@ class _Sealing:
         return made
 
 
-def _facts(plan: Plan, found: Fragmentation) -> dict[str, object]:
+def _facts(plan: Plan, fragmentation: Fragmentation) -> dict[str, object]:
     """What a manifest states of the fragments."""
-    covered = relevant(planned_constraints(plan), found.fragments)
+    covered = relevant(planned_constraints(plan), fragmentation.fragments)
     return {
-        "fragments": [list(f) for f in found.fragments],
-        "sizes": list(planned_sizes(plan, len(found.fragments))),
-        "withheld": list(found.withheld),
+        "fragments": [list(f) for f in fragmentation.fragments],
+        "sizes": list(planned_sizes(plan, len(fragmentation.fragments))),
+        "withheld": list(fragmentation.withheld),
         "constraints": [sorted(c) for c in covered],
-        "fragmentation_proved_best": found.proved,
-        "fragmentation_minimal": found.minimal,
+        "fragmentation_proved_best": fragmentation.proved,
+        "fragmentation_minimal": fragmentation.minimal,
     }
 
 
@@ -140,7 +142,7 @@ def _first(
     schema: Schema,
     plan: Plan,
     run: Run,
-    found: Fragmentation,
+    fragmentation: Fragmentation,
     keys: Keys | None,
 ) -> tuple[Outcome, Kept | None]:
     """A release that follows none."""
@@ -149,13 +151,13 @@ def _first(
             "a record is kept of one association over all fragments",
             do="leave out 'associations', or the key and the record",
         )
-    chosen, forced, made = _grouped(table, schema, plan, run, found)
+    chosen, forced, made = _grouped(table, schema, plan, run, fragmentation)
     groups = first_groups(made, run.randomness)
     record = None
     if keys is not None:
         record = first_release(groups, table, keys.values, chosen.fragments)
         record = signed(record, schema, run, keys)
-    sealing = _Sealing(table=table, plan=plan, run=run, found=chosen)
+    sealing = _Sealing(table=table, plan=plan, run=run, fragmentation=chosen)
     outcome = Outcome(
         tables=released_tables(
             groups,
@@ -167,7 +169,7 @@ def _first(
             seal=sealing.how,
         ),
         facts={
-            **_facts(plan, found),
+            **_facts(plan, fragmentation),
             **sealing.facts,
             "fragments": [list(f) for f in chosen.fragments],
             "withheld": list(chosen.withheld),
@@ -179,16 +181,17 @@ def _first(
 
 
 def _choices(
-    table: pa.Table, schema: Schema, plan: Plan, found: Fragmentation
+    table: pa.Table, schema: Schema, plan: Plan, fragmentation: Fragmentation
 ) -> Iterator[tuple[Fragmentation, tuple[Excess, ...]]]:
     """A given fragmentation, or those that frequencies do not rule out, the best first."""
-    constraints, sizes = planned_constraints(plan), planned_sizes(plan, len(found.fragments))
+    constraints = planned_constraints(plan)
+    sizes = planned_sizes(plan, len(fragmentation.fragments))
     if plan["fragments"] is None:
         return loose_ones(
             table,
             constraints,
             schema.released,
-            found,
+            fragmentation,
             sizes,
             allowed=plan["suppress"],
             objective=plan["objective"],
@@ -196,16 +199,16 @@ def _choices(
         )
     forced = tuple(
         excess
-        for chosen in associated_sets(plan, len(found.fragments))
+        for chosen in associated_sets(plan, len(fragmentation.fragments))
         for excess in excesses(
             table,
             constraints,
-            [found.fragments[f - 1] for f in chosen],
+            [fragmentation.fragments[f - 1] for f in chosen],
             [sizes[f - 1] for f in chosen],
         )
     )
     check_feasible(forced, table.num_rows, plan["suppress"], all_tried=False)
-    return iter([(found, forced)])
+    return iter([(fragmentation, forced)])
 
 
 def _associated(
@@ -219,7 +222,7 @@ def _associated(
         budget=plan["budget"],
     )
     sizes = planned_sizes(plan, len(fragments))
-    found = {
+    associations = {
         chosen: associate(
             table,
             schema,
@@ -235,16 +238,18 @@ def _associated(
         )
         for chosen in associated_sets(plan, len(fragments))
     }
-    return beside_each_other(found)
+    return beside_each_other(associations)
 
 
-def _grouped(table: pa.Table, schema: Schema, plan: Plan, run: Run, found: Fragmentation) -> Chosen:
+def _grouped(
+    table: pa.Table, schema: Schema, plan: Plan, run: Run, fragmentation: Fragmentation
+) -> Chosen:
     """The fragmentation as it is or, where it cannot be made loose, one that can, and its groups.
 
     A given fragmentation is kept. Else a few that frequencies do not rule out are tried, the best
     by the objective first, and of equally good ones that which leaves out fewest tuples is taken.
     """
-    choices = _choices(table, schema, plan, found)
+    choices = _choices(table, schema, plan, fragmentation)
     best: Chosen | None = None
     for chosen, forced in islice(choices, _TRIED if table.num_rows > _SMALL else 2):
         if best is not None and chosen.value < best[0].value:
@@ -290,23 +295,28 @@ def loose_ones(
     given = all_tried = False
     for share in dict.fromkeys((0.0, allowed)):
         clauses: list[Clause] = []
-        found: Fragmentation | None = first
+        fragmentation: Fragmentation | None = first
         for _ in range(ROUNDS):
-            if found is None:
+            if fragmentation is None:
                 break
-            forced = excesses(table, constraints, found.fragments, sizes)
+            forced = excesses(table, constraints, fragmentation.fragments, sizes)
             over = [e for e in forced if e.forced > share * table.num_rows]
             if not over:
                 given = True
-                yield found, forced
-                clauses.append(_not_again(found, constraints))
+                yield fragmentation, forced
+                clauses.append(_not_again(fragmentation, constraints))
             elif best is None or forced[0].forced < best[0].forced:
                 best = forced
             clauses += [clause for excess in over for clause in _not_there(excess, len(sizes))]
-            found = find_another(
-                constraints, released, found, clauses, objective=objective, time_limit=time_limit
+            fragmentation = find_another(
+                constraints,
+                released,
+                fragmentation,
+                clauses,
+                objective=objective,
+                time_limit=time_limit,
             )
-        all_tried = found is None
+        all_tried = fragmentation is None
     if not given:
         assert best is not None, "the first fragmentation was ruled out"
         check_feasible(best, table.num_rows, allowed, all_tried=all_tried)
@@ -330,12 +340,12 @@ def _not_there(excess: Excess, count: int) -> Iterator[Clause]:
             yield ((name, 1 - f, False), *across)
 
 
-def _not_again(found: Fragmentation, constraints: Constraints) -> Clause:
-    """Not the same once more, be it with attributes elsewhere that no constraint names."""
+def _not_again(fragmentation: Fragmentation, constraints: Constraints) -> Clause:
+    """Rule out this fragmentation, also with attributes moved that no constraint names."""
     bound = {name for constraint in constraints.separate for name in constraint}
     return tuple(
         (name, f, False)
-        for f, names in enumerate(found.fragments)
+        for f, names in enumerate(fragmentation.fragments)
         for name in names
         if name in bound
     )

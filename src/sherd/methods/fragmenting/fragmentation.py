@@ -133,12 +133,12 @@ def find_minimal(
         raise InfeasibleError(
             "the constraints withhold every attribute or all but one", do="drop a constraint"
         )
-    found = None
+    solution = None
     for count in range(least, len(free) + 1):
-        found = solved(constraints, free, count, "fewest", time_limit)
-        if found is not None and len(found.fragments) >= least:
+        solution = solved(constraints, free, count, "fewest", time_limit)
+        if solution is not None and len(solution.fragments) >= least:
             break
-    if found is None:
+    if solution is None:
         raise InfeasibleError(
             "the constraints contradict each other: no fragmentation fulfils them",
             do="look at 'together', 'visible' and 'dependencies', or let attributes be left out "
@@ -146,14 +146,14 @@ def find_minimal(
         )
     if objective != "fewest":
         more = solved(
-            constraints, free, min(len(free), len(found.fragments) + 2), objective, time_limit
+            constraints, free, min(len(free), len(solution.fragments) + 2), objective, time_limit
         )
-        found = more or found
+        solution = more or solution
     return Fragmentation(
-        fragments=_merged(constraints, found.fragments),
-        withheld=_left(released, found.fragments),
-        value=found.value,
-        proved=found.proved,
+        fragments=_merged(constraints, solution.fragments),
+        withheld=_left(released, solution.fragments),
+        value=solution.value,
+        proved=solution.proved,
     )
 
 
@@ -169,10 +169,10 @@ def find_another(
     """The best fragmentation with as many fragments that fulfils the clauses; None without one."""
     # in the same order, or clauses would speak of fragments by other numbers
     free = [name for name in released if name not in constraints.withheld]
-    found = solved(constraints, free, len(like.fragments), objective, time_limit, clauses)
-    if found is None or len(found.fragments) < len(like.fragments):
+    solution = solved(constraints, free, len(like.fragments), objective, time_limit, clauses)
+    if solution is None or len(solution.fragments) < len(like.fragments):
         return None
-    return replace(found, withheld=_left(released, found.fragments))
+    return replace(solution, withheld=_left(released, solution.fragments))
 
 
 def _left(released: Sequence[str], fragments: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -217,15 +217,15 @@ def _too_many_parts(withdraw: Withdrawal) -> InfeasibleError:
 
 def _changed(old: Kept, row_of: Mapping[str, int], marks: Marks) -> npt.NDArray[np.bool_]:
     """Which old tuples have other values now, in a part that was released."""
-    found = np.zeros(len(old.keys), np.bool_)
+    changed = np.zeros(len(old.keys), np.bool_)
     if old.marks is None:
-        return found
+        return changed
     both = [(at, row_of[key]) for at, key in enumerate(old.keys) if key in row_of]
     if both:
         was, now = np.array(both).T
         differ = (old.marks[:, was] != marks[:, now]) & (old.groups[:, was] >= 0)
-        found[was] = differ.any(axis=0)
-    return found
+        changed[was] = differ.any(axis=0)
+    return changed
 
 
 def _closed(groups: npt.NDArray[np.int32], deleted: npt.NDArray[np.bool_]) -> Parts:

@@ -156,7 +156,7 @@ def check_past(plan: Plan, schema: Schema, run: Run, lineage: Lineage | None) ->
 
 def signed(kept: Kept, schema: Schema, run: Run, keys: Keys) -> Kept:
     """A record that knows what it belongs to, but for the hash of its release."""
-    told = schema.published().hash  # what whoever follows the release can know of its schema
+    told = schema.published().hash  # all that can be known of it from the release
     return replace(kept, key=keys.attribute, schema=told, seeded=run.randomness.is_seeded)
 
 

@@ -41,14 +41,14 @@ def _forth(groups, first, home, wrap, start, up):  # type: ignore[no-untyped-def
     """The distance to the next open group to the right, from ``start`` on; or -1."""
     where = home + start
     if where < groups:
-        found = _find(up, first + where) - first
-        if found < groups:
-            return found - home
+        free = _find(up, first + where) - first
+        if free < groups:
+            return free - home
         where = np.int64(groups)
     if wrap:
-        found = _find(up, first + where - groups) - first
-        if found < home:
-            return found + groups - home
+        free = _find(up, first + where - groups) - first
+        if free < home:
+            return free + groups - home
     return np.int64(-1)
 
 
@@ -57,14 +57,14 @@ def _back(groups, first, home, wrap, start, down):  # type: ignore[no-untyped-de
     """The distance to the next open group to the left, from ``start`` on; or -1."""
     where = home - start
     if where >= 0:
-        found = _find(down, first + where) - first
-        if found >= 0:
-            return home - found
+        free = _find(down, first + where) - first
+        if free >= 0:
+            return home - free
         where = np.int64(-1)
     if wrap:
-        found = _find(down, first + where + groups) - first
-        if found > home:
-            return home + groups - found
+        free = _find(down, first + where + groups) - first
+        if free > home:
+            return home + groups - free
     return np.int64(-1)
 
 
@@ -76,11 +76,11 @@ def _probe(groups, first, home, tried, near, seed, up, down):  # type: ignore[no
         radius = min(radius, np.int64(near) << min(40, tried // _TRIES_PER_RADIUS))
     low, high = max(0, home - radius), min(groups - 1, home + radius)
     start = low + np.int64(_random(seed) % np.uint64(high - low + 1))
-    found = _find(up, first + start) - first
-    if found <= high:
-        return found
-    found = _find(down, first + start) - first
-    return found if found >= low else np.int64(-1)
+    free = _find(up, first + start) - first
+    if free <= high:
+        return free
+    free = _find(down, first + start) - first
+    return free if free >= low else np.int64(-1)
 
 
 @inlined_kernel
@@ -191,11 +191,11 @@ def _place_all(p, s, order, home, most, up, down, seed, ahead, steps, work, tota
         if total <= 0:
             failed += 1
             continue
-        found = _search(
+        placed = _search(
             p, s, t, home, most, up, down, seed, ahead, window, probes, near, budget, work
         )
         total -= work[4, 0]
-        if found:
+        if placed:
             for f in range(p.sizes.size):
                 _close(p, s, f, s.place[t, f], most, up, down)
         else:

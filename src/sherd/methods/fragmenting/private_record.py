@@ -50,7 +50,7 @@ class Kept:
 
     ``key`` is the attribute the keys come from, ``release`` the hash of the release's
     manifest, ``schema`` that of its schema; ``seeded`` says that the groups can be
-    reproduced by whoever has the seed.
+    reproduced by anybody who has the seed.
     """
 
     keys: tuple[str, ...]
@@ -186,7 +186,7 @@ def marks_of(table: pa.Table, fragments: Sequence[Sequence[str]]) -> Marks:
 
     from sherd.tables.coding import texts
 
-    found = np.zeros((len(fragments), table.num_rows), np.uint64)
+    hashes = np.zeros((len(fragments), table.num_rows), np.uint64)
     for f, names in enumerate(fragments):
         columns = []
         for name in names:
@@ -196,5 +196,5 @@ def marks_of(table: pa.Table, fragments: Sequence[Sequence[str]]) -> Marks:
             columns.append(texts(column))
         for row, part in enumerate(zip(*columns, strict=True)):
             short = hashlib.blake2b(repr(part).encode(), digest_size=8).digest()
-            found[f, row] = int.from_bytes(short, "big")
-    return found
+            hashes[f, row] = int.from_bytes(short, "big")
+    return hashes

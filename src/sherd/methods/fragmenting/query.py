@@ -140,7 +140,7 @@ def answer(
             "follows": "after" in facts,
             "opened": key is not None,
         }
-        found, how = _answered(connection, release, tree, sql, mine)
+        result, how = _answered(connection, release, tree, sql, mine)
         if may_hang_on_row_order(tree):
             check_row_order(
                 tree,
@@ -150,7 +150,7 @@ def answer(
                     connection, replace(release, tables=tables), other, text, mine
                 )[0],
             )
-    return Answer(table=found, **how, **worth)
+    return Answer(table=result, **how, **worth)
 
 
 def _answered(
@@ -166,8 +166,8 @@ def _answered(
     relation = rewrite(tree, release, {name: table.column_names for name, table in own.items()})
     for name, table in release.registered.items():
         connection.register(name, table)
-    found = _run(connection, relation.sql)
-    names = [name.lower() for name in found.column_names]
+    result = _run(connection, relation.sql)
+    names = [name.lower() for name in result.column_names]
     twice = [n for n in (*relation.errors, *relation.bounds) if names.count(n.lower()) > 1]
     if twice:
         raise UsageError(
@@ -175,7 +175,7 @@ def _answered(
             got=twice[0],
             do="give each number an alias of its own that ends in none of _error, _least and _most",
         )
-    return found, {
+    return result, {
         "exact": not relation.estimated,
         "fragments": tuple(sorted(relation.fragments)),
         "errors": relation.errors,
@@ -276,8 +276,8 @@ class Fragmented:
 
     def whole(self, fragments: tuple[int, ...]) -> int:
         """What the combinations of one tuple weigh together: the common denominator."""
-        found = math.prod(self._denominator(f) for f in fragments)
-        return found if found <= _EXACT else 1
+        product = math.prod(self._denominator(f) for f in fragments)
+        return product if product <= _EXACT else 1
 
     def _denominator(self, f: int) -> int:
         import numpy as np
@@ -335,7 +335,7 @@ def _run(connection: Any, sql: str) -> pa.Table:
     import duckdb
 
     try:
-        found: pa.Table = connection.sql(sql).to_arrow_table()
+        table: pa.Table = connection.sql(sql).to_arrow_table()
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
         first = str(error).splitlines()[0]  # about the query's words; no row was read
         raise UsageError("the query cannot be answered", got=first) from None
@@ -345,4 +345,4 @@ def _run(connection: Any, sql: str) -> pa.Table:
             got=f"DuckDB's {type(error).__name__}, whose text could quote a cell",
             do="look for a conversion or a computation that some rows do not allow",
         ) from None
-    return found
+    return table

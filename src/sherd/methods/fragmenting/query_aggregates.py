@@ -114,10 +114,10 @@ class Sums:
 
     def columns(self) -> list[str]:
         """What is summed up for every unit."""
-        found = []
+        sums = []
         for at in range(len(self.arguments)):
             x, w = f"__x{at}", WEIGHT
-            found += [
+            sums += [
                 f"SUM(CASE WHEN {x} IS NOT NULL THEN {w} ELSE 0 END) AS __p{at}",
                 f"MIN({x}) AS __low{at}",
                 f"MAX({x}) AS __high{at}",
@@ -125,22 +125,22 @@ class Sums:
         uses = {(a.first, a.kind in _SPREADS) for a in self.aggregates if a.kind in _SUMMED}
         for at in sorted({first for first, _ in uses}):
             x, w = f"__x{at}", WEIGHT
-            found.append(f"COALESCE(SUM({w} * {x}), 0) AS __s{at}")
-            found.append(f"COALESCE(SUM({w} * {x} * {x}), 0) AS __q{at}")
+            sums.append(f"COALESCE(SUM({w} * {x}), 0) AS __s{at}")
+            sums.append(f"COALESCE(SUM({w} * {x} * {x}), 0) AS __q{at}")
         for at in sorted({first for first, spread in uses if spread}):
             far = f"(__x{at} - __centre{at})"  # far from zero, squares would lose what varies
-            found.append(f"COALESCE(SUM({WEIGHT} * {far}), 0) AS __d{at}")
-            found.append(f"COALESCE(SUM({WEIGHT} * {far} * {far}), 0) AS __e{at}")
+            sums.append(f"COALESCE(SUM({WEIGHT} * {far}), 0) AS __d{at}")
+            sums.append(f"COALESCE(SUM({WEIGHT} * {far} * {far}), 0) AS __e{at}")
         for one, two in self._pairs():
             a, b = f"(__x{one} - __centre{one})", f"(__x{two} - __centre{two})"
             for name, term in (("n", "1"), ("a", a), ("b", b), ("aa", f"{a} * {a}"),
                                ("bb", f"{b} * {b}"), ("ab", f"{a} * {b}")):  # fmt: skip
                 both = f"__x{one} IS NOT NULL AND __x{two} IS NOT NULL"
-                found.append(
+                sums.append(
                     f"SUM(CASE WHEN {both} THEN {WEIGHT} * {term} ELSE 0 END) "
                     f"AS __{name}{one}_{two}"
                 )
-        return found
+        return sums
 
     def _pairs(self) -> list[tuple[int, int]]:
         return sorted({(a.first, a.second) for a in self.aggregates if a.second is not None})
@@ -252,7 +252,7 @@ class Sums:
 
     def _ordered(self, at: int, aggregate: str) -> tuple[str, str]:
         """Bounds of what grows with each value: from all units where none is uncertain."""
-        found = []
+        ends = []
         for choose, value, extreme in (("GREATEST", "low", "MIN"), ("LEAST", "high", "MAX")):
             each = []
             for k in self.kinds:
@@ -263,12 +263,12 @@ class Sums:
                     f"CASE WHEN {unsure} = 0 THEN {aggregate.format(f'__{value}{at}')} {there} "
                     f"ELSE {extreme}(__{value}{at}) {there} END"
                 )
-            found.append(f"{choose}({', '.join(each)})" if len(each) > 1 else each[0])
-        return found[0], found[1]
+            ends.append(f"{choose}({', '.join(each)})" if len(each) > 1 else each[0])
+        return ends[0], ends[1]
 
     def quantiles(self, keys: list[str]) -> list[tuple[str, str]]:
         """A table for each quantile: its value for every group, by name."""
-        found = []
+        columns = []
         named = "".join(f"{key}, " for key in keys)
         over = f"PARTITION BY {', '.join(keys)} " if keys else ""
         for number, one in enumerate(self.aggregates):
@@ -294,8 +294,8 @@ class Sums:
                 value = f"MIN(x) FILTER (WHERE c >= {q} * t - 1e-9 * {w})"
             group = f" GROUP BY {', '.join(keys)}" if keys else ""
             sql = f"SELECT {named}{value} AS value FROM ({place}){group}"  # noqa: S608
-            found.append((f"__quantile{number}", sql))
-        return found
+            columns.append((f"__quantile{number}", sql))
+        return columns
 
 
 _SUMMED = {"Sum", "Avg", *_SPREADS}

@@ -105,9 +105,9 @@ class Resolving:
     def _column(self, node: Any, aggregates: bool) -> Any:
         if self.scope.aliases:
             self.scope.one_meaning(node)
-        found = self.scope.column(node.name, node.table)
-        if found is not None:
-            return found
+        column = self.scope.column(node.name, node.table)
+        if column is not None:
+            return column
         alias = self.scope.aliases.get(node.name.lower())
         if alias is None or node.table:
             raise self.scope.unknown(node.name)

@@ -48,14 +48,14 @@ def quoted(name: str) -> str:
 
 def by_lower(names: Iterable[str]) -> dict[str, str]:
     """Names by their lower-case form; raises where two differ in case only."""
-    found: dict[str, str] = {}
+    by_small_name: dict[str, str] = {}
     for name in names:
-        if found.setdefault(name.lower(), name) != name:
+        if by_small_name.setdefault(name.lower(), name) != name:
             raise UsageError(
-                f"the columns '{found[name.lower()]}' and '{name}' differ in case only",
+                f"the columns '{by_small_name[name.lower()]}' and '{name}' differ in case only",
                 do="rename one of them: SQL does not tell them apart",
             )
-    return found
+    return by_small_name
 
 
 class Scope:

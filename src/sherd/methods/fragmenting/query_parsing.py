@@ -47,18 +47,18 @@ def attributes_of(sql: str) -> tuple[str, ...]:
         if isinstance(alias, exp.Alias) and not alias.find(exp.Column)
     }
     # sqlglot walks breadth first; a reader's order is the order of the text
-    found = [column.name for column in tree.find_all(exp.Column, bfs=False)]
-    return tuple(name for name in dict.fromkeys(found) if name not in named)
+    columns = [column.name for column in tree.find_all(exp.Column, bfs=False)]
+    return tuple(name for name in dict.fromkeys(columns) if name not in named)
 
 
 def attributes_named(tree: Any, known: Mapping[str, str]) -> set[str]:
     """Every attribute that a query could mean, in its own spelling (``known`` by lower case)."""
     from sqlglot import exp
 
-    found = {column.name.lower() for column in tree.find_all(exp.Column)}
+    columns = {column.name.lower() for column in tree.find_all(exp.Column)}
     for join in tree.find_all(exp.Join):
-        found |= {shared.name.lower() for shared in join.args.get("using") or ()}
-    return {known[name] for name in found if name in known}
+        columns |= {shared.name.lower() for shared in join.args.get("using") or ()}
+    return {known[name] for name in columns if name in known}
 
 
 def check_cut_off(tree: Any) -> None:

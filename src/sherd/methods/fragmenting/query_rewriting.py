@@ -73,14 +73,14 @@ def rewrite(tree: Any, release: Joined, own: Mapping[str, Sequence[str]]) -> Rel
         name.lower(): Relation(sql=f"SELECT * FROM {quoted(name)}", columns=tuple(columns))  # noqa: S608
         for name, columns in own.items()
     }
-    found = Block(release, tables).relation(tree, outermost=True)
-    if found.weighted:
+    relation = Block(release, tables).relation(tree, outermost=True)
+    if relation.weighted:
         raise UsageError(
             "single rows over several fragments are not known: which tuples belong together is "
             "what is hidden",
             do="ask for COUNT, SUM or AVG, or for attributes of one fragment",
         )
-    return found
+    return relation
 
 
 class Block:
@@ -141,10 +141,10 @@ class Block:
 
     def inside(self, select: Any) -> Relation:
         """A subquery as a relation; what it reads, the block reads."""
-        found = Block(self.release, self.tables).relation(select)
-        self.fragments |= found.fragments
-        self.estimated |= found.estimated
-        return found
+        relation = Block(self.release, self.tables).relation(select)
+        self.fragments |= relation.fragments
+        self.estimated |= relation.estimated
+        return relation
 
     def _reading(self, select: Any) -> list[tuple[Source, Any]]:
         """What is read, each with its join (None for the first)."""
@@ -152,11 +152,11 @@ class Block:
         if start is None:
             return []
         check_clause(start)
-        found = [(self._source(start.this), None)]
+        sources = [(self._source(start.this), None)]
         for join in select.args.get("joins") or ():
             check_clause(join)
-            found.append((self._source(join.this), join))
-        return found
+            sources.append((self._source(join.this), join))
+        return sources
 
     def _source(self, node: Any) -> Source:
         from sqlglot import exp
@@ -209,7 +209,7 @@ class Block:
 
     def _weighted(self, reading: list[tuple[Source, Any]]) -> tuple[int, ...]:
         """The fragments whose combinations the block reads; gives every source its SQL."""
-        found: list[tuple[int, ...]] = []
+        weighted: list[tuple[int, ...]] = []
         for source, node in reading:
             if source.sql is None:
                 names = list(source.named)
@@ -218,15 +218,15 @@ class Block:
                 source.weighted = needed if len(needed) > 1 else ()
                 self.fragments |= set(needed)
             if source.weighted:
-                found.append(source.weighted)
+                weighted.append(source.weighted)
                 if node is not None and node.args.get("side"):
                     raise refused(node)
-        if len(found) > 1:
+        if len(weighted) > 1:
             raise UsageError(
                 "the query joins the release to itself over several fragments",
                 must="one of them over a single fragment",
             )
-        return found[0] if found else ()
+        return weighted[0] if weighted else ()
 
     def _from(self, joins: list[tuple[Source, tuple[str, str]]]) -> str:
         pieces = [

@@ -2,7 +2,7 @@
 
 The table ``ciphertext`` has a row, a *slot*, for every tuple that all fragments hold, in an order
 of its own. ``sealed_1``, ``sealed_2``, … hold the withheld attributes, and ``sealed_0`` says which
-row of every fragment belongs to the slot, so that whoever has the key can put the tuples together
+row of every fragment belongs to the slot, so that the holder of the key can put the tuples together
 again and nobody else can tell which slot is whose.
 
 - AES-256-GCM. Every release has a key of its own, derived from the owner's and a salt that the
@@ -167,20 +167,20 @@ class _Cipher:
         return lambda slot: (first + slot.to_bytes(8, "big"), said + str(slot).encode())
 
     def sealed(self, at: int, cells: Sequence[bytes]) -> list[str]:
-        bound, found = self._bound(at, len(cells)), []
+        bound, sealed = self._bound(at, len(cells)), []
         for slot, cell in enumerate(cells):
             nonce, said = bound(slot)
-            found.append(base64.b64encode(self._aead.encrypt(nonce, cell, said)).decode())
-        return found
+            sealed.append(base64.b64encode(self._aead.encrypt(nonce, cell, said)).decode())
+        return sealed
 
     def opened(self, at: int, cells: pa.ChunkedArray) -> list[bytes]:
         from cryptography.exceptions import InvalidTag
 
-        bound, found = self._bound(at, len(cells)), []
+        bound, opened = self._bound(at, len(cells)), []
         for slot, cell in enumerate(cells.to_pylist()):
             nonce, said = bound(slot)
             try:
-                found.append(
+                opened.append(
                     self._aead.decrypt(nonce, base64.b64decode(cell or "", validate=True), said)
                 )
             except (InvalidTag, ValueError):
@@ -189,7 +189,7 @@ class _Cipher:
                     do="get the release again, or make it again if an earlier version sealed it; "
                     "`sherd verify` says more",
                 ) from None
-        return found
+        return opened
 
 
 def _texts(column: pa.ChunkedArray) -> list[str | None]:

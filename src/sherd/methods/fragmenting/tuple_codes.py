@@ -44,8 +44,8 @@ def _compact(codes: Ints) -> Ints:
 
     room = int(codes.max(initial=0)) + 1
     if room > 4 * len(codes) + 1024:  # too many possible combinations to count them all
-        found: Ints = pc.dictionary_encode(pa.array(codes)).indices.to_numpy().astype(np.int64)
-        return found
+        small: Ints = pc.dictionary_encode(pa.array(codes)).indices.to_numpy().astype(np.int64)
+        return small
     seen = np.zeros(room, dtype=np.bool_)
     seen[codes] = True
     place: Ints = np.cumsum(seen, dtype=np.int64) - 1
@@ -76,8 +76,8 @@ def positions(table: pa.Table, attribute: Attribute) -> Ints:
         order = pc.sort_indices(values).to_numpy()
     rank[order] = np.arange(len(values))
     indices = pc.fill_null(encoded.indices.cast(pa.int64()), len(values))
-    found: Ints = rank[indices.to_numpy(zero_copy_only=False)]
-    return found
+    ranked: Ints = rank[indices.to_numpy(zero_copy_only=False)]
+    return ranked
 
 
 _SAMPLED = 4096

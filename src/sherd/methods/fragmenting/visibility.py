@@ -31,10 +31,10 @@ _TOKEN = re.compile(r'\s*(?:([()])|"([^"]*)"|([^\s()"]+))')
 def alternatives(formula: str) -> Alternatives:
     """The smallest sets of attributes that make a formula true."""
     tokens = _tokens(formula)
-    found, end = _either(tokens, 0, formula)
+    sets, end = _either(tokens, 0, formula)
     if end != len(tokens):
         raise _wrong(formula)
-    return found
+    return sets
 
 
 def _wrong(formula: str) -> PlanError:
@@ -46,7 +46,7 @@ def _wrong(formula: str) -> PlanError:
 
 
 def _tokens(formula: str) -> list[tuple[str, str]]:
-    found = []
+    words = []
     at = 0
     while formula[at:].strip():
         match = _TOKEN.match(formula, at)
@@ -54,27 +54,27 @@ def _tokens(formula: str) -> list[tuple[str, str]]:
             raise _wrong(formula)
         mark, quoted, word = match.groups()
         if mark is not None or (word is not None and word.lower() in ("and", "or")):
-            found.append(("mark", mark or word.lower()))
+            words.append(("mark", mark or word.lower()))
         else:
-            found.append(("name", quoted if quoted is not None else word))
+            words.append(("name", quoted if quoted is not None else word))
         at = match.end()
-    return found
+    return words
 
 
 def _either(tokens: list[tuple[str, str]], at: int, formula: str) -> tuple[Alternatives, int]:
-    found, at = _both(tokens, at, formula)
+    sets, at = _both(tokens, at, formula)
     while at < len(tokens) and tokens[at] == ("mark", "or"):
         more, at = _both(tokens, at + 1, formula)
-        found = _smallest(found | more, formula)
-    return found, at
+        sets = _smallest(sets | more, formula)
+    return sets, at
 
 
 def _both(tokens: list[tuple[str, str]], at: int, formula: str) -> tuple[Alternatives, int]:
-    found, at = _one(tokens, at, formula)
+    sets, at = _one(tokens, at, formula)
     while at < len(tokens) and tokens[at] == ("mark", "and"):
         more, at = _one(tokens, at + 1, formula)
-        found = _smallest((a | b for a in found for b in more), formula)
-    return found, at
+        sets = _smallest((a | b for a in sets for b in more), formula)
+    return sets, at
 
 
 def _one(tokens: list[tuple[str, str]], at: int, formula: str) -> tuple[Alternatives, int]:
@@ -82,20 +82,20 @@ def _one(tokens: list[tuple[str, str]], at: int, formula: str) -> tuple[Alternat
     if kind == "name" and text:
         return frozenset({frozenset({text})}), at + 1
     if (kind, text) == ("mark", "("):
-        found, at = _either(tokens, at + 1, formula)
+        sets, at = _either(tokens, at + 1, formula)
         if at < len(tokens) and tokens[at] == ("mark", ")"):
-            return found, at + 1
+            return sets, at + 1
     raise _wrong(formula)
 
 
 def _smallest(sets: Iterable[frozenset[str]], formula: str) -> Alternatives:
     every = set(sets)
-    found = frozenset(one for one in every if not any(other < one for other in every))
-    if len(found) > MOST:
+    smallest = frozenset(one for one in every if not any(other < one for other in every))
+    if len(smallest) > MOST:
         raise PlanError(
             "a visibility constraint has too many alternatives",
             must=f"at most {MOST}",
             got=repr(formula),
             do="split it into several",
         )
-    return found
+    return smallest

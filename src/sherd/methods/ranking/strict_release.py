@@ -24,34 +24,40 @@ import numpy as np
 import pyarrow as pa
 
 from sherd.methods.ranking.column_masking import scales_of
-from sherd.methods.ranking.individual_ranking import rank, reduce
+from sherd.methods.ranking.individual_ranking import WORDS_AT_ONCE, rank, reduce
 from sherd.release.method import Outcome, Run
 from sherd.tables.coding import arrow_array, storage, text_array, wrap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sherd.engines import Engine
     from sherd.methods.ranking.column_masking import ColumnJob
 
 
 def ordered_centroids(jobs: list[ColumnJob], run: Run) -> Outcome:
     """One row a cluster: attribute, cluster, size, place on the axis, value as text."""
-    with ThreadPoolExecutor(max_workers=max(1, run.threads)) as pool:
+    rows, engine = len(jobs[0].column), run.engine
+    places = engine.array(rows, np.uint32 if rows <= 1 << 32 else np.uint64)
+    for start in range(0, rows, WORDS_AT_ONCE):
+        places[start : start + WORDS_AT_ONCE] = np.arange(start, min(start + WORDS_AT_ONCE, rows))
+    workers = min(run.threads, engine.columns_at_once or run.threads)
+    with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
         parts = []
-        for done, part in enumerate(pool.map(_centroids, jobs), 1):
+        works = pool.map(lambda job: _centroids(job, places, engine), jobs)
+        for done, part in enumerate(works, 1):
             parts.append(part)
             run.progress("masking", done, len(jobs))
     clusters = {job.axis.name: part.num_rows for job, part in zip(jobs, parts, strict=True)}
-    rows = len(jobs[0].column)
     return Outcome(
         tables={"data": pa.concat_tables(parts)},
         facts={"rows": rows, "clusters": clusters, "form": "ordered-centroids"},
     )
 
 
-def _centroids(job: ColumnJob) -> pa.Table:
-    places = np.arange(len(job.column), dtype=np.uint32)
-    ranking = rank(job.column, job.axis, job.k, places, job.missing_values)
+def _centroids(job: ColumnJob, places: NDArray[Any], engine: Engine) -> pa.Table:
+    words = engine.array(len(places), np.uint64)
+    ranking = rank(job.column, job.axis, job.k, places, job.missing_values, words, engine.sort)
     clusters = reduce(ranking, job.masking.depth)
     noisy = clusters.sums + scales_of(job, clusters).draw(job.randomness)
     fitted = ascending(noisy / clusters.sizes, clusters.sizes)

@@ -241,5 +241,5 @@ def _counted(table: pa.Table, names: tuple[str, ...], buckets: Any, run: Run) ->
 
 
 def _findings(n: int, kept: int, n_buckets: int, l: int) -> tuple[Finding, ...]:
-    found = Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")
-    return (found, *suppression(n, kept, l))
+    finding = Finding(name="buckets", value=n_buckets, meaning="groups of records and their values")
+    return (finding, *suppression(n, kept, l))

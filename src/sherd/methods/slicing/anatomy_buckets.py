@@ -3,7 +3,7 @@
 
 Where only diversity is asked for, buckets hold different values (``local_grouping.grouped``), as
 many as the conditions need. Where a bucket must be like the table (t-closeness, β-likeness), rows
-are *dealt*: in the order of their values, one to each bucket in turn, so that every bucket has each
+are *dealt* in the order of their values, one to each bucket in turn. Every bucket then has each
 value's share to within one row. The smallest size for which nearly all buckets meet the conditions
 is taken; the others are put together with those beside them until they do.
 """

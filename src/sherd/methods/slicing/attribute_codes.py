@@ -150,10 +150,11 @@ def _said(value: Any) -> str:
 def encode(column: pa.ChunkedArray, attribute: Attribute, marks: Sequence[str] = ()) -> Coded:
     """The codes of one attribute of a prepared table; ``marks`` are texts for missing."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    found, old = _occurring(array)
+    occurring, old = _occurring(array)
     if attribute.type.measured:
-        order = np.roll(pc.sort_indices(found).to_numpy(), found.null_count)  # missing first
-        values = found.take(pa.array(order)).to_pylist()
+        # Missing ones come first.
+        order = np.roll(pc.sort_indices(occurring).to_numpy(), occurring.null_count)
+        values = occurring.take(pa.array(order)).to_pylist()
         new = np.empty(len(order), dtype=np.int32)
         new[order] = np.arange(len(order), dtype=np.int32)
         depth = np.zeros(len(order), dtype=np.int32)
@@ -166,7 +167,7 @@ def encode(column: pa.ChunkedArray, attribute: Attribute, marks: Sequence[str] =
             bounds=_bounds(attribute, values),
         )
     gone = set(marks) - set(attribute.labels or ())
-    labels = [None if label in gone else label for label in texts(found)]
+    labels = [None if label in gone else label for label in texts(occurring)]
     return _encode_labels(old, labels, attribute)
 
 
@@ -178,10 +179,10 @@ def _occurring(array: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
         places = array.indices.cast(pa.int32()).fill_null(missing).to_numpy(zero_copy_only=False)
         used = np.flatnonzero(np.bincount(places, minlength=missing + 1))
         values = pa.concat_arrays([array.dictionary, pa.nulls(1, array.type.value_type)])
-        found, few = _occurring(values.take(pa.array(used)))
+        occurring, few = _occurring(values.take(pa.array(used)))
         of_place = np.zeros(missing + 1, dtype=np.int64)
         of_place[used] = few
-        return found, of_place[places]
+        return occurring, of_place[places]
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     if pa.types.is_floating(array.type):
@@ -191,8 +192,8 @@ def _occurring(array: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
     return encoded.dictionary, old
 
 
-def _encode_labels(old: NDArray[np.int64], found: list[str | None], attribute: Attribute) -> Coded:
-    present = {value for value in found if value is not None}
+def _encode_labels(old: NDArray[np.int64], labels: list[str | None], attribute: Attribute) -> Coded:
+    present = {value for value in labels if value is not None}
     taxonomy = attribute.taxonomy
     if taxonomy is not None and present <= set(taxonomy.leaves):
         leaves, deep = _branches(taxonomy)
@@ -203,13 +204,13 @@ def _encode_labels(old: NDArray[np.int64], found: list[str | None], attribute: A
         declared = () if attribute.values_from_data else attribute.labels or ()
         ordered = [*declared, *sorted(present - set(declared))]
         depths = [0] * len(ordered)
-    missing = any(value is None for value in found)
+    missing = any(value is None for value in labels)
     values: list[Any] = ([None] if missing else []) + ordered
     depth = [-1, *depths] if missing else depths
     if missing and ordered:
         depth[1] = -1  # missing against present is the first boundary to cut at
     place = {value: code for code, value in enumerate(values)}
-    new = np.array([place[value] for value in found], dtype=np.int32)
+    new = np.array([place[value] for value in labels], dtype=np.int32)
     return Coded(
         name=attribute.name,
         type=attribute.type,
@@ -271,5 +272,5 @@ def combined(parts: list[NDArray[np.int32]], sizes: list[int]) -> tuple[NDArray[
         seen[keys] = True
         place = np.cumsum(seen, dtype=np.int64) - 1
         return place[keys].astype(np.int32), int(place[-1]) + 1
-    found, inverse = np.unique(keys, return_inverse=True)
-    return inverse.astype(np.int32), len(found)
+    distinct, inverse = np.unique(keys, return_inverse=True)
+    return inverse.astype(np.int32), len(distinct)

@@ -140,7 +140,7 @@ def grouped_layout(
     clustering: str,
     randomness: Randomness,
 ) -> ColumnLayout:
-    """The columns of a sliced table, found from the table itself."""
+    """The columns of a sliced table, worked out from the table itself."""
     check_numbers(n_columns, alpha, len(quasi))
     points = {name: discretised(coded[name], discretise) for name in quasi}
     n = len(next(iter(points.values()))[0])

@@ -1,10 +1,10 @@
 # ruff: noqa: E741 - a compiled loop is one piece; l is the field's own name
 """Mondrian's cells: boxes of codes that hold at least k rows and, if asked, diverse ones.
 
-Equal values always stay together, so that a cell is a box of the attributes' values that
-can be published. A cut is made where the halves are most equal among the boundaries that
+Equal values always stay together, so a cell is a box of the attributes' values that can be
+published. A cut is made where the halves are most equal among the boundaries that
 leave k rows on both sides; with a taxonomy only boundaries between children of one
-node count (see ``coding``). Dimensions are tried widest first, all of them.
+node count (see ``attribute_codes``). Dimensions are tried widest first, all of them.
 
 With ``tight`` a cut is looked for between the values that occur in a cell; without it in
 the whole box, so that published boundaries do not follow the values of single rows.
@@ -195,7 +195,7 @@ def tight_boxes(rows: Ints, n_dims: int, starts: Longs) -> tuple[Ints, Ints]:
 @compiled
 def locate(rows: Ints, box_low: Ints, box_high: Ints) -> Ints:
     """The cell whose box holds each row, −1 where none does (boxes do not overlap)."""
-    found = np.full(rows.shape[0], -1, dtype=np.int32)
+    cell_of_row = np.full(rows.shape[0], -1, dtype=np.int32)
     for i in range(rows.shape[0]):
         for b in range(box_low.shape[0]):
             inside = True
@@ -204,6 +204,6 @@ def locate(rows: Ints, box_low: Ints, box_high: Ints) -> Ints:
                     inside = False
                     break
             if inside:
-                found[i] = b
+                cell_of_row[i] = b
                 break
-    return found
+    return cell_of_row

@@ -70,12 +70,12 @@ def coarse(
     Without it, columns are coded only if ``need_columns``: the check of buckets alone does
     not look at them.
     """
-    found: list[Codes] = []
+    codes: list[Codes] = []
     cells: list[BoxPartition | None] = []
     for names in (*layout.columns[:-1], layout.beside):
         nothing = np.zeros(0 if names and not need_columns else n, dtype=np.int32), 1
         if not names:
-            found.append(nothing)
+            codes.append(nothing)
             cells.append(None)
         elif min_frequency is not None:
             if min_frequency > n:
@@ -90,16 +90,16 @@ def coarse(
                 tight=False,
                 order=randomness.permutation(n),
             )
-            found.append((mine.of_row, mine.count))
+            codes.append((mine.of_row, mine.count))
             cells.append(mine)
         elif need_columns or names == layout.beside:
             parts = [coded[name] for name in names]
-            found.append(combined([c.codes for c in parts], [c.size for c in parts]))
+            codes.append(combined([c.codes for c in parts], [c.size for c in parts]))
             cells.append(None)
         else:
-            found.append(nothing)
+            codes.append(nothing)
             cells.append(None)
-    return Coarse(columns=tuple(found[:-1]), q=found[-1], cells=tuple(cells))
+    return Coarse(columns=tuple(codes[:-1]), q=codes[-1], cells=tuple(cells))
 
 
 def bucketed(
@@ -207,20 +207,20 @@ def _by_records(
     for names in layout.separators:
         mine = [coded[name] for name in names]
         shared.append(combined([c.codes for c in mine], [c.size for c in mine]) if mine else None)
-    found = signatures(
+    signs = signatures(
         parts.columns, shared, parts.q, sensitive, pairs, n_pairs, beta=settings.beta
     )
     n_dims = len(sizes)
-    rows[:, n_dims] = found.of_row[ids]
+    rows[:, n_dims] = signs.of_row[ids]
     state = from_scratch(
-        rows, n_dims, np.zeros(1, dtype=np.int64), found.parts, found.n_plus, found.n_values,
-        found.heads, found.members, found.pair_of, n_pairs, int(found.blocks[-1]), found.power,
+        rows, n_dims, np.zeros(1, dtype=np.int64), signs.parts, signs.n_plus, signs.n_values,
+        signs.heads, signs.members, signs.pair_of, n_pairs, int(signs.blocks[-1]), signs.power,
     )  # fmt: skip
     # That the root itself is diverse, ``sensitive.feasible`` has said: with one bucket p(t, s)
     # is the share of s among the records with the same q.
     starts = partition_records(
-        rows, ids, n_dims, sizes, scales, found.parts, found.n_plus, found.n_values, found.heads,
-        found.members, found.pair_of, n_pairs, found.blocks, found.power, settings.l,
+        rows, ids, n_dims, sizes, scales, signs.parts, signs.n_plus, signs.n_values, signs.heads,
+        signs.members, signs.pair_of, n_pairs, signs.blocks, signs.power, settings.l,
         settings.tries, state,
     )  # fmt: skip
     rows[:, n_dims] = parts.q[0][ids]
@@ -254,7 +254,7 @@ Codes = tuple["NDArray[np.int32]", int]
 
 @dataclass(frozen=True, kw_only=True)
 class RowSignatures:
-    """Distinct signatures of a table's rows; see ``incremental`` for the meaning of each part."""
+    """Distinct signatures of a table's rows; ``incremental_diversity`` says what each part is."""
 
     of_row: NDArray[np.int32]
     parts: NDArray[np.int32]

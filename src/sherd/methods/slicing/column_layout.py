@@ -50,11 +50,11 @@ class ColumnLayout:
     def separators(self) -> tuple[tuple[str, ...], ...]:
         """What each column shares with the columns before it."""
         before: set[str] = set()
-        found = []
+        shared = []
         for column in self.columns:
-            found.append(tuple(name for name in column if name in before))
+            shared.append(tuple(name for name in column if name in before))
             before |= set(column)
-        return tuple(found)
+        return tuple(shared)
 
     @property
     def duplicated(self) -> tuple[str, ...]:

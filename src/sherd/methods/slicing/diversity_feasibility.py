@@ -1,5 +1,5 @@
 # ruff: noqa: E741 - l is the field's own name for it
-"""How far l can go for a table, told before any work, and the records that would have to go.
+"""The largest l that a table allows, known before any work, and the records that would have to go.
 
 Where the most frequent sensitive value fills a share p of the rows (of the rows with the same
 q, where quasi-identifiers share its column), no release can reach an l above 1/p without
@@ -36,14 +36,14 @@ class Limit:
 
 
 def limit(sensitive: Sensitive, q: NDArray[np.int32], n_q: int) -> Limit:
-    """How far l can go: one over the largest share of a sensitive value at any q."""
+    """The largest l: one over the largest share of a sensitive value at any q."""
     of_q = np.bincount(q, minlength=n_q)
     best: Limit | None = None
     for place, (name, size) in enumerate(zip(sensitive.names, sensitive.sizes, strict=True)):
         columns, n_values = sensitive.sets.get(place, (sensitive.codes[:, [place]], size))
         pair = (q.astype(np.int64)[:, None] * n_values + columns)[columns >= 0]
-        found, count = _counted(pair, n_q * n_values)
-        base = of_q[found // n_values]
+        occurring, count = _counted(pair, n_q * n_values)
+        base = of_q[occurring // n_values]
         bound = int((base // count).min())
         if best is None or bound < best.l:
             best = Limit(l=bound, attribute=name)
@@ -54,11 +54,11 @@ def limit(sensitive: Sensitive, q: NDArray[np.int32], n_q: int) -> Limit:
 def _counted(codes: NDArray[np.int64], room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The codes below ``room`` that occur, and how often each does."""
     if room > 4 * len(codes) + 1024:
-        found, count = np.unique(codes, return_counts=True)
-        return found, count
+        occurring, count = np.unique(codes, return_counts=True)
+        return occurring, count
     count = np.bincount(codes, minlength=room)
-    found = np.flatnonzero(count)
-    return found, count[found]
+    occurring = np.flatnonzero(count)
+    return occurring, count[occurring]
 
 
 def surviving(

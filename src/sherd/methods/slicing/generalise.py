@@ -121,8 +121,8 @@ def labelled(coded: Coded, cells: BoxPartition, place: int) -> tuple[pa.Array, B
             book[label] = said | ({"missing": True} if missing else {})
     explained = {k: v for k, v in book.items() if "missing" in v or v.get("values") != [k]}
     codes = pa.array(of_cell[cells.of_row].astype(np.int32))
-    found = pa.DictionaryArray.from_arrays(codes, pa.array(labels, pa.string()))
-    return found.cast(pa.string()), explained
+    released = pa.DictionaryArray.from_arrays(codes, pa.array(labels, pa.string()))
+    return released.cast(pa.string()), explained
 
 
 def described(

@@ -96,7 +96,7 @@ class Conditions:
         given: Mapping[str, Any] = plan["conditions"] or {}
         made: dict[str, Any] = {}
         for name, told in given.items():
-            # An option's numbers come as a list, be it of one.
+            # An option's numbers come as a list, even if there is only one.
             alone = isinstance(told, (list, tuple)) and len(told) == 1
             value = told[0] if alone else told
             if name not in _MUST:

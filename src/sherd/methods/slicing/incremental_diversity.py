@@ -101,7 +101,7 @@ def affected(
         if fewest < 0 or behind < fewest:
             fewest = behind
             rarest = c
-    found = 0
+    total = 0
     for i in range(n_seen[rarest]):
         value = seen[rarest, i]
         for m in range(heads[value], heads[value + 1]):
@@ -112,9 +112,9 @@ def affected(
                     matches = False
                     break
             if matches:
-                out[found] = t
-                found += 1
-    return found
+                out[total] = t
+                total += 1
+    return total
 
 
 @compiled
@@ -147,15 +147,15 @@ def from_scratch(
     of_pair = np.zeros(n_pairs, dtype=np.int32)
     seen = np.empty((n_plus, parts.shape[0] + 1), dtype=np.int32)
     n_seen = np.zeros(n_plus, dtype=np.int64)
-    found = np.empty(parts.shape[0], dtype=np.int32)
+    touched = np.empty(parts.shape[0], dtype=np.int32)
     base = n_values - pair_of.shape[0]
     for b in range(len(starts)):
         lo = starts[b]
         hi = starts[b + 1] if b + 1 < len(starts) else n
         count_bucket(rows, lo, hi, first, parts, n_plus, counts, of_pair, seen, n_seen)
-        total = affected(parts, n_plus, counts, seen, n_seen, heads, members, found)
+        total = affected(parts, n_plus, counts, seen, n_seen, heads, members, touched)
         for i in range(total):
-            t = found[i]
+            t = touched[i]
             w = weight(parts, t, n_plus, counts, hi - lo, power)
             q = parts[t, n_plus - 1] - base
             for s in range(n_s):
@@ -167,20 +167,20 @@ def from_scratch(
 
 @compiled
 def settle(
-    found: Ints, parts: Ints, n_plus: int, counts: Ints, left_counts: Ints, of_pair: Ints,
+    touched: Ints, parts: Ints, n_plus: int, counts: Ints, left_counts: Ints, of_pair: Ints,
     left_pair: Ints, size_b: float, size_1: float, size_2: float, pair_of: Longs, base: int,
     blocks: Longs, l: int, state: Floats, fresh: Floats,
 ) -> bool:  # fmt: skip
-    """Whether every found signature stays within 1/l after a split; if so, keep the new N.
+    """Whether every touched signature stays within 1/l after a split; if so, keep the new N.
 
     The new sums wait in ``fresh`` where it has room for all. A signature that fails moves to
-    the front of ``found``: it will often fail the next split of the same bucket too.
+    the front of ``touched``: it will often fail the next split of the same bucket too.
     """
     n_s = state.shape[1]
-    room = fresh.shape[0] >= len(found)
+    room = fresh.shape[0] >= len(touched)
     for write in range(2):
-        for i in range(len(found)):
-            t = found[i]
+        for i in range(len(touched)):
+            t = touched[i]
             place = i if room else 0
             if write == 1 and room:
                 for s in range(n_s):
@@ -216,8 +216,8 @@ def settle(
                 for s in range(n_s):
                     state[t, s] = fresh[place, s]
             elif not diverse(fresh[place], blocks, l):
-                found[i] = found[0]
-                found[0] = t
+                touched[i] = touched[0]
+                touched[0] = t
                 return False
     return True
 
@@ -260,7 +260,7 @@ def partition_records(
     left_pair = np.zeros(n_pairs, dtype=np.int32)
     seen = np.empty((n_plus, parts.shape[0] + 1), dtype=np.int32)
     n_seen = np.zeros(n_plus, dtype=np.int64)
-    found = np.empty(parts.shape[0], dtype=np.int32)
+    touched = np.empty(parts.shape[0], dtype=np.int32)
     low, high, dims, spare, spare_ids, widest = workspace(rows, n_dims, sizes)
     by_code = np.zeros(widest, dtype=np.int32)
     fresh = np.empty((min(parts.shape[0], 100_000) + 1, n_s), dtype=np.float64)
@@ -279,14 +279,14 @@ def partition_records(
         ties = 0
         if varying > 0:
             count_bucket(rows, lo, hi, n_dims, parts, n_plus, counts, of_pair, seen, n_seen)
-            total = affected(parts, n_plus, counts, seen, n_seen, heads, members, found)
+            total = affected(parts, n_plus, counts, seen, n_seen, heads, members, touched)
             for attempt in range(min(varying, tries)):
                 d = dims[attempt]
                 cut, ties = median(rows, lo, hi, d, low[d], high[d], by_code)
                 half = (hi - lo) // 2
                 count_left(rows, lo, hi, n_dims, d, cut, ties, parts, left_counts, left_pair)
                 good = settle(
-                    found[:total], parts, n_plus, counts, left_counts, of_pair, left_pair,
+                    touched[:total], parts, n_plus, counts, left_counts, of_pair, left_pair,
                     float(hi - lo) ** power, float(half) ** power if half > 0 else 0.0,
                     float(hi - lo - half) ** power, pair_of, base, blocks, l, state, fresh,
                 )  # fmt: skip

@@ -7,8 +7,8 @@ one the record lies in a bucket of the same signature, however it is composed (m
 xiao2007). Where too few records of a value are left, their place in the bucket stays empty, and the
 list of values is one longer than the list of records.
 
-Then somebody who holds all releases, and knows everybody's quasi-identifiers and who was in the
-table when, has for each value of a record's signature the same posterior, at most 1/l. Proof:
+Then somebody who holds all releases, and knows everybody's quasi-identifiers and who was
+released when, has for each value of a record's signature the same posterior, at most 1/l. Proof:
 take a world, that is values for all records at all times which fits every release, and a
 permutation π of the signature. Apply π to the values of all records of that signature, at all
 times. Every bucket of the signature lists each value once, before and after, and no other bucket
@@ -16,14 +16,16 @@ is touched: it is a world again, and fits. So as many worlds give the record v a
 
 The proof needs no more than that a bucket lists each value of its signature *equally often*. So
 where buckets must have at least k rows, as the classes of ``mondrian``, they list each several
-times. It also holds for whoever sees less of the quasi-identifiers: ``slice`` permutes columns
+times. It also holds for anybody who sees less of the quasi-identifiers: ``slice`` permutes columns
 inside the buckets, ``mondrian`` shows ranges. But buckets of different signatures must not be put
 together: their common list fits worlds in which values of one are taken by records of the other.
 
 A record whose value changes to one outside its signature keeps the value it was last released
 with: were it left out, or given another signature, that would say that it changed, and away from
 what. A record that returns has the signature it had. New records fill empty places of their
-value, form buckets of their own, or are held back.
+value, form buckets of their own, or are held back. Their values decide which are: the proof counts
+worlds that fit the releases, not worlds that would have held the same records back, so somebody who
+knows who joined the table when can learn more.
 """
 
 from __future__ import annotations
@@ -107,7 +109,7 @@ class Buckets:
 
 @dataclass(kw_only=True)
 class _Kept:
-    """SignatureRecord as they grow."""
+    """The signatures and members of a record while buckets are added."""
 
     signatures: list[tuple[str, ...]]
     members: dict[str, tuple[int, str]]
@@ -122,7 +124,7 @@ class _Kept:
 
 
 MISSING, PRESENT = "-", "+"
-"""What a value in a record begins with."""
+"""The sign that a value in a record begins with."""
 
 
 def kept_buckets(
@@ -210,7 +212,7 @@ def bucketed_again(
 
 
 def _filled(rows: list[int], count: int) -> list[int]:
-    """So many places: the rows, then empty ones."""
+    """The rows, followed by as many empty places as make ``count``."""
     return rows + [-1] * (count - len(rows))
 
 

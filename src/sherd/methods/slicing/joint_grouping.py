@@ -46,15 +46,15 @@ def leading(values: Ints, n_values: int) -> Ints:
         for c in range(values.shape[1]):
             if values[i, c] >= 0:
                 counts[values[i, c]] += 1
-    found = np.zeros(values.shape[0], dtype=np.int32)
+    leaders = np.zeros(values.shape[0], dtype=np.int32)
     for i in range(values.shape[0]):
         most = -1
         for c in range(values.shape[1]):
             value = values[i, c]
             if value >= 0 and counts[value] > most:
                 most = counts[value]
-                found[i] = value
-    return found
+                leaders[i] = value
+    return leaders
 
 
 @compiled

@@ -1,5 +1,5 @@
 # ruff: noqa: E741 - l is the field's own name for it
-"""Can somebody outside the table be told from somebody in it? A threshold attack, measured.
+"""How well can an attacker tell who is in the table? A threshold attack, measured.
 
 Half of the table's own records are sliced, the other half are real people who are not in
 what was sliced. The attacker scores a tuple of quasi-identifiers by how many records the
@@ -103,7 +103,7 @@ def _codes(
     from sherd.methods.slicing.boxes import locate
 
     both = np.concatenate([inside, outside])
-    found: list[NDArray[np.int32]] = []
+    columns: list[NDArray[np.int32]] = []
     sizes: list[int] = []
     for names, cells in zip((*layout.columns[:-1], layout.beside), parts.cells, strict=True):
         if not names:
@@ -115,9 +115,9 @@ def _codes(
             rows = np.column_stack([c.codes[outside] for c in mine])
             elsewhere = locate(np.ascontiguousarray(rows), cells.low, cells.high)
             codes, size = np.concatenate([cells.of_row, elsewhere]), cells.count
-        found.append(codes)
+        columns.append(codes)
         sizes.append(size)
-    return found, sizes
+    return columns, sizes
 
 
 def _scores(

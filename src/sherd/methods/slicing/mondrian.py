@@ -313,7 +313,7 @@ def _ends_of_ranges(plan: Plan) -> tuple[Finding, ...]:
 
 
 def _findings(n: int, kept: int, n_classes: int, l: int) -> tuple[Finding, ...]:
-    found = [
+    findings = [
         Finding(name="classes", value=n_classes, meaning="groups of records with equal labels"),
         Finding(
             name="mean class size",
@@ -321,4 +321,4 @@ def _findings(n: int, kept: int, n_classes: int, l: int) -> tuple[Finding, ...]:
             meaning="records in a class; the nearer to k, the finer the release",
         ),
     ]
-    return (*found, *suppression(n, kept, l))
+    return (*findings, *suppression(n, kept, l))

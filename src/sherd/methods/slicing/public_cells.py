@@ -1,10 +1,10 @@
 """Measured values on public cells, so that no published boundary is somebody's value.
 
-Where ranges are published up to the next range, their ends are values that were told apart. Told
-apart by the values of the table, an end is the value of one person. So values are first put into
-cells that the schema decides: at most ``CELLS`` of equal width over the declared domain, which are
-the steps of its grid where that has fewer. Without a domain a value's own leading digits decide,
-or its month, so that other rows still do not.
+A published range ends where the next one begins. If ranges followed the values in the table, each
+end would be some person's value. So values are first put into cells that the schema decides: at
+most ``CELLS`` of equal width over the declared domain, which are the steps of its grid where that
+has fewer. Without a domain the value's own leading digits decide, or its month; other rows still
+have no say.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CELLS = 1000
 """Cells of a declared domain, where its grid has as many steps."""
 
 DIGITS = 2
-"""Leading digits that are told apart where no domain is declared."""
+"""How many leading digits tell values apart where no domain is declared."""
 
 
 def encode_on_cells(

@@ -87,20 +87,20 @@ def edges(plan: Plan, attribute: Attribute) -> tuple[Edge, ...] | None:
             must="a list of edges, or a whole number from 2",
             got=repr(wanted),
         )
-    found = tuple(_edge(item, attribute) for item in wanted)
-    if any(b <= a for a, b in itertools.pairwise(found)):  # type: ignore[operator]
+    cuts = tuple(_edge(item, attribute) for item in wanted)
+    if any(b <= a for a, b in itertools.pairwise(cuts)):  # type: ignore[operator]
         raise PlanError(f"the bins of '{attribute.name}' are not valid", must="rising edges")
-    return found
+    return cuts
 
 
 def stated_bins(plan: Plan, schema: Schema) -> dict[str, list[float | str]]:
     """The edges that tell measured sensitive values apart, as plain data."""
-    found: dict[str, list[float | str]] = {}
+    stated: dict[str, list[float | str]] = {}
     for name in sensitive_names(plan, schema):
         cuts = edges(plan, schema[name])
         if cuts is not None:
-            found[name] = [cut if isinstance(cut, float) else cut.isoformat() for cut in cuts]
-    return found
+            stated[name] = [cut if isinstance(cut, float) else cut.isoformat() for cut in cuts]
+    return stated
 
 
 def _equal_bins(attribute: Attribute, wanted: int) -> tuple[Edge, ...]:
@@ -158,26 +158,26 @@ class Sensitive:
 
     def pairs(self, q: NDArray[np.int32], n_q: int) -> tuple[list[NDArray[np.int32]], int]:
         """For every attribute the code of (q, s), all in one numbering; and how many."""
-        found: list[NDArray[np.int32]] = []
+        codes: list[NDArray[np.int32]] = []
         total = 0
         for place, size in enumerate(self.sizes):
             pair, n_pairs = combined([q, self.codes[:, place]], [n_q, size])
-            found.append((pair + total).astype(np.int32))
+            codes.append((pair + total).astype(np.int32))
             total += n_pairs
-        return found, total
+        return codes, total
 
     def elements(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Every row's values, all attributes in one numbering, and where each attribute begins.
 
         A set counts by its elements; a place without one is −1.
         """
-        found: list[NDArray[np.int32]] = []
+        parts: list[NDArray[np.int32]] = []
         heads = [0]
         for place, size in enumerate(self.sizes):
             columns, n_values = self.sets.get(place, (self.codes[:, [place]], size))
-            found.append(np.where(columns < 0, -1, columns + heads[-1]).astype(np.int32))
+            parts.append(np.where(columns < 0, -1, columns + heads[-1]).astype(np.int32))
             heads.append(heads[-1] + n_values)
-        return np.ascontiguousarray(np.hstack(found)), np.array(heads, dtype=np.int64)
+        return np.ascontiguousarray(np.hstack(parts)), np.array(heads, dtype=np.int64)
 
     def kept(self, rows: NDArray[np.int64]) -> Sensitive:
         """The same for some of the rows."""

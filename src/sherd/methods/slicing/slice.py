@@ -6,7 +6,7 @@ column generalisation to a least frequency, and the paper's tuple grouping.
 
 Notation: C_1 … C_c the columns, the last with the sensitive attributes S and α − 1
 quasi-identifiers q; B a bucket; p(t, s) the probability that a person with the
-quasi-identifiers t has the sensitive value s (see ``slicing.incremental``).
+quasi-identifiers t has the sensitive value s (see ``incremental_diversity``).
 
 Departs from the paper: the whole table is checked before it is split (the paper never
 does); the check holds for every tuple the release could match, not the records' own only

@@ -179,9 +179,9 @@ def _released(
     books: dict[str, Any] = {}
     for names, cells in zip((*layout.columns[:-1], layout.beside), parts.cells, strict=True):
         if cells is not None:
-            arrays, found = described([coded[name] for name in names], cells)
+            arrays, explained = described([coded[name] for name in names], cells)
             labels |= arrays
-            books |= found
+            books |= explained
     fields = layout.fields()
     columns: list[dict[str, Any]] = [
         {field: labels.get(name, table[name]) for field, name in zip(mine, names, strict=True)}
@@ -210,14 +210,14 @@ def _findings(
     n: int, kept: int, n_buckets: int, membership: Membership | None, plan: Plan
 ) -> tuple[Finding, ...]:
 
-    found = [
+    findings = [
         Finding(
             name="tuple-partition rate",
             value=n_buckets / kept,
             meaning="buckets per record; the higher, the finer the release",
         )
     ]
-    found += suppression(n, kept, plan["l"])
+    findings += suppression(n, kept, plan["l"])
     if membership is not None:
         meaning = (
             f"how much better than guessing one can tell {membership.members} records that were "
@@ -225,10 +225,10 @@ def _findings(
         )
         if membership.advantage > WORRYING:
             meaning = (
-                "WARNING: whoever knows somebody's quasi-identifiers can tell whether they are in "
-                f"the table; {meaning}; raise min_frequency (20 is usual) and use fewer columns"
+                "WARNING: anybody who knows somebody's quasi-identifiers can tell whether they are "
+                f"in the table; {meaning}; raise min_frequency (20 is usual) and use fewer columns"
             )
-        found.append(
+        findings.append(
             Finding(
                 name="membership advantage",
                 value=membership.advantage,
@@ -236,4 +236,4 @@ def _findings(
                 risk=membership.advantage,
             )
         )
-    return tuple(found)
+    return tuple(findings)

@@ -144,23 +144,23 @@ def assumptions(
 
     A method that ``groups_labels`` publishes the taxonomies, and so all labels in them.
     """
-    found = [Assumption.NO_OTHER_SENSITIVE_VALUES, Assumption.NO_CORRELATED_KNOWLEDGE]
+    assumed = [Assumption.NO_OTHER_SENSITIVE_VALUES, Assumption.NO_CORRELATED_KNOWLEDGE]
     follows = plan.parameters.get("after") is not None
-    found.append(Assumption.ONLY_EARLIER_RELEASES if follows else Assumption.NO_OTHER_RELEASE)
+    assumed.append(Assumption.ONLY_EARLIER_RELEASES if follows else Assumption.NO_OTHER_RELEASE)
     if schema.unit is None or schema.rows_per_unit > 1:
-        found.append(Assumption.ONE_ROW_PER_PERSON)
+        assumed.append(Assumption.ONE_ROW_PER_PERSON)
     if schema.untouched:
-        found.append(Assumption.INSENSITIVE_RELEASED)
+        assumed.append(Assumption.INSENSITIVE_RELEASED)
     policies = {schema.missing_policy(name) for name in schema.protected}
     dropped = any(schema.outside_policy(name) is Outside.DROP for name in schema.protected)
     if Missing.DROP in policies or dropped:
-        found.append(Assumption.RECORDS_DROPPED)
+        assumed.append(Assumption.RECORDS_DROPPED)
     if plan["suppress"]:
-        found.append(Assumption.RECORDS_SUPPRESSED)
+        assumed.append(Assumption.RECORDS_SUPPRESSED)
     grouped = (schema[name] for name in schema.protected) if groups_labels else ()
     if any(one.values_from_data and one.taxonomy is not None for one in grouped):
-        found.append(Assumption.ORDER_FROM_DATA)
-    return tuple(found)
+        assumed.append(Assumption.ORDER_FROM_DATA)
+    return tuple(assumed)
 
 
 def range_ends_words(plan: Plan, schema: Schema, *, tight: bool) -> tuple[str, ...]:

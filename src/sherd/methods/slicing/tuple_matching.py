@@ -52,10 +52,10 @@ def matches(
             for c in range(n_columns):
                 if c == shortest:
                     continue
-                found = np.searchsorted(buckets[begin[c] : end[c]], bucket) + begin[c]
-                if found == end[c] or buckets[found] != bucket:
+                at = np.searchsorted(buckets[begin[c] : end[c]], bucket) + begin[c]
+                if at == end[c] or buckets[at] != bucket:
                     term = 0.0
                     break
-                term *= counts[found] / sizes[bucket]
+                term *= counts[at] / sizes[bucket]
             scores[i] += term
     return scores

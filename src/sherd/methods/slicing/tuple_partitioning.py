@@ -8,8 +8,8 @@ could match, also for tuples that belong to nobody and for any weights of the bu
 
     p(t, s) = Σ_B w_B(t) cnt_B(q, s) / Σ_B w_B(t) cnt_B(q)  ≤  max_B cnt_B(q, s) / cnt_B(q),
 
-a mediant of the buckets' own shares. ``incremental`` holds the weaker check on the records'
-own tuples.
+a mediant of the buckets' own shares. ``incremental_diversity`` holds the weaker check on
+the records' own tuples.
 
 A row of the matrix given to a kernel holds the codes of the dimensions, then the code of
 q, then one code for each sensitive attribute, of the pair (q, s). Rows are moved, not
@@ -53,33 +53,33 @@ def by_span(low: Ints, high: Ints, scales: Floats, n_dims: int, out: Ints) -> in
     Equal spans keep the order of the dimensions, which the caller has shuffled.
     """
     spans = np.empty(n_dims, dtype=np.float64)
-    found = 0
+    varying = 0
     for d in range(n_dims):
         if high[d] == low[d]:
             continue
         span = (high[d] - low[d]) * scales[d]
-        place = found
+        place = varying
         while place > 0 and spans[place - 1] < span:
             spans[place] = spans[place - 1]
             out[place] = out[place - 1]
             place -= 1
         spans[place] = span
         out[place] = d
-        found += 1
-    return found
+        varying += 1
+    return varying
 
 
 @inlined_kernel
 def widest(low: Ints, high: Ints, scales: Floats, n_dims: int) -> int:
     """The first dimension by span, −1 where none varies."""
-    found = -1
+    best = -1
     most = 0.0
     for d in range(n_dims):
         span = (high[d] - low[d]) * scales[d]
-        if span > most or (found < 0 and high[d] > low[d]):
-            found = d
+        if span > most or (best < 0 and high[d] > low[d]):
+            best = d
             most = span
-    return found
+    return best
 
 
 @inlined_kernel
@@ -268,12 +268,12 @@ def partition(
         split = False
         if hi - lo >= 2 * l:
             extents(rows, lo, hi, n_dims, low, high)
-            found = by_span(low, high, scales, n_dims, dims)
+            varying = by_span(low, high, scales, n_dims, dims)
             count_all(rows, lo, hi, n_dims, of_q, of_pair)
             best = -1
             cut = 0
             ties = 0
-            for attempt in range(min(found, tries)):
+            for attempt in range(min(varying, tries)):
                 d = dims[attempt]
                 cut, ties = median(rows, lo, hi, d, low[d], high[d], counts)
                 if halves_diverse(

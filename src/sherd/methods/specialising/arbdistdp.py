@@ -29,7 +29,6 @@ from sherd.methods.specialising.diffgen import PARAMETERS, DiffGen, Specialisati
 from sherd.methods.specialising.partition import Partition
 from sherd.methods.specialising.secure_leaf_counts import PartyCells
 from sherd.methods.specialising.shared_oracle import JointOracle
-from sherd.methods.specialising.specialise import specialise
 from sherd.randomness import Randomness
 from sherd.release.method import Parameter
 from sherd.secure.engine.cell_holders import Holes, Overlaps, check_holders, settle_overlaps
@@ -239,17 +238,12 @@ def release(
         holes=agreement.holes is Holes.MISSING,
         progress=progress,
     )
-    specialised = specialise(
+    return Partition.of(
         agreement.hierarchies,
         oracle,
         h=agreement.budget.specialisations,
         max_leaves=agreement.max_leaves,
-        progress=progress,
-    )
-    return Partition(
-        hierarchies=agreement.hierarchies,
-        specialised=specialised,
         class_name=agreement.class_name,
         class_labels=agreement.class_labels,
-        counts=oracle.count(specialised.cuts, specialised.choices),
+        progress=progress,
     )

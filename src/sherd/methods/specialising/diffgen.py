@@ -34,7 +34,6 @@ from sherd.methods.specialising.hierarchy import BINS, MISSING, Hierarchy
 from sherd.methods.specialising.partition import Partition
 from sherd.methods.specialising.plain_oracle import ExactNoise, PlainOracle, oracle_over
 from sherd.methods.specialising.scores import NEED_CLASS, UTILITIES, Budget, sensitivity
-from sherd.methods.specialising.specialise import specialise
 from sherd.release.method import Described, Outcome, Parameter, Run, epsilon_parameter
 from sherd.release.traits import Traits
 from sherd.tables.schema import Missing, Outside, Schema, Type
@@ -331,19 +330,14 @@ def partition_of(table: pa.Table, schema: Schema, plan: Plan, run: Run) -> Parti
 def _specialised(
     chosen: SpecialisationSettings, oracle: CountingOracle, plan: Plan, run: Run, rows: int
 ) -> Partition:
-    specialised = specialise(
+    return Partition.of(
         chosen.hierarchies,
         oracle,
         h=plan["h"],
         max_leaves=chosen.leaves(plan, rows),
-        progress=run.progress,
-    )
-    return Partition(
-        hierarchies=chosen.hierarchies,
-        specialised=specialised,
         class_name=plan["class_attribute"],
         class_labels=chosen.class_labels,
-        counts=oracle.count(specialised.cuts, specialised.choices),
+        progress=run.progress,
     )
 
 

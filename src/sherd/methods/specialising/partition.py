@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from sherd.methods.specialising.specialise import specialise
 from sherd.tables.coding import arrow_array, text_array
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from sherd.methods.specialising.hierarchy import Hierarchy
-    from sherd.methods.specialising.specialise import Specialised
+    from sherd.methods.specialising.specialise import Oracle, Specialised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,28 @@ class Partition:
     class_name: str | None
     class_labels: tuple[str, ...]
     counts: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        hierarchies: tuple[Hierarchy, ...],
+        oracle: Oracle,
+        *,
+        h: int,
+        max_leaves: int,
+        class_name: str | None,
+        class_labels: tuple[str, ...],
+        progress: Callable[[str, int, int], None],
+    ) -> Partition:
+        """Specialise, and count the leaves that are reached."""
+        specialised = specialise(hierarchies, oracle, h=h, max_leaves=max_leaves, progress=progress)
+        return cls(
+            hierarchies=hierarchies,
+            specialised=specialised,
+            class_name=class_name,
+            class_labels=class_labels,
+            counts=oracle.count(specialised.cuts, specialised.choices),
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """What is read from the database again and again: the statements, and what they give.
 
 The numbers of messages tell how far an owner and the aggregator have come; they differ after one of
-them was restored from a backup.
+them was restored from a backup. People are also known by the names that a provider gives them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,17 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, delete, func, insert, select
 
+from sherd.errors import UsageError
 from sherd.federation.aggregator.storage import database
-from sherd.federation.aggregator.storage.tables import MEMBERS, MESSAGES, ROUNDS, SESSIONS
+from sherd.federation.aggregator.storage.tables import (
+    CHALLENGES,
+    MEMBERS,
+    MESSAGES,
+    ROUNDS,
+    SESSIONS,
+)
 from sherd.federation.protocol.states import ROUND_ENDS
 
 if TYPE_CHECKING:
@@ -42,6 +49,9 @@ class RoundSummary:
     opened: int
     deadline: int
 
+
+_MOST_LETTERS = 255
+"""In the name of a person at a provider."""
 
 # Statements are put together once: doing so takes longer than running them.
 _MEMBER = (MEMBERS.c.name, MEMBERS.c.role, MEMBERS.c.key)
@@ -150,3 +160,35 @@ def forgotten_rounds(store: Store, owner: str, seen: Mapping[str, int]) -> list[
     """The open rounds of which an owner has seen a message that we do not know to have sent."""
     sent = _last(store, _SENT_TO, owner)
     return sorted(name for name in sent if sent[name] < seen.get(name, 0) < ALL_SEEN)
+
+
+def person_text(issuer: str, name: str) -> str:
+    """Somebody as a provider knows them, as it is kept: by ``sub:`` or by ``email:``."""
+    kind, _, value = name.partition(":")
+    if kind not in ("sub", "email") or not 0 < len(value) <= _MOST_LETTERS:
+        raise UsageError(
+            "the person's name has the wrong form",
+            must="sub:SUBJECT or email:ADDRESS",
+            got=repr(name),
+        )
+    return f"{issuer} {name.lower() if kind == 'email' else name}"
+
+
+def member_of_person(store: Store, issuer: str, names: tuple[str, ...]) -> Member | None:
+    """Who somebody is whom a provider knows by these names; nobody where two are meant."""
+    wanted = [person_text(issuer, name) for name in names]
+    with database.reading(store.engine) as db:
+        rows = db.execute(BY_PERSON, {"names": wanted}).mappings().all()
+    return Member(**rows[0]) if len(rows) == 1 else None
+
+
+def use_once(store: Store, nonce: str, *, now: int, expires: int) -> bool:
+    """Whether a number was not used before; it is used up now."""
+    hashed = token_hash(nonce)
+    with database.writing(store.engine) as db:
+        db.execute(delete(CHALLENGES).where(CHALLENGES.c.expires < now))
+        known = db.execute(select(CHALLENGES.c.name).where(CHALLENGES.c.nonce == hashed))
+        if known.first() is not None:
+            return False
+        db.execute(insert(CHALLENGES).values(nonce=hashed, name="", expires=expires))
+    return True
