@@ -166,6 +166,18 @@ def test_role_by_endpoint(consortium: Consortium) -> None:
     assert cells == 5 * (len([w for *_, w in told if w == "any"]) + 5 * len(RoundState))
 
 
+def test_a_stranger_cannot_feign_trouble_with_the_database(consortium: Consortium) -> None:
+    """A name that PostgreSQL could not look up is refused as malformed, not as our problem."""
+    odd = "a\x00b"
+    answer = {"name": "north", "nonce": "0", "signature": "0"}
+    for path, body in (
+        ("/v1/challenge", {"name": odd}),
+        ("/v1/session", answer | {"name": odd}),
+        ("/v1/session", answer | {"nonce": odd}),
+    ):
+        assert call(consortium, None, "POST", path, json=body) == 400
+
+
 def test_rounds_are_listed_by_role(consortium: Consortium) -> None:
     """An analyst sees released rounds, an owner its own, an operator all."""
     set_up(consortium)
