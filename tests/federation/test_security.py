@@ -156,6 +156,10 @@ def test_role_by_endpoint(consortium: Consortium) -> None:
         for method in methods
     }
     assert {(method, path) for method, path, _ in told} == listed
+    # And nothing answers that no description lists.
+    assert {getattr(route, "path", "") for route in app.routes} - {""} <= {p for _, p in listed}
+    for path in ("/openapi.json", "/docs", "/redoc", "/", "/v1"):
+        assert call(consortium, None, "GET", path) == 404, path
     by_round = {path for _, path, _ in told if "{round_id}" in path}
     for path in by_round:
         assert {word for _, other, word in told if other == path} == set(meant), path

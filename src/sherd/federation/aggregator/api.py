@@ -297,6 +297,7 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,  # a route of no role; the reference lists them all
     )
     app.state.service = service
     app.add_middleware(Direct, answer=_answered)
