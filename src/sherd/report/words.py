@@ -85,11 +85,10 @@ def _promise(audit: Audit) -> list[str]:
     if guarantee["notion"] == "differential-privacy":
         but = ""
         if guarantee.get("delta"):
-            but = f", but for a chance of 1 in {round(1 / float(guarantee['delta'])):,}"
+            but = f", except with probability 1 in {round(1 / float(guarantee['delta'])):,}"
         sentences.append(
-            f"Nobody can be told apart by more than a factor: whatever is published is at most "
-            f"{factor} times as likely with a person's true data as with any other in its "
-            f"place{but}."
+            f"Whatever is published is at most {factor} times as likely with a person's true data "
+            f"as with any other data in its place{but}."
         )
     else:
         sentences.append(
@@ -137,10 +136,10 @@ _OF_PEOPLE = {
     "{value} of 1,000 people (by guessing: {chance}).",
     "linkage": "Knowing a person's true values, an attacker finds the row of {value} of 1,000 "
     "(by guessing: {chance}).",
-    "singling-out": "Of 1,000 descriptions made from the table {value} fit exactly one real person "
-    "(people who took no part: {chance}).",
-    "linkability": "The table links two other databases for {value} of 1,000 people (people who "
-    "took no part: {chance}).",
+    "singling-out": "Singling out: of 1,000 descriptions made from the table, {value} fit exactly "
+    "one real person (people who took no part: {chance}).",
+    "linkability": "With the table, an attacker joins two other databases correctly for {value} of "
+    "1,000 people (people who took no part: {chance}).",
     "inference": "Knowing all else of a person, an attacker guesses the rest right for {value} of "
     "1,000 (for people who took no part: {chance}).",
     "insider": "An owner that took part recovers {value} of 1,000 cells of the others (by "
