@@ -164,3 +164,15 @@ def test_tune_tries_every_method_with_noise() -> None:
         threads=1,
     )
     assert {cell.method for cell in cells} == {"dp", "idp", "dp-um", "idp-ls", "idp-cbls"}
+
+
+def test_doors_take_paths_as_text(tmp_path: Path) -> None:
+    """A path may be given as text wherever the Python interface takes one."""
+    schema = sherd.datasets.schema("nursery")
+    plan = sherd.Plan(method="dp", epsilon=1.0)
+    table = sherd.datasets.load("nursery").slice(0, 20)
+    folder, key = str(tmp_path / "out"), str(tmp_path / "key")
+    sherd.protect(table, schema, plan, ledger=None).save(folder)
+    mine = sherd.make_key(key)
+    assert sherd.sign(folder, key) == mine
+    assert sherd.verify(folder, key=key + ".pub").passed

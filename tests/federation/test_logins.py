@@ -251,6 +251,15 @@ def test_people_work_by_the_commands(
     provider.person = {"sub": "u-2"}
     refused = CliRunner().invoke(cli, ["studio", "--aggregator", home])
     assert "only operators" in str(refused.exception)
+    # An analyst who logs in is told what it may not do, and a stranger that it is one.
+    run("login", *there, "-o", str(tmp_path / "ann"), "--json")
+    words = ["aggregator", "round", "abort", "r1", *there, "--token-file", str(tmp_path / "ann")]
+    refused = CliRunner().invoke(cli, words)
+    assert "this is not for your role" in str(refused.exception)
+    provider.person = {"sub": "u-3"}
+    refused = CliRunner().invoke(cli, ["login", *there, "-o", str(tmp_path / "nobody")])
+    assert "does not let this person in" in str(refused.exception)
+    assert not (tmp_path / "nobody").exists()
 
 
 def test_the_studio_of_a_person(

@@ -156,10 +156,26 @@ def test_role_by_endpoint(consortium: Consortium) -> None:
         for method in methods
     }
     assert {(method, path) for method, path, _ in told} == listed
+    # And nothing answers that no description lists.
+    assert {getattr(route, "path", "") for route in app.routes} - {""} <= {p for _, p in listed}
+    for path in ("/openapi.json", "/docs", "/redoc", "/", "/v1"):
+        assert call(consortium, None, "GET", path) == 404, path
     by_round = {path for _, path, _ in told if "{round_id}" in path}
     for path in by_round:
         assert {word for _, other, word in told if other == path} == set(meant), path
     assert cells == 5 * (len([w for *_, w in told if w == "any"]) + 5 * len(RoundState))
+
+
+def test_a_stranger_cannot_feign_trouble_with_the_database(consortium: Consortium) -> None:
+    """A name that PostgreSQL could not look up is refused as malformed, not as our problem."""
+    odd = "a\x00b"
+    answer = {"name": "north", "nonce": "0", "signature": "0"}
+    for path, body in (
+        ("/v1/challenge", {"name": odd}),
+        ("/v1/session", answer | {"name": odd}),
+        ("/v1/session", answer | {"nonce": odd}),
+    ):
+        assert call(consortium, None, "POST", path, json=body) == 400
 
 
 def test_rounds_are_listed_by_role(consortium: Consortium) -> None:

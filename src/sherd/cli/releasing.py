@@ -175,7 +175,7 @@ def protect_on_cluster(
     progress: Callable[[str, int, int], None],
 ) -> Release:
     """Protect the table where Spark finds it, and write the bundle on this machine."""
-    from sherd.engines.spark_stages import spark_session
+    from sherd.engines.spark_stages import spark_frame, spark_session
     from sherd.release.distributed_release import protect_distributed
     from sherd.release.protect import PAID, Settings, protect_to
     from sherd.release.table_source import counted_where_it_is
@@ -190,7 +190,7 @@ def protect_on_cluster(
     settings = Settings(seed=given["seed"], keep_order=given["keep_order"], progress=progress)
     promised = plan.guarantee(schema)
     session = spark_session(given["master"])
-    frame = _frame(session, given["table"])
+    frame = spark_frame(session, given["table"])
     counted = counted_where_it_is(frame, plan)
     if counted is not None:
         return protect_to(
@@ -220,12 +220,3 @@ def protect_on_cluster(
         raise
     release.remove_parts()
     return release.collected
-
-
-def _frame(session: Any, source: str) -> Any:
-    """The table as Spark reads it: CSV by its suffix, Parquet otherwise."""
-    name = source.lower()
-    if name.endswith((".csv", ".csv.gz", ".tsv")):
-        separator = "\t" if name.endswith(".tsv") else ","
-        return session.read.option("header", True).option("sep", separator).csv(source)
-    return session.read.parquet(source)

@@ -93,7 +93,39 @@ def spark_session(master: str | None = None) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master is not None:
         builder = builder.master(master)
-    return builder.appName("sherd").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    named = builder.appName("sherd").config("spark.ui.showConsoleProgress", "false")
+    try:
+        return named.getOrCreate()
+    except Exception as error:
+        raise UsageError(
+            "Spark cannot be started",
+            must="a master that answers, such as local[2], yarn or spark://host:7077, and Java 17 "
+            "or newer",
+            got=f"{master or 'the settings of Spark'}: {type(error).__name__}",
+            do="correct --master, or install Java; what Spark wrote above says more",
+        ) from error
+
+
+def spark_frame(session: Any, source: str) -> Any:
+    """The table at a path or an address, as Spark reads it: CSV by its suffix, Parquet otherwise.
+
+    Of CSV, quotes are doubled inside quotes and a quoted cell may hold the end of a line: as Spark
+    reads it otherwise, such a row would become two, and cells that are lacking would be missing.
+    """
+    name = source.lower().removesuffix(".gz")
+    read = session.read
+    try:
+        if not name.endswith((".csv", ".tsv")):
+            return read.parquet(source)
+        text = {"header": True, "escape": '"', "multiLine": True, "mode": "FAILFAST"}
+        return read.options(**text, sep="\t" if name.endswith(".tsv") else ",").csv(source)
+    except Exception as error:
+        raise TableError(
+            "Spark cannot read the table",
+            must="a path or an address of Parquet files, or of CSV files with a header row",
+            got=f"{source}: {type(error).__name__}",
+            do="correct it; a table that Sherd ships is on no cluster: write it to a file first",
+        ) from error
 
 
 _BLOCKS_WRITTEN = {
@@ -174,6 +206,12 @@ class SparkStages:
                     "the executors do not have Sherd",
                     must="the same version of Sherd on the driver and on every executor",
                     do="install it there, or set PYSPARK_PYTHON to a Python that has it",
+                ) from None
+            if "MALFORMED" in str(error) or "Malformed" in str(error):
+                raise TableError(  # Spark's own words quote the row
+                    "the table has rows that do not fit its header",
+                    must="as many cells in every row as in the header",
+                    do="mend the file, or convert it to Parquet",
                 ) from None
             raise
         self._done += 1

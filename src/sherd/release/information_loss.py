@@ -7,8 +7,8 @@ the original, n records.
 Both papers define mean SSE = (1/n) Σ dist², with dist = (1/l)·sqrt(Σ (d_a/σ_a²)²) as printed.
 Dividing a distance by a variance depends on the unit it is measured in, so σ_a is taken for
 what was meant (``sigma="sigma"``); ``sigma="variance"`` computes what is printed.
-``root="outside"`` has 1/l outside the root, as printed, so that the loss is Σ …/l²;
-``root="inside"`` has it inside, so that the loss is the mean over the attributes.
+``root="outside"`` has 1/l outside the root, as printed, so the loss is Σ …/l²;
+``root="inside"`` has it inside, so the loss is the mean over the attributes.
 
 >>> import pyarrow as pa
 >>> from sherd.tables.schema import Schema

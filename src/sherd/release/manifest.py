@@ -104,7 +104,7 @@ def data_package(
     manifest: Mapping[str, Any],
     documents: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """A Frictionless data package, so that other tools can open the bundle."""
+    """The Frictionless data package of a bundle."""
     import pyarrow as pa
 
     from sherd.tables.write import escaped

@@ -3,7 +3,7 @@
 They are written just before the release is published and undone where that fails, so that an
 owner never has a row map or a record of a release that does not exist.
 
-The key under which an owner's withheld cells are released: a file of its own, for nobody else.
+``CellKey`` is the key under which an owner's withheld cells are released, in a file of its own.
 
 >>> key = CellKey.generate()
 >>> key.derived(b"salt", b"cells") == key.derived(b"salt", b"cells")

@@ -25,7 +25,7 @@ COUNTERSIGNATURES = "countersignatures.json"
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
-def sign(folder: str | Path, key: Path, *, force: bool = False) -> str:
+def sign(folder: str | Path, key: str | Path, *, force: bool = False) -> str:
     """Sign a release by the private key in a file; the key's fingerprint."""
     from sherd.signing_keys import SigningKey, fingerprint
 
@@ -34,7 +34,7 @@ def sign(folder: str | Path, key: Path, *, force: bool = False) -> str:
     path = folder / SIGNATURE
     if path.exists() and not force:
         raise OutputExistsError("the release is already signed", got=str(path), do="add --force")
-    private = SigningKey.load(key)
+    private = SigningKey.load(Path(key))
     write_signature(folder, private)
     return fingerprint(private.public)
 
@@ -76,10 +76,11 @@ def countersignatures(folder: Path) -> dict[str, str]:
     return {name: str(signature) for name, signature in owners.items()}
 
 
-def make_key(path: Path) -> str:
+def make_key(path: str | Path) -> str:
     """Make a private key, readable by its owner only, with its public part beside; fingerprint."""
     from sherd.signing_keys import SigningKey, fingerprint
 
+    path = Path(path)
     public = path.with_name(path.name + ".pub")
     for one in (path, public):
         if one.exists():

@@ -46,7 +46,7 @@ class Traits:
     - ``rows_are_records``: whether ``data`` has one row for every record; ``unless`` names
       the settings of a plan under which it has not.
     - ``rows_are_drawn``: whether ``data`` has as many rows as there are records, drawn from
-      something that was measured, so that none of them stands for a record.
+      something that was measured; none of them stands for a record.
     - ``rows_are_classes``: whether every row of ``data`` comes from one record and says no more
       of it than the class it is in.
     - ``masking``: how each attribute gets its noise, where values are masked by rank: ``centre``

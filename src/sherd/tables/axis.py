@@ -1,7 +1,7 @@
 """Axes: the public line of whole positions on which an attribute's values are placed.
 
 All masking happens on whole numbers. An axis says which: values are rounded to a public
-grid, so that position q stands for the value q·step (of days since 1970 for dates, seconds
+grid, and position q stands for the value q·step (of days since 1970 for dates, seconds
 for times, the label's rank for categories). Sums, sensitivities and noise are then exact,
 and what comes out lies on a lattice that depends on the schema alone.
 

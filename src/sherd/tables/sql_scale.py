@@ -1,4 +1,7 @@
-r"""The values of a column's type on a line, so that the least one with a property can be found.
+r"""Columns' values for databases: on a line that can be searched, and as SQL of three dialects.
+
+All values of a column's type lie on a line (``ColumnScale``), on which the least one with a
+property can be found.
 
 >>> from sherd.tables.coding import numpy_array
 >>> numbers = _floats(DUCKDB)
@@ -7,9 +10,8 @@ r"""The values of a column's type on a line, so that the least one with a proper
 >>> numbers.literal(4607182418800017409)
 "CAST('1.0000000000000002' AS DOUBLE)"
 
-How three databases write names, values and types: DuckDB, PostgreSQL and Spark SQL.
-
-A value that is written into a query may come from a cell: it is always quoted as data.
+A ``Dialect`` is how DuckDB, PostgreSQL or Spark SQL writes names, values and types. A value that
+is written into a query may come from a cell: it is always quoted as data.
 
 >>> print(DUCKDB.literal("it's"), SPARK.literal("it's"))
 'it''s' 'it\'s'

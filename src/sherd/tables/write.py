@@ -4,10 +4,9 @@ Numbers are written so that reading them gives the same number; whole numbers, d
 and dates keep their form; times keep their zone; labels are written as labels. CSV cells
 are quoted only where they must be; a missing cell is empty and an empty text is ``""``.
 
-``escaped`` puts an apostrophe before text that a spreadsheet would run as a formula.
-
-A text that already has apostrophes before such a sign gets one more: so every escaped text
-leads back to one text only.
+``escaped`` puts an apostrophe before text that a spreadsheet would run as a formula. A text that
+already has apostrophes before such a sign gets one more, so every escaped text leads back to one
+text only.
 """
 
 from __future__ import annotations
@@ -252,7 +251,7 @@ class StreamedTable:
     """What writing a released table needs of it; ``pieces`` may be asked for more than once.
 
     The pieces are in released form already and of the rows of a row group of Parquet
-    (``sherd.tables.write.rows_of_piece``), so that it is written as Parquet only.
+    (``rows_of_piece``), so they are written as Parquet only.
     """
 
     schema: pa.Schema

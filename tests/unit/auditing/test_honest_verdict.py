@@ -74,6 +74,26 @@ def test_a_sliced_table_is_as_risky_as_its_method_says(tmp_path: Any) -> None:
     assert any("own account" in point.text for point in found.verdict.points)
 
 
+def test_what_is_spent_is_said_of_this_table() -> None:
+    """The verdict says what the release spends as protect does, not what a shadow of it spends.
+
+    One record lies far from all others: a half of the table without it spends more.
+    """
+    values = np.random.default_rng(0).integers(500, 1000, 300)
+    values[0] = 0
+    table = pa.table({"a": values})
+    schema = sherd.Schema.from_data(
+        {"attributes": {"a": {"type": "integer", "domain": ["0", "1000"]}}}
+    )
+    plan = sherd.Plan(method="idp-ls", epsilon=1.0, k=10, guarantee="paper")
+    made = sherd.protect(table, schema, plan, ledger=None)
+    (spent,) = (f.value for f in made.findings if f.name == "epsilon with clusters recomputed")
+    for seed in range(3):
+        found = sherd.audit(table, made, limits=QUICK, alternatives=False, seed=seed)
+        (said,) = (p.text for p in found.verdict.points if "the centroids spend" in p.text)
+        assert said.endswith(f"spend {spent:.3g}.")
+
+
 def test_generalised_records_are_audited() -> None:
     """diffgen: records are drawn from intervals and groups, its counts tested against the plan."""
     table = sherd.datasets.load("adult").slice(0, 600)

@@ -174,6 +174,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory, require_or_skip: Any) -> Ite
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_on_spark_a_cell_of_two_lines_stays_one_row(spark: Any, tmp_path: Path) -> None:
+    """CSV with quotes and ends of lines inside of cells has as many rows as elsewhere."""
+    import csv
+
+    from sherd.engines.spark_stages import spark_frame
+
+    cells = ["plain", 'a "quoted", one', "two\nlines"]
+    with (tmp_path / "t.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["n", "town"], *([n, cells[n % 3]] for n in range(30))])
+    rows = spark_frame(spark, str(tmp_path / "t.csv")).collect()
+    assert sorted((int(n), town) for n, town in rows) == [(n, cells[n % 3]) for n in range(30)]
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 @given(table=st.integers(11, 130).flatmap(tables), block=st.sampled_from([7, 50, 200]))

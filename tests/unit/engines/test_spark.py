@@ -554,6 +554,54 @@ def test_executors_without_sherd_are_named(tmp_path: Path) -> None:
         SparkStages(Session("local"), str(tmp_path)).commit("rows", Committed())
 
 
+def test_spark_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A master that does not answer, or no Java, is no fault of Sherd's."""
+    sql = pytest.importorskip("pyspark.sql")
+    builder = MagicMock()
+    builder.master.return_value.appName.return_value.config.return_value.getOrCreate.side_effect = (
+        RuntimeError("all masters are unresponsive")
+    )
+    monkeypatch.setattr(sql.SparkSession, "builder", builder)
+    with pytest.raises(UsageError, match=r"Spark cannot be started.*spark://nobody:1"):
+        spark_stages.spark_session("spark://nobody:1")
+
+
+@pytest.mark.parametrize("source", ["t.csv", "s3a://bucket/T.CSV.gz", "t.tsv", "t.tsv.gz"])
+def test_csv_is_read_as_elsewhere(source: str) -> None:
+    """Doubled quotes, cells of several lines, and no row that lacks cells."""
+    session = MagicMock()
+    spark_stages.spark_frame(session, source)
+    options = session.read.options.call_args.kwargs
+    assert options == {
+        "header": True,
+        "escape": '"',
+        "multiLine": True,
+        "mode": "FAILFAST",
+        "sep": "\t" if ".tsv" in source else ",",
+    }
+    session.read.options.return_value.csv.assert_called_once_with(source)
+
+
+def test_a_table_that_spark_cannot_read_is_named() -> None:
+    """Everything else is read as Parquet, and refused with its address where it is none."""
+    session = MagicMock()
+    session.read.parquet.side_effect = ValueError("relative path in absolute URI")
+    with pytest.raises(TableError, match=r"Spark cannot read the table.*:adult"):
+        spark_stages.spark_frame(session, ":adult")
+
+
+def test_rows_that_do_not_fit_their_header_are_refused_unquoted(tmp_path: Path) -> None:
+    """Spark's own words quote the row."""
+    session, frame = MagicMock(), MagicMock()
+    session.conf.get.side_effect = lambda _name, default=None: default
+    frame.write.option.return_value.options.return_value.parquet.side_effect = RuntimeError(
+        "[MALFORMED_RECORD_IN_PARSING] Malformed records: [secret]"
+    )
+    with pytest.raises(TableError, match="rows that do not fit its header") as refused:
+        SparkStages(session, str(tmp_path)).commit("rows", frame)
+    assert "secret" not in str(refused.value)
+
+
 def test_other_frames_are_not_taken_for_sparks() -> None:
     """Pandas' DataFrame has the same name and is another thing."""
     import pandas as pd

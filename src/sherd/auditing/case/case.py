@@ -10,7 +10,7 @@ For a release read from its folder, those of a shadow release by the same plan s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,12 +37,14 @@ class OwnFindings:
     """The worst of a method's own findings.
 
     ``risk`` is what an attacker gains, as a share of what is possible, by the finding called
-    ``name``; ``spent`` the epsilon that the release really spends, 0 where nobody said.
+    ``name``, about what ``basis`` says (the release itself if empty); ``spent`` the epsilon that
+    the release really spends, 0 where nobody said.
     """
 
     risk: float = 0.0
     name: str = ""
     spent: float = 0.0
+    basis: str = ""
 
     @classmethod
     def of(cls, findings: Iterable[Finding]) -> OwnFindings:
@@ -62,7 +64,11 @@ class OwnFindings:
     def worst(self, other: OwnFindings) -> OwnFindings:
         """The worse of two, each part by itself."""
         risky = other if other.risk > self.risk else self
-        return OwnFindings(risk=risky.risk, name=risky.name, spent=max(self.spent, other.spent))
+        return replace(risky, spent=max(self.spent, other.spent))
+
+    def about_another(self, basis: str) -> OwnFindings:
+        """The same as said of another release: its risks are alike, what it spends is its own."""
+        return replace(self, spent=0.0, basis=basis)
 
 
 @dataclass(frozen=True, kw_only=True)

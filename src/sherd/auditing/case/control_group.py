@@ -64,6 +64,9 @@ def split(table: pa.Table, seed: int, most: int = MOST) -> tuple[pa.Table, pa.Ta
     return table.take(pa.array(members)), table.take(pa.array(outsiders))
 
 
+_SHADOW = ", about a release by the same plan from half of these records"
+
+
 def shadow(
     groups: tuple[pa.Table, pa.Table],
     schema: Schema,
@@ -86,7 +89,7 @@ def shadow(
         without="as a first release" if "after" in manifest["plan"] else "",
         order=None if outcome.order is None else np.asarray(outcome.order, np.int64),
         source=source,
-        own=OwnFindings.of(outcome.findings),
+        own=OwnFindings.of(outcome.findings).about_another(_SHADOW),
     )
 
 

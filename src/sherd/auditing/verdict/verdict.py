@@ -204,7 +204,7 @@ def _risk(
 
 def _own_point(own: OwnFindings) -> Point:
     """What the method found itself, in a line."""
-    text = f"By the method's own account: {own.name} {percent(own.risk)}."
+    text = f"By the method's own account{own.basis}: {own.name} {percent(own.risk)}."
     return Point(tone="bad", text=text)
 
 

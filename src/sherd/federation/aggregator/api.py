@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 CHALLENGE_SECONDS = 60
 SESSION_SECONDS = 3600
 MOST_JSON = 1 << 20
+PLAIN = r"^[^\x00]*$"
+"""What PostgreSQL can look up: a stranger's NUL must not look like trouble with the database."""
 
 _STATUS = {
     Reason.MALFORMED: 400,
@@ -78,14 +80,14 @@ router = APIRouter(prefix="/v1")
 class SessionRequest(Strict):
     """Who wants to open a session."""
 
-    name: str = Field(max_length=63)
+    name: str = Field(max_length=63, pattern=PLAIN)
 
 
 class Answered(Strict):
     """The signed answer to a challenge."""
 
-    name: str = Field(max_length=63)
-    nonce: str = Field(max_length=64)
+    name: str = Field(max_length=63, pattern=PLAIN)
+    nonce: str = Field(max_length=64, pattern=PLAIN)
     signature: str = Field(max_length=128)
 
 
@@ -297,6 +299,7 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,  # a route of no role; the reference lists them all
     )
     app.state.service = service
     app.add_middleware(Direct, answer=_answered)

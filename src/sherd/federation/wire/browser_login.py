@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import ConnectionFailedError, PeerError
+from sherd.federation.protocol.reasons import Reason
 from sherd.federation.wire.client import Client, tls_context
 from sherd.federation.wire.openid_provider import Provider
 
@@ -85,6 +86,20 @@ class _Return:
             self._server.server_close()
 
 
+def _entered(client: Client, token: str, nonce: str) -> dict[str, Any]:
+    try:
+        return client.log_in_person(id_token=token, nonce=nonce)
+    except PeerError as error:
+        if error.reason is not Reason.SIGNATURE:
+            raise
+        raise PeerError(
+            "the aggregator does not let this person in",
+            must="somebody whom its operator has enrolled, within ten minutes",
+            do="ask the operator to enrol you by what the provider calls you, or log in again",
+            reason=error.reason,
+        ) from None
+
+
 def log_in(
     url: str,
     *,
@@ -99,7 +114,7 @@ def log_in(
         provider = Provider(_text(asked, "issuer"), _text(asked, "client_id"))
         nonce = _text(asked, "nonce")
         token = _id_token(provider, nonce, show, seconds)
-        given = client.log_in_person(id_token=token, nonce=nonce)
+        given = _entered(client, token, nonce)
     expires = given.get("expires")
     return PersonSession(
         name=_text(given, "name"),

@@ -383,7 +383,12 @@ def _checked(answer: ServiceAnswer) -> ServiceAnswer:
     error = _json(answer).get("error")
     reason = error.get("reason") if isinstance(error, dict) else None
     code = reason_of(reason)
-    raise PeerError(
-        "the aggregator refuses: " + (code.words if code else f"status {status}"),
-        reason=code or Reason.UNEXPECTED,
-    )
+    told = error.get("what") if isinstance(error, dict) else None
+    words = code.words if code else _shown(told) or f"status {status}"
+    raise PeerError(f"the aggregator refuses: {words}", reason=code or Reason.UNEXPECTED)
+
+
+def _shown(told: object) -> str:
+    """What the aggregator says, as far as it can be shown to people."""
+    words = told[:300] if isinstance(told, str) else ""
+    return "".join(letter if letter.isprintable() else " " for letter in words).strip()

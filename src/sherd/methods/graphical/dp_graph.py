@@ -105,11 +105,11 @@ SOURCE = Proposition(work="mckenna2021", place="section 3, with the changes of d
 
 def names_of(schema: Schema) -> tuple[str, ...]:
     """The attributes that a model is made of."""
-    names = schema.protected
-    if not names:
+    if not (names := schema.protected):
         raise SchemaError(
             "the schema has nothing to protect",
             must="at least one quasi-identifier or sensitive attribute",
+            do="give an attribute that can be masked one of these roles, and its type",
         )
     return names
 

@@ -181,6 +181,7 @@ class Masking:
             raise SchemaError(
                 "the schema has nothing to protect",
                 must="at least one quasi-identifier or sensitive attribute",
+                do="give an attribute that can be masked one of these roles, and its type",
             )
         if plan["guarantee"] is None:
             raise PlanError(

@@ -96,7 +96,7 @@ def monotone_change(utility: str, n: int) -> int:
     """The width of the interval a utility's change lies in when a record is added.
 
     0 or 1 for ``max`` and ``spread``. ``purity`` falls, by at most log2 n + 1/ln 2; rounding
-    moves both ends by 2 units, so that the width is that of one record in ``info-gain``.
+    moves both ends by 2 units, so the width is that of one record in ``info-gain``.
     """
     if utility in ("max", "spread"):
         return 1
