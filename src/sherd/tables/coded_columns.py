@@ -37,6 +37,10 @@ _BITS = {
 }
 """The types of cells that are coded, and the whole numbers that their bits are."""
 
+_REPEATED = 100
+"""How many of the first ``LEAST_ROWS`` cells must repeat others: of the most values that codes can
+tell apart, in a random order, about 126 do."""
+
 _CODES = ((1 << 8, np.uint8), (1 << 16, np.uint16))
 """How many values each width of code can tell apart."""
 
@@ -63,7 +67,7 @@ def _coded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     room = rows * stored.bit_width // 16
     parts = [chunk.view(stored) for chunk in column.chunks]
     # A look at some cells spares counting those of a column that has too many values.
-    if 2 * len(pc.unique(pa.chunked_array(parts).slice(0, LEAST_ROWS))) > LEAST_ROWS:
+    if len(pc.unique(pa.chunked_array(parts).slice(0, LEAST_ROWS))) > LEAST_ROWS - _REPEATED:
         return column
     whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
     found = whole.dictionary_encode()
