@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -146,10 +147,12 @@ def _join(home: Path, answer_file: Path, given: str | None, as_json: bool) -> No
     help="Poll for messages for this many seconds at a time.",
 )
 @click.option("--until-ended", type=int, help="Stop after this many rounds have ended.")
-def run(home: Path, wait: float, until_ended: int | None) -> None:
+@click.option("--metrics", help="Answer Prometheus at this HOST:PORT. Default: nowhere.")
+def run(home: Path, wait: float, until_ended: int | None, metrics: str | None) -> None:
     """Run the agent: connect to the aggregator, check, protect what is approved, deliver."""
     folder = open_owner(home)
     from sherd.federation.owner.agent import Agent
+    from sherd.federation.owner.owner_metrics import OwnerMetrics, serve_metrics
     from sherd.federation.protocol.states import OWNER_ENDS
     from sherd.federation.wire.log_lines import send_logs
 
@@ -169,7 +172,8 @@ def run(home: Path, wait: float, until_ended: int | None) -> None:
             return len(ended) >= until_ended and not left
 
         click.echo(f"owner '{folder.settings.name}' calls {enrolled['url']}", err=True)
-        with closing(agent.journal):
+        told = OwnerMetrics(folder, lambda: time.monotonic() - client.answered_at)
+        with closing(agent.journal), serve_metrics(metrics, told):
             agent.run(wait=min(wait, 25.0), until=enough)
 
 

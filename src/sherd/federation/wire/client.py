@@ -119,8 +119,8 @@ class Client:
         self._aggregator = aggregator
         self._key = key
         self._token = token
-        self.answered = 0
-        """How many calls were answered and not refused."""
+        self.answered, self.answered_at = 0, time.monotonic()
+        """How many calls were answered and not refused, and when the last one was."""
         self.head: str | None = None
         """The last head of this owner's ledger that the aggregator has seen, told at login."""
         self.received: dict[str, int] = {}
@@ -178,7 +178,8 @@ class Client:
             if answer.status == HTTPStatus.UNAUTHORIZED and not last:
                 self._token = None
                 continue
-            self.answered += answer.is_success
+            if answer.is_success:
+                self.answered, self.answered_at = self.answered + 1, time.monotonic()
             return _checked(answer)
         raise AssertionError
 
