@@ -16,6 +16,7 @@ from sherd.federation.aggregator.aggregator_home import AggregatorHome, Aggregat
 from sherd.federation.aggregator.api import make_app
 from sherd.federation.aggregator.service import WORKER_SECONDS, Service
 from sherd.federation.aggregator.storage import audit_log
+from sherd.federation.protocol import audit_chain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +44,7 @@ def test_what_is_done_is_in_the_log(consortium: Consortium) -> None:
         assert (owner, "release countersigned", "r1", data.manifest) in told
     assert ("operator", "member removed", "south", "") in told
     assert told[-1] == ("registry", "round aborted", "r2", "stopped")
-    assert audit_log.verify_lines(lines)[0] == len(lines)
+    assert audit_chain.verify_lines(lines)[0] == len(lines)
     assert audit_log.ends_by_reason(consortium.store.engine) == {"stopped": 1}
 
 
@@ -52,7 +53,7 @@ def test_no_line_is_changed_added_or_taken_out_unseen(consortium: Consortium) ->
     for number in range(6):
         consortium.store.log(now=number, actor="ann", event="looked", subject=f"r{number}")
     good = list(audit_log.lines(consortium.store.engine))
-    count, head = audit_log.verify_lines(good)
+    count, head = audit_chain.verify_lines(good)
     assert count == 6
     changed = [*good[:2], dataclasses.replace(good[2], actor="bob"), *good[3:]]
     rehashed = dataclasses.replace(changed[2], hash=changed[2].expected(good[1].hash))
@@ -65,15 +66,15 @@ def test_no_line_is_changed_added_or_taken_out_unseen(consortium: Consortium) ->
         [good[1], good[0], *good[2:]],
     ):
         with pytest.raises(VerificationError, match="was changed"):
-            audit_log.verify_lines(wrong)
-    audit_log.verify_lines(good[:4])
+            audit_chain.verify_lines(wrong)
+    audit_chain.verify_lines(good[:4])
     with pytest.raises(VerificationError, match="end of the audit log is missing"):
-        audit_log.verify_lines(good[:4], head)
-    texts = list(audit_log.export(good))
-    assert list(audit_log.read_export(texts)) == good
+        audit_chain.verify_lines(good[:4], head)
+    texts = list(audit_chain.export(good))
+    assert list(audit_chain.read_export(texts)) == good
     for text in ("", "[]", "{}", '{"number": "1"}', texts[0].replace('"time": 0', '"time": "0"')):
         with pytest.raises(FormatError):
-            list(audit_log.read_export([text]))
+            list(audit_chain.read_export([text]))
 
 
 def test_the_command_shows_exports_and_checks(

@@ -31,6 +31,7 @@ from sherd.federation.aggregator.storage import Store
 from sherd.federation.owner.owner_home import OwnerHome
 from sherd.federation.owner.owner_journal import OwnerJournal
 from sherd.federation.owner.recovery import back_up_owner, recover, restore_owner
+from sherd.federation.protocol.audit_chain import verify_lines
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState
 from sherd.federation.wire.backup_archive import read_backup, write_backup
@@ -383,6 +384,7 @@ def test_databases_of_the_last_version_are_brought_up_to_date(earlier: Path) -> 
         assert spent(consortium) == {"2"}
         for agent in consortium.agents.values():
             assert agent.ledger.verify() > 0
+            assert verify_lines(agent.journal.audit_lines())[0] == len(agent.journal.audit()) > 0
         consortium.aggregator.open_round(consortium.terms("new"))
         consortium.settle()
         assert round_of(consortium, "new").state is RoundState.RELEASED

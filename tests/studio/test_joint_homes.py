@@ -15,7 +15,7 @@ from organisations import OWNERS, Organisations
 import sherd
 from sherd.errors import UsageError, VerificationError
 from sherd.federation.aggregator.aggregator_home import renew_owner
-from sherd.federation.aggregator.storage import audit_log
+from sherd.federation.protocol import audit_chain
 from sherd.federation.wire import certificates
 from sherd.federation.wire.enrolment import make_request, read_answer, read_request
 from sherd.signing_keys import fingerprint
@@ -181,11 +181,11 @@ def test_refusal_ends_the_round(organisations: Organisations) -> None:
     assert ended == {"stays": None, "second": "an owner refused"}
     assert "board" not in json.dumps(kept)
     lines = organisations.operator.get("/audit-log.jsonl").text.splitlines()
-    count, head = audit_log.verify_lines(audit_log.read_export(lines))
+    count, head = audit_chain.verify_lines(audit_chain.read_export(lines))
     assert count == len(kept["audit"]) > 5
     assert head == kept["head"] == kept["audit"][-1]["hash"]
     with pytest.raises(VerificationError):
-        audit_log.verify_lines(audit_log.read_export([*lines[:2], *lines[3:]]))
+        audit_chain.verify_lines(audit_chain.read_export([*lines[:2], *lines[3:]]))
 
 
 def test_decision_about_another_plan_is_refused(organisations: Organisations) -> None:

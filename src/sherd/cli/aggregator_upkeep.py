@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
 
 from sherd.cli.home_folder import aggregator_option, open_aggregator
-from sherd.cli.options import PATH, emit, printable
+from sherd.cli.options import PATH, audit_log_options, emit, show_audit_log, with_options
 from sherd.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sherd.federation.aggregator.aggregator_home import AggregatorHome
+    from sherd.federation.protocol.audit_chain import AuditLine
 
 
 @click.command()
@@ -53,11 +54,7 @@ def restore(backup_file: Path, home: Path, database: str | None) -> None:
 
 @click.command()
 @aggregator_option
-@click.option(
-    "--export", "target", type=PATH, help="Write the lines to this file, to be kept elsewhere."
-)
-@click.option("--check", "source", type=PATH, help="Check this exported file instead of the log.")
-@click.option("--head", help="Require a line with this hash, which you kept earlier.")
+@with_options(*audit_log_options)
 def audit(home: Path, target: Path | None, source: Path | None, head: str | None) -> None:
     """Show the audit log after checking that no line was changed, added or removed.
 
@@ -66,23 +63,13 @@ def audit(home: Path, target: Path | None, source: Path | None, head: str | None
     """
     folder = open_aggregator(home)
     from sherd.federation.aggregator.storage import audit_log
-    from sherd.tables.files import write_whole
 
-    if source is not None:
-        lines = list(audit_log.read_export(source.read_text(encoding="ascii").splitlines()))
-    else:
+    def lines() -> list[AuditLine]:
         store = folder.store()
-        lines = list(audit_log.lines(store.engine))
-        store.close()
-    count, last = audit_log.verify_lines(lines, head)
-    if target is not None:
-        write_whole(target, "".join(f"{t}\n" for t in audit_log.export(lines)).encode(), mode=0o600)
-    elif source is None:
-        for line in lines:
-            when = datetime.fromtimestamp(line.time, UTC).isoformat()
-            entry = f"{when}  {line.actor}  {line.event}  {line.subject}  {line.detail}"
-            click.echo(printable(entry.rstrip()))
-    click.echo(f"{count} lines, none changed; the last has the hash {last}")
+        with closing(store):
+            return list(audit_log.lines(store.engine))
+
+    show_audit_log(lines, target, source, head)
 
 
 @click.command()

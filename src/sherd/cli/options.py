@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +17,7 @@ from sherd.errors import OutputExistsError, PlanError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sherd.federation.protocol.audit_chain import AuditLine
     from sherd.tables.schema import Schema
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
@@ -51,6 +53,17 @@ set_option = click.option(
 ledger_option = click.option(
     "--ledger", "ledger_file", metavar="FILE", help="Use this ledger file; 'none' keeps no ledger."
 )
+
+audit_log_options = (
+    click.option(
+        "--export", "target", type=PATH, help="Write the lines to this file, to be kept elsewhere."
+    ),
+    click.option(
+        "--check", "source", type=PATH, help="Check this exported file instead of the log."
+    ),
+    click.option("--head", help="Require a line with this hash, which you kept earlier."),
+)
+"""Options of the commands that show an audit log."""
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[_F], _F]:
@@ -193,3 +206,25 @@ def progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
             bars.update(tasks[step], completed=done, total=total)
 
         yield advance
+
+
+def show_audit_log(
+    read: Callable[[], list[AuditLine]], target: Path | None, source: Path | None, head: str | None
+) -> None:
+    """Check an audit log, or what was exported of one, then print or export it."""
+    from sherd.federation.protocol.audit_chain import export, read_export, verify_lines
+    from sherd.tables.files import write_whole
+
+    if source is not None:
+        lines = list(read_export(source.read_text(encoding="ascii").splitlines()))
+    else:
+        lines = read()
+    count, last = verify_lines(lines, head)
+    if target is not None:
+        write_whole(target, "".join(f"{line}\n" for line in export(lines)).encode(), mode=0o600)
+    elif source is None:
+        for line in lines:
+            when = datetime.fromtimestamp(line.time, UTC).isoformat()
+            entry = f"{when}  {line.actor}  {line.event}  {line.subject}  {line.detail}"
+            click.echo(printable(entry.rstrip()))
+    click.echo(f"{count} lines, none changed; the last has the hash {last}")

@@ -14,6 +14,7 @@ from sherd.cli.home_folder import open_journal, open_owner, owner_option
 from sherd.cli.options import (
     PATH,
     CommandGroup,
+    audit_log_options,
     emit,
     emit_json,
     host_option,
@@ -21,6 +22,8 @@ from sherd.cli.options import (
     json_option,
     port_option,
     printable,
+    show_audit_log,
+    with_options,
 )
 
 
@@ -290,6 +293,20 @@ def status(home: Path, audit: bool, as_json: bool) -> None:
     if audit:
         for line in journal.audit():
             click.echo(printable("  ".join(line)))
+
+
+@owner.command("audit")
+@owner_option
+@with_options(*audit_log_options)
+def audit_log(home: Path, target: Path | None, source: Path | None, head: str | None) -> None:
+    """Show the audit log after checking that no line was changed, added or removed.
+
+    Keep the last hash printed, or an export, where the agent cannot write: it reveals whether
+    the end of the log was cut off.
+    """
+    _, journal = open_journal(home)
+    with closing(journal):
+        show_audit_log(journal.audit_lines, target, source, head)
 
 
 @owner.command()

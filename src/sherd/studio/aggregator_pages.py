@@ -28,6 +28,7 @@ from sherd.federation.aggregator.aggregator_home import (
 from sherd.federation.aggregator.announced import announced_policies
 from sherd.federation.aggregator.round_view import awaited, round_report
 from sherd.federation.aggregator.storage import audit_log
+from sherd.federation.protocol import audit_chain
 from sherd.federation.protocol.collusion import collusion_table
 from sherd.federation.protocol.states import ROUND_ENDS
 from sherd.federation.wire.certificates import RENEW_DAYS
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
     from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.federation.aggregator.round_work import Aggregator
-    from sherd.federation.aggregator.storage.audit_log import AuditLine
+    from sherd.federation.protocol.audit_chain import AuditLine
     from sherd.federation.wire.browser_login import PersonSession
 
 
@@ -196,14 +197,14 @@ class AggregatorPages:
     def _lines(self) -> list[AuditLine]:
         """The audit log, after checking that no line was changed, added or taken out."""
         lines = list(audit_log.lines(self._aggregator.store.engine))
-        audit_log.verify_lines(lines)
+        audit_chain.verify_lines(lines)
         return lines
 
     async def _audit_log(self, request: Request) -> Response:
         """The lines as `sherd aggregator audit --check` reads them, each with its hash."""
         del request
         lines = await run_in_threadpool(self._lines)
-        text = "".join(f"{each}\n" for each in audit_log.export(lines))
+        text = "".join(f"{each}\n" for each in audit_chain.export(lines))
         return download(text, "audit-log.jsonl", "application/json")
 
     async def _log(self, request: Request) -> Response:
@@ -215,7 +216,7 @@ class AggregatorPages:
             "members": await run_in_threadpool(self._members.every),
             "rounds": await run_in_threadpool(self._summaries),
             "audit": [asdict(line) for line in lines],
-            "head": audit_log.verify_lines(lines)[1],
+            "head": audit_chain.verify_lines(lines)[1],
         }
         text = json.dumps(log, indent=2, ensure_ascii=False) + "\n"
         return download(text, "aggregator-log.json", "application/json")

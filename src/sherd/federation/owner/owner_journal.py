@@ -3,7 +3,7 @@
 One SQLite file. A round's machine and the messages it sends are written in one transaction,
 before anything is sent. That a message was received is written with whatever is written
 next: an agent that dies before sends it again, which the aggregator answers as before. The
-audit log says what happened and never holds data.
+audit log says what happened and never holds data; each line holds the hash of the one before.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sherd.errors import FormatError, StorageError
+from sherd.federation.protocol.audit_chain import START, AuditLine
 from sherd.federation.protocol.knowledge import OwnerData
 from sherd.federation.protocol.states import OWNER_ENDS
 from sherd.values import canonical_text, from_data
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sherd.owner")
 
-VERSION = 1
+VERSION = 2
 FETCHED = "fetched the release"
 """What the audit log says once an owner has a release."""
 FAR = 2**62
@@ -50,7 +51,7 @@ CREATE INDEX outgoing_open ON outgoing (round, sequence) WHERE acknowledged = 0;
 CREATE TABLE decisions (round TEXT PRIMARY KEY, decision TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE audit (
     number INTEGER PRIMARY KEY, time TEXT NOT NULL, round TEXT NOT NULL, event TEXT NOT NULL,
-    detail TEXT NOT NULL
+    detail TEXT NOT NULL, hash TEXT NOT NULL DEFAULT ''
 );
 """
 
@@ -99,6 +100,9 @@ class OwnerJournal:
             if known == 0:
                 version = f"PRAGMA user_version = {VERSION};"
                 db.executescript(f"BEGIN IMMEDIATE;{_TABLES}{version}COMMIT;")
+        if known == 1:
+            with self._writing() as db:
+                _chain_earlier_lines(db)
         path.chmod(0o600)
 
     def close(self) -> None:
@@ -322,12 +326,50 @@ class OwnerJournal:
                 "SELECT time, round, event, detail FROM audit ORDER BY number"
             ).fetchall()
 
+    def audit_lines(self) -> list[AuditLine]:
+        """The same with hashes, for ``verify_lines`` to tell whether a line was changed."""
+        with self._open() as db:
+            return _lines(db)
+
+
+def _lines(db: sqlite3.Connection) -> list[AuditLine]:
+    rows = db.execute("SELECT number, time, round, event, detail, hash FROM audit ORDER BY number")
+    return [_line(*row) for row in rows.fetchall()]
+
+
+def _line(number: int, time: str, round_id: str, event: str, detail: str, hash_: str) -> AuditLine:
+    when = int(datetime.fromisoformat(time).timestamp())
+    return AuditLine(
+        number=number,
+        time=when,
+        actor="owner",
+        event=event,
+        subject=round_id,
+        detail=detail,
+        hash=hash_,
+    )
+
+
+def _chain_earlier_lines(db: sqlite3.Connection) -> None:
+    """Give lines that an earlier version wrote their hashes."""
+    if db.execute("PRAGMA user_version").fetchone()[0] != 1:  # another process did so meanwhile
+        return
+    db.execute("ALTER TABLE audit ADD COLUMN hash TEXT NOT NULL DEFAULT ''")
+    before = START
+    for line in _lines(db):
+        before = line.expected(before)
+        db.execute("UPDATE audit SET hash = ? WHERE number = ?", (before, line.number))
+    db.execute("PRAGMA user_version = 2")
+
 
 def _note(db: sqlite3.Connection, round_id: str, event: str, detail: str) -> None:
+    last = db.execute("SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1").fetchone()
+    number, before = (0, START) if last is None else last
     time = datetime.now(UTC).isoformat(timespec="seconds")
+    line = _line(number + 1, time, round_id, event, detail, "").after(before)
     db.execute(
-        "INSERT INTO audit (time, round, event, detail) VALUES (?, ?, ?, ?)",
-        (time, round_id, event, detail),
+        "INSERT INTO audit (number, time, round, event, detail, hash) VALUES (?, ?, ?, ?, ?, ?)",
+        (line.number, time, round_id, event, detail, line.hash),
     )
 
 

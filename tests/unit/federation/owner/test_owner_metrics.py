@@ -45,7 +45,10 @@ def scraped(home: Any) -> dict[tuple[str, ...], float]:
         answer = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30)
     assert answer.status_code == 200
     return {
-        (sample.name, *(value for _, value in sorted(sample.labels.items(), reverse=True))): sample.value
+        (
+            sample.name,
+            *(value for _, value in sorted(sample.labels.items(), reverse=True)),
+        ): sample.value
         for family in text_string_to_metric_families(answer.text)
         for sample in family.samples
     }
