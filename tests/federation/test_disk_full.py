@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ROWS = 20_000
+ROWS = 60_000
 """So many that an artefact is larger than anything else an owner has."""
 
 
@@ -36,7 +36,9 @@ class Disk:
         # What the process says still has room in its log, less than a page of its journal; what
         # is there may be written again where there is room.
         said = max(log.stat().st_size for log in self._village.logs)
-        most = said + 8192 if leave == 0 else largest_file(self._village.folder / self._who) + leave
+        home = self._village.homes.get(self._who)  # beside it lies the table, which is only read
+        written = self._village.folder / self._who if home is None else home.folder
+        most = said + 8192 if leave == 0 else largest_file(written) + leave
         self._village.running[self._who].limit_files(most)
 
     def free(self) -> None:

@@ -348,7 +348,7 @@ def test_deliveries_are_verified(consortium: Consortium, monkeypatch: pytest.Mon
             check_delivery("north", {"data": table}, schema, plan, rows)
     add(consortium)
 
-    def refuse(*_args: object) -> None:
+    def refuse(*_args: object, **_options: object) -> None:
         raise VerificationError("the delivery of north is not what the plan asks for")
 
     monkeypatch.setattr("sherd.federation.aggregator.assembly.check_delivery", refuse)

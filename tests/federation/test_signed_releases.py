@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +189,34 @@ def test_an_owner_signs_only_what_holds_its_part(
     checks = {check.name: check for check in sherd.verify(folder).checks}
     assert checks["countersignatures"].passed is None
     assert checks["countersignatures"].detail.endswith(": north")
+
+
+def test_a_release_that_found_no_room_is_fetched_again(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the same agent, once there is room, and not at every turn until then."""
+    from sherd.federation.owner import release_taking
+
+    good, tried = release_taking.fetch_release, []  # type: ignore[attr-defined]
+
+    def no_room(client: Any, round_id: str, folder: Path, **options: Any) -> Any:
+        if folder.is_relative_to(consortium.homes["north"].folder):
+            tried.append(round_id)
+            if len(tried) < 3:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return good(client, round_id, folder, **options)
+
+    monkeypatch.setattr(release_taking, "fetch_release", no_room)
+    folder = released(consortium)
+    assert len(tried) == 1
+    assert set(countersignatures(folder)) == {"south"}
+    for times in (2, 3):
+        consortium.time += release_taking.ROOM_PATIENCE
+        consortium.settle()
+        assert len(tried) == times
+    assert set(countersignatures(folder)) == {"north", "south"}
+    lines = [line[2:] for line in consortium.agents["north"].journal.audit()]
+    assert lines.count(("could not keep the release", "OSError")) == 1
 
 
 def test_a_signature_is_taken_once_and_from_its_owner(consortium: Consortium) -> None:

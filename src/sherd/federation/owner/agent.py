@@ -87,8 +87,8 @@ class Agent:
         self._left = self._fruitless = self._waiting = self._stopping = self._holds = False
         self._said: set[tuple[str, str, str]] = set()
         self.sender = Sender(self.journal, refused=self._rejected, failed=self._cannot_send)
-        self.ask_again = 0
-        """When to ask again after rounds that are overdue."""
+        self.ask_again = self.fetch_again = 0
+        """When to ask again after rounds that are overdue, and for releases that found no room."""
         self._announcer = Announcer(home, client, clock=clock)
         self._renewer = Renewer(home, client, clock=clock)
         outbox.recover(self.ledger)
@@ -193,7 +193,7 @@ class Agent:
         # A task that is left waits for a person or for the disk: look again soon.
         if self._left:
             wait = min(wait, 2.0)
-        if self.released:  # they are fetched after this exchange
+        if self.released and self.now() >= self.fetch_again:  # fetched after this exchange
             wait = min(wait, 0.5)
         self._waiting = True
         try:

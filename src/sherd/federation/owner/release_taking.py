@@ -11,11 +11,18 @@ that word under a number that we have seen already. So the owner asks, and ends 
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sherd.errors import ConnectionFailedError, PeerError, SherdError, VerificationError
+from sherd.errors import (
+    ConnectionFailedError,
+    PeerError,
+    SherdError,
+    StorageError,
+    VerificationError,
+)
 from sherd.federation.owner.owner_journal import FETCHED
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.messages import Delivery, Masked, MessageType, countersigned_text
@@ -33,6 +40,10 @@ if TYPE_CHECKING:
     from sherd.signing_keys import SigningKey
 
 RECORDS = "data"
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+ROOM_PATIENCE = 10
+"""Seconds until a release that found no room here is fetched again."""
 
 
 def countersign(journal: OwnerJournal, round_id: str, folder: Path, key: SigningKey) -> str | None:
@@ -162,7 +173,12 @@ def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def take_releases(agent: Agent) -> None:
-    """Fetch the releases of closed rounds; what is not as announced is left."""
+    """Fetch the releases of closed rounds; what is not as announced is left.
+
+    Where our own disk has no room for one, it is asked for again later.
+    """
+    if agent.now() < agent.fetch_again:
+        return
     for round_id in sorted(agent.released):
         data = agent.journal.round(round_id)
         if data is None or data.manifest is None:
@@ -174,8 +190,12 @@ def take_releases(agent: Agent) -> None:
             agent.say("could not fetch the release", error.what)
             raise
         except Exception as error:
-            # It is published all the same, and can be had from the aggregator later.
             what = error.what if isinstance(error, SherdError) else type(error).__name__
+            if isinstance(error, StorageError) or getattr(error, "errno", None) in NO_ROOM:
+                agent.say("could not keep the release", what, round_id)
+                agent.fetch_again = agent.now() + ROOM_PATIENCE
+                continue
+            # It is published all the same, and can be had from the aggregator later.
             agent.journal.note(round_id, "could not fetch the release", what)
         agent.released.discard(round_id)
 
