@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sherd.randomness.order import TieBits
     from sherd.tables.axis import Axis
 
-WORDS_AT_ONCE = 1 << 16
+WORDS_AT_ONCE = 1 << 15
 """Words that are worked on at once: few enough that what is made of them stays in a core's own
 cache, and enough that threads seldom wait for each other between numpy's calls."""
 
