@@ -55,10 +55,6 @@ PLAIN_MEMORY = {
 }
 """Allocators that take what they need: some reserve memory that is never touched."""
 
-STACK = 1 << 20
-"""Bytes of a thread's stack. The usual 8 MiB are reserved for each of a dozen threads, hardly touched, and
-would be counted as private memory by the limit that is enforced."""
-
 
 def protect(path: Path, engine: str, memory: str, columns: int, most: int) -> None:
     """One release in this process, which gets no more memory than its limit; prints its cost."""
@@ -139,15 +135,10 @@ def _alone(*arguments: str) -> dict[str, float] | None:
     ran = subprocess.run(
         [sys.executable, __file__, *arguments],
         capture_output=True, text=True, check=False, env=os.environ | PLAIN_MEMORY,
-        preexec_fn=_small_stacks,
     )  # fmt: skip
     if ran.returncode and "MemoryError" not in ran.stderr:
         raise SystemExit(ran.stderr)
     return None if ran.returncode else dict(json.loads(ran.stdout.splitlines()[-1]))
-
-
-def _small_stacks() -> None:
-    resource.setrlimit(resource.RLIMIT_STACK, (STACK, resource.getrlimit(resource.RLIMIT_STACK)[1]))
 
 
 def main() -> int:

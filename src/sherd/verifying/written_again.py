@@ -30,7 +30,7 @@ BYTES = "it is not byte for byte what writing its cells gives"
 PIECES = "it is compressed in more than one piece, or its header says more than it must"
 
 _CELL = 8
-_ROOM = 256 << 20  # of a row group's cells in memory
+_ROOM = 96 << 20  # of a row group's cells in memory
 _BLOCKS = (1 << 22, 1 << 26)  # of a text, tried in turn
 _GZIP = b"\x1f\x8b\x08" + bytes(5)  # no name, no comment, no time
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -121,7 +121,11 @@ def _row_groups(path: Path, rows: int) -> Iterator[tuple[pa.Schema, Iterator[pa.
                 if file.metadata.row_group(at).num_rows > rows:
                     raise _OtherPiecesError
                 wide = file.metadata.num_columns * rows * _CELL > _ROOM
-                yield _on_disk(file, at, Path(folder)) if wide else file.read_row_group(at)
+                yield (
+                    _on_disk(file, at, Path(folder))
+                    if wide
+                    else file.read_row_group(at, use_threads=False)
+                )
 
         yield file.schema_arrow, groups()
 
@@ -132,7 +136,11 @@ def _on_disk(file: Any, group: int, folder: Path) -> pa.Table:
 
     columns = []
     for place, name in enumerate(file.schema_arrow.names):
-        column = file.read_row_group(group, columns=[name]).select([name]).combine_chunks()
+        column = (
+            file.read_row_group(group, columns=[name], use_threads=False)
+            .select([name])
+            .combine_chunks()
+        )
         path = str(folder / f"{group}-{place}")
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, column.schema) as writer:
             writer.write_table(column)
