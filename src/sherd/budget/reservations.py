@@ -46,7 +46,8 @@ def charge(
                 if name != COST
                 else f"the release really spends more than population '{held.population}' may",
                 must=f"at most {accounts.shown(column.limit)}",
-                got=f"{accounts.shown(column.spent + more)} with this release",
+                # What is really spent follows from the cells: a refusal must not tell it.
+                got="more than that with this release",
                 do="nothing was charged; raise the limit with `sherd ledger set-limit`",
             )
     rows.delete_reservation(db, id)
