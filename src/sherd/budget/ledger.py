@@ -170,7 +170,7 @@ class Ledger:
             raise StorageError(
                 "the staged artefact is missing", got=str(staged), do="nothing was charged"
             )
-        with contextlib.ExitStack() as mark:
+        with self._booking_overspent(reservation), contextlib.ExitStack() as mark:
             with self._writing() as db:
                 if once and rows.charge_of(db, reservation.plan_hash) is not None:
                     raise BudgetError(
@@ -192,6 +192,15 @@ class Ledger:
                 with contextlib.suppress(StorageError):  # it is in place, recover() will see
                     self.mark_published(entry)
         return entry
+
+    @contextlib.contextmanager
+    def _booking_overspent(self, reservation: Reservation) -> Iterator[None]:
+        """Book a look where cells decide that there is no charge: the refusal tells of them."""
+        try:
+            yield
+        except reservations.OverspentError as error:
+            self.look(reservation, note=type(error).__name__)
+            raise
 
     def settle(self) -> None:
         """Bring what was written from the journal into the file, where one is kept open."""

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from sherd.budget.entries import Account
 
 
+class OverspentError(BudgetError):
+    """A release really spends more than a limit allows, which is told by its cells alone."""
+
+
 def charge(
     db: sqlite3.Connection,
     id: str,  # noqa: A002
@@ -41,7 +45,8 @@ def charge(
     for name, more in wants.items():
         column = account.columns[name]
         if column.limit is not None and column.spent + more > column.limit:
-            raise BudgetError(
+            refused = OverspentError if name == COST else BudgetError
+            raise refused(
                 f"the limit of population '{held.population}' was lowered meanwhile"
                 if name != COST
                 else f"the release really spends more than population '{held.population}' may",

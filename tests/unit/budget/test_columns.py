@@ -92,7 +92,7 @@ def test_a_cost_above_its_limit_is_not_charged(book: Ledger) -> None:
     with pytest.raises(BudgetError, match="really spends more") as refused:
         _charge(book, "1", cost=Amount(471))
     assert "471" not in str(refused.value), "it follows from the cells"
-    assert _spent(book) == {}
+    assert _spent(book) == {"looks": 1}, "the refusal tells of the cells, too"
 
 
 def test_rho_is_exact_and_its_epsilon_is_told(book: Ledger) -> None:
