@@ -108,10 +108,10 @@ def last_exponent(sizes: list[int], seconds: list[float]) -> float:
 def coefficients(growth: dict[str, Any], large: dict[str, Any]) -> dict[str, Coefficients]:
     """What the page computes with, engine by engine."""
     sizes, engines = growth["sizes"], growth["engines"]
-    found = {}
+    known = {}
     for name in ("columns", "duckdb"):
         one = large[name]
-        found[name] = Coefficients(
+        known[name] = Coefficients(
             cell=one["seconds"] / one["rows"] / one["columns"],
             rows=one["rows"],
             exponent=last_exponent(sizes, engines[name]),
@@ -120,10 +120,10 @@ def coefficients(growth: dict[str, Any], large: dict[str, Any]) -> dict[str, Coe
     # Of Spark the processor time of Java and all workers that further cells take: starting costs
     # as much as a million rows.
     took = engines["spark"][-1] - engines["spark"][-2]
-    found["spark"] = Coefficients(
+    known["spark"] = Coefficients(
         cell=took / (sizes[-1] - sizes[-2]) / growth["columns"], rows=sizes[-1], exponent=1.0
     )
-    return found
+    return known
 
 
 def size(number: float) -> str:
@@ -142,12 +142,23 @@ def size(number: float) -> str:
     return f"{number:.0f} bytes"
 
 
+def digits(number: float) -> str:
+    """Three digits at least, so that the sums on the page come out.
+
+    >>> digits(69.84), digits(1120.4)
+    ('69.8', '1,120')
+    """
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def span(seconds: float) -> str:
     """Seconds in words.
 
-    >>> span(90), span(5400)
-    ('1.5 minutes', '1.5 hours')
+    >>> span(34), span(150), span(5400)
+    ('34 seconds', '2.5 minutes', '1.5 hours')
     """
+    if seconds < 120:
+        return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.1f} minutes" if seconds < 3600 else f"{seconds / 3600:.1f} hours"
 
 
@@ -175,8 +186,8 @@ def on_one_machine(known: dict[str, Coefficients]) -> list[str]:
             seconds = one.seconds(rows)
             grown = (rows / one.rows) ** (one.exponent - 1)
             sums = (
-                f"{one.cell * 1e9:.0f} ns × {power(rows * COLUMNS)} cells × {grown:.2f} "
-                f"= {seconds:,.0f} s = {span(seconds)}"
+                f"{digits(one.cell * 1e9)} ns × {power(rows * COLUMNS)} cells × {grown:.2f} "
+                f"= {seconds:,.0f} s" + (f" = {span(seconds)}" if seconds >= 120 else "")
             )
             held = (
                 f"{one.row_bytes:.1f} bytes × {power(rows)} = {size(one.row_bytes * rows)}"
@@ -212,7 +223,7 @@ def on_a_cluster(known: dict[str, Coefficients], efficiency: float) -> list[str]
         cells = f"{power(rows * COLUMNS)}"
         lines.append(
             f"| {power(rows)} "
-            f"| {one.cell * 1e6:.2f} µs × {cells} × {grown:.2f} = {seconds:,.0f} s "
+            f"| {digits(one.cell * 1e6)} µs × {cells} × {grown:.2f} = {seconds:,.0f} s "
             f"| {nodes} of {NODE_CORES} cores and {size(NODE_MEMORY)} "
             f"| {seconds:,.0f} s ÷ ({cores} × {efficiency:.2f}) = {span(took)} "
             f"| {parts} of {size(table / parts)} "
@@ -237,8 +248,8 @@ def page(growth: dict[str, Any], large: dict[str, Any]) -> str:
         else f"A core counts for {efficiency:.2f} of one that works alone: the project's limit."
     )
     used = [
-        f"- `{name}`: {one.cell * 1e9:,.0f} ns of processor a cell, measured at {one.rows:,} rows; "
-        f"growth with the power {one.exponent:.2f}"
+        f"- `{name}`: {digits(one.cell * 1e9)} ns of processor a cell, measured at "
+        f"{one.rows:,} rows; growth with the power {one.exponent:.2f}"
         + (f"; {one.row_bytes:.1f} bytes of memory a row" if one.row_bytes else "")
         for name, one in known.items()
     ]
@@ -259,7 +270,7 @@ def verification(large: dict[str, Any]) -> str:
     cell = one["seconds"] / one["rows"] / one["columns"]
     lines = ["| rows | processor | memory |", "|---|---|---|"]
     for rows in ROWS:
-        sums = f"{cell * 1e9:.0f} ns × {power(rows * COLUMNS)} cells"
+        sums = f"{digits(cell * 1e9)} ns × {power(rows * COLUMNS)} cells"
         took = span(cell * rows * COLUMNS)
         lines.append(f"| {power(rows)} | {sums} = {took} | {size(one['peak'])} |")
     told = f"Measured at {one['rows']:,} rows of {one['columns']} columns; memory does not grow"
