@@ -102,9 +102,17 @@ def _readable(folder: Path) -> list[Path]:
     return [
         made
         for made in folder.iterdir()
-        if made.is_dir()
-        and any(file.read_bytes()[:2] in (b"x\n", b"{\n") for file in made.iterdir())
+        if made.is_dir() and any(_in_plain(file.read_bytes()) for file in made.iterdir())
     ]
+
+
+def _in_plain(content: bytes) -> bool:
+    """A table or a manifest, told from noise.
+
+    One of 33,000 sealed files begins with one of these pairs of bytes by chance: some thousand are
+    looked at. Sixteen bytes of noise are all text once in 65,536 times.
+    """
+    return content[:2] in (b"x\n", b"{\n") and content[:16].isascii()
 
 
 def _check(folder: Path) -> int:
