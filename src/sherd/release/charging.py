@@ -150,7 +150,8 @@ def check_alone(ledger: Ledger, guarantee: Guarantee, plan: Plan, reservation: R
         raise UsageError(
             "there is a release of this population already, and who holds both can intersect them",
             must="the first release of the population, or one that follows the earlier one",
-            got=f"population '{name}', with {len(earlier)} releases without an ε in the ledger",
+            got=f"population '{name}', with {len(earlier)} "
+            f"release{'s' * (len(earlier) > 1)} without an ε in the ledger",
             do="keep a record (--key, --record) and go on from it (--after); or say --again "
             "(in Python: Settings(again=True)) where the people are others, or the releases "
             "go to people who never see both",
