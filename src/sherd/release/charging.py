@@ -103,6 +103,8 @@ def population_of(schema: Schema, population: str | None) -> str:
     """
     if population is not None and not population.strip():
         raise UsageError("the population has no name", must="a name, or none given at all")
+    if population is not None and not " ".join(population.split()).isprintable():
+        raise UsageError("the population's name has signs that cannot be printed", must="a name")
     own = _named_after(schema) if schema.unit is None else f"unit {schema.unit}"
     return " ".join((population or schema.population or own).split())
 
