@@ -25,6 +25,7 @@ ACROSS = {
     "cli/test_federation_commands": "two commands that talk to each other",
     "cli/test_fragment": "the command `fragment`, which is `protect`",
     "cli/test_interrupted_start": "Ctrl-C while modules are imported",
+    "cli/test_mistaken_options": "options and sources of all commands that were meant otherwise",
     "cli/test_slice": "the command `slice`, which is `protect`",
     "cli/test_verify_tampered": "the command `verify`, over every change to a manifest",
     "engines/test_spark": "a cluster, over every module that knows of it",

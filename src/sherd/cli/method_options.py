@@ -24,6 +24,10 @@ MARK = "parameter_"
 """How the value of a method's parameter is told apart from the command's own options."""
 
 
+PROMISING = ("method", "schema_file", "plan_file", "population", "ledger_file", "seed")
+"""The command's own options that decide what is promised, and to whom it is charged."""
+
+
 class MethodCommand(click.Command):
     """A command that takes the parameters of its method, or of the one named by ``--method``."""
 
@@ -33,6 +37,7 @@ class MethodCommand(click.Command):
         """Find out which method is meant before options are read."""
         chosen = ctx.meta["sherd.method"] = self.method or _named(args)
         try:
+            self._check_repeats(ctx, list(args))
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             if chosen is None:
@@ -43,6 +48,23 @@ class MethodCommand(click.Command):
                 do=did_you_mean(error.option_name, _flags(chosen))
                 or f"run `sherd methods {chosen}`",
             ) from None
+
+    def _check_repeats(self, ctx: click.Context, args: list[str]) -> None:
+        """Refuse what decides on the promise given twice; the last would win in silence."""
+        seen = set()
+        for parameter in self.make_parser(ctx).parse_args(args)[2]:
+            name = str(parameter.name)
+            decides = name.startswith(MARK) or name in PROMISING
+            once = isinstance(parameter, click.Option) and not (
+                parameter.multiple or parameter.is_flag
+            )
+            if decides and once and parameter in seen:
+                raise UsageError(
+                    f"the option {parameter.opts[-1]} is given twice",
+                    must="given once",
+                    do="leave out one of the two",
+                )
+            seen.add(parameter)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The command's own options, and those of the method."""

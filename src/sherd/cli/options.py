@@ -32,7 +32,12 @@ host_option = click.option(
     show_default=True,
     help="Listen on this machine only: 127.0.0.1 or ::1.",
 )
-port_option = click.option("--port", default=0, help="Listen on this port. Default: any free port.")
+port_option = click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Listen on this port. Default: any free port.",
+)
 query_option = click.option("--query", help="Run this SQL if TABLE is a database.")
 schema_option = click.option(
     "--schema", "schema_file", metavar="FILE", help="Read the table's schema (YAML)."

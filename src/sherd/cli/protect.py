@@ -177,7 +177,7 @@ def _make(given: dict[str, Any]) -> None:
         return
     output = checked_output(given)
     places = destinations(given["to"])
-    check_destinations(places, force=given["force"])
+    check_destinations(places, force=given["force"], tables=plan.spec.traits.tables)
     key_file = given["cell_key"]
     private = PrivateFiles(
         row_map=given["row_map"],
@@ -193,7 +193,11 @@ def _make(given: dict[str, Any]) -> None:
             release = protect_on_cluster(given, schema, plan, output, ledger, bar)
     else:
         release = _protect_here(given, schema, plan, past, output, ledger, private)
-    send(release.tables, places, force=given["force"])
+    try:
+        send(release.tables, places, force=given["force"])
+    except UsageError as error:
+        error.add_note(f"the release itself is complete in {output}")
+        raise
     _print(release, output, schema, ledger, given)
 
 

@@ -145,6 +145,9 @@ def chosen_engine(given: dict[str, Any], plan: Plan, schema: Schema) -> Choice:
     from sherd.engines import parse_size
     from sherd.release.table_source import engine_for
 
+    for name in ("master", "staging"):
+        if given[name] is not None and given["engine"] != "spark":
+            raise click.UsageError(f"--{name} is only for --engine spark.")
     memory = None if given["memory"] is None else parse_size(given["memory"])
     choice = engine_for(given["table"], schema, plan, name=given["engine"], memory=memory)
     chosen = click.get_current_context().get_parameter_source

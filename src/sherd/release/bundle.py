@@ -11,6 +11,7 @@ import hashlib
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +24,7 @@ from sherd.tables.coded_columns import FORM as CODED
 from sherd.tables.files import sync_file, sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
@@ -33,6 +34,35 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 PACKAGE = "datapackage.json"
 FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
+
+
+class ReleasedTables(Mapping[str, Any]):
+    """Tables by name, each in the form in which it is released; none is exchanged later.
+
+    >>> import pyarrow as pa
+    >>> tables = ReleasedTables({"data": pa.table({"x": pa.array(["b"]).dictionary_encode()})})
+    >>> tables["data"].schema.field("x").type
+    DataType(string)
+    """
+
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        """Take the tables; one that is streamed is brought into this form piece by piece."""
+        from sherd.tables.released_form import released_form
+        from sherd.tables.write import StreamedTable
+
+        self._tables = {
+            name: table if isinstance(table, StreamedTable) else released_form(table)
+            for name, table in tables.items()
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -55,14 +85,8 @@ class Release:
 
     def __post_init__(self) -> None:
         """Bring the tables into the form in which they are released, whatever made them."""
-        from sherd.tables.released_form import released_form
-        from sherd.tables.write import StreamedTable
-
-        made = {
-            name: table if isinstance(table, StreamedTable) else released_form(table)
-            for name, table in self.tables.items()
-        }
-        object.__setattr__(self, "tables", made)
+        if not isinstance(self.tables, ReleasedTables):  # as ``replace`` gives them back
+            object.__setattr__(self, "tables", ReleasedTables(self.tables))
 
     def __repr__(self) -> str:
         """Say what the release is, without findings and cells."""

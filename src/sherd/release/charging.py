@@ -103,6 +103,8 @@ def population_of(schema: Schema, population: str | None) -> str:
     """
     if population is not None and not population.strip():
         raise UsageError("the population has no name", must="a name, or none given at all")
+    if population is not None and not " ".join(population.split()).isprintable():
+        raise UsageError("the population's name has signs that cannot be printed", must="a name")
     own = _named_after(schema) if schema.unit is None else f"unit {schema.unit}"
     return " ".join((population or schema.population or own).split())
 
@@ -150,7 +152,8 @@ def check_alone(ledger: Ledger, guarantee: Guarantee, plan: Plan, reservation: R
         raise UsageError(
             "there is a release of this population already, and who holds both can intersect them",
             must="the first release of the population, or one that follows the earlier one",
-            got=f"population '{name}', with {len(earlier)} releases without an ε in the ledger",
+            got=f"population '{name}', with {len(earlier)} "
+            f"release{'s' * (len(earlier) > 1)} without an ε in the ledger",
             do="keep a record (--key, --record) and go on from it (--after); or say --again "
             "(in Python: Settings(again=True)) where the people are others, or the releases "
             "go to people who never see both",

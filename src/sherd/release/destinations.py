@@ -16,7 +16,7 @@ from sherd.errors import OutputExistsError, StorageError, UsageError
 from sherd.tables.sql import database_refused, driver_of, is_address, redact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -66,8 +66,15 @@ def destinations(given: Iterable[str]) -> tuple[Destination, ...]:
     return tuple(places)
 
 
-def check_destinations(places: Sequence[Destination], *, force: bool) -> None:
-    """Raise before a release is made where a destination is taken or cannot be reached."""
+def check_destinations(
+    places: Sequence[Destination], *, force: bool, tables: Collection[str] | None = None
+) -> None:
+    """Raise before a release is made where a destination is taken or cannot be reached.
+
+    ``tables`` are those that the release will have, where that is known.
+    """
+    if tables is not None:
+        _check_named(places, tables)
     for place in places:
         if place.is_server:
             with _connected(place) as connection, connection.cursor() as cursor:
@@ -85,6 +92,15 @@ def check_destinations(places: Sequence[Destination], *, force: bool) -> None:
 
 def send(tables: Mapping[str, pa.Table], places: Sequence[Destination], *, force: bool) -> None:
     """Write every table to its destination, each whole or not at all."""
+    _check_named(places, tables)
+    for place in places:
+        if place.is_server:
+            _to_server(tables[place.table], place, force=force)
+        else:
+            _to_folder(tables[place.table], place)
+
+
+def _check_named(places: Sequence[Destination], tables: Collection[str]) -> None:
     unknown = [place.table for place in places if place.table not in tables]
     if unknown:
         raise UsageError(
@@ -92,11 +108,6 @@ def send(tables: Mapping[str, pa.Table], places: Sequence[Destination], *, force
             must="one of " + ", ".join(sorted(tables)),
             got=repr(unknown[0]),
         )
-    for place in places:
-        if place.is_server:
-            _to_server(tables[place.table], place, force=force)
-        else:
-            _to_folder(tables[place.table], place)
 
 
 def _name(table: str) -> str:

@@ -149,7 +149,12 @@ class Plan:
         """Read a plan from a YAML or JSON file."""
         from sherd.tables.files import read_yaml
 
-        return cls.from_data(read_yaml(Path(path)))
+        data = read_yaml(Path(path))
+        if not isinstance(data, Mapping) or not isinstance(data.get("method"), str):
+            raise FormatError(
+                "the file is not a plan", must="YAML or JSON with the key 'method'", got=str(path)
+            )
+        return cls.from_data(data)
 
     @property
     def hash(self) -> str:

@@ -33,6 +33,7 @@ from sherd.release.charging import (
     chosen_ledger,
     cost_of,
     looking,
+    population_of,
     reserved,
 )
 from sherd.release.manifest import manifest_of
@@ -173,7 +174,7 @@ def _told(release: Release, schema: Schema, population: str | None) -> Release:
         return release
     finding = Finding(
         name="population",
-        value=population,
+        value=population_of(schema, population),
         meaning=f"WARNING: charged instead of '{schema.population}', which the schema names",
     )
     return replace(release, findings=(finding, *release.findings))

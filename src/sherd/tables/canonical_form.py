@@ -48,6 +48,7 @@ _DECIMALS = 38
 """Digits behind the point of a decimal that is rounded as such: twice as many fit beside it."""
 _PLAIN = (str, int, float, bool, date, Decimal, np.bool_, np.integer, np.floating)
 _MOST = 2**63 - 1
+_FRACTION = r"^\s*[+-]?\d*\.\d*[1-9]\d*\s*$"
 _ZONED = r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"  # a time of day, then a zone
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 
@@ -189,7 +190,10 @@ def _measured(column: pa.ChunkedArray, attribute: Attribute) -> pa.ChunkedArray:
     if attribute.type is Type.NUMBER:
         return finite(_number(column).cast(pa.float64(), safe=False))
     if attribute.type is Type.INTEGER:
-        return whole(_number(column))
+        numbers = _number(column)
+        if is_text(kind) and _has_fractions(column, numbers):
+            raise pa.ArrowInvalid("not a whole number")
+        return whole(numbers)
     if attribute.type is Type.BOOLEAN:
         return (finite(column) if pa.types.is_floating(kind) else column).cast(target)
     if kind == target:
@@ -227,6 +231,15 @@ def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.int64())
     except pa.ArrowInvalid:
         return column.cast(pa.float64())
+
+
+def _has_fractions(words: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
+    """Whether a text is no whole number, also where no float holds its fraction."""
+    if pa.types.is_integer(numbers.type):
+        return False
+    apart = pc.not_equal(pc.floor(finite(numbers)), numbers)
+    written = pc.match_substring_regex(words, _FRACTION)
+    return bool(pc.any(pc.or_kleene(apart, written)).as_py())
 
 
 def finite(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -61,7 +61,7 @@ def check_names(names: Sequence[str], *, shown: str, speak: bool = True) -> None
                 f"column {place} has no name",
                 must="a name for every column",
                 got=shown,
-                do="name it, or leave it out (an unnamed first column is often a row index)",
+                do="name it, or leave it out" + _unnamed_hint(place, len(names)),
             )
     for name, count in Counter(names).items():
         if count > 1:
@@ -73,6 +73,15 @@ def check_names(names: Sequence[str], *, shown: str, speak: bool = True) -> None
                 got=f"{shown}, columns {', '.join(places)}",
                 do="rename one" if speak else "rename one, or add a header row if there is none",
             )
+
+
+def _unnamed_hint(place: int, columns: int) -> str:
+    """Why a column often has no name, where its place tells."""
+    if place == 1:
+        return " (an unnamed first column is often a row index)"
+    if place == columns:
+        return " (an unnamed last column often comes from a delimiter at the end of every row)"
+    return ""
 
 
 def check_columns(names: Sequence[str], schema: Schema, *, shown: str) -> None:

@@ -21,13 +21,11 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from sherd.errors import FormatError, TableError
 from sherd.tables.attribute import Role, Type
 from sherd.tables.canonical_form import LABELS, canonical_cells, cell_type, is_text
-from sherd.tables.coding import unreadable
 from sherd.tables.conform import check_columns, check_names
 from sherd.tables.local_forms import is_local, plain_forms
 from sherd.tables.textfile import Checked, damaged, not_utf8, open_text
@@ -297,10 +295,6 @@ def _plainly(
 
 def typed(texts: pa.Array, attribute: Attribute, missing_values: Sequence[str]) -> pa.ChunkedArray:
     """Texts of measured values as those; raises TableError where one of them is none."""
-    if attribute.type is Type.INTEGER:
-        fractions = pc.match_substring_regex(texts, r"^[+-]?\d*\.\d*[1-9]\d*$")
-        if pc.any(fractions).as_py():
-            raise unreadable(attribute.name, attribute.type, texts.type)
     return canonical_cells(pa.chunked_array([texts]), attribute, missing_values)
 
 

@@ -58,9 +58,8 @@ def read(
                 must="an address such as sqlite:///people.db",
                 got=shown,
             )
+        check_plain(path, shown)
         kind = _kind(path, shown)
-        if path.is_dir():
-            raise UsageError("the source is a folder", must="a file", got=shown)
         if kind in _TEXT:
             return read_csv(path, schema, progress, lenient=lenient)
         table = _typed_file(path, kind, shown)
@@ -77,6 +76,19 @@ def _suffix(path: Path) -> tuple[str, bool]:
     if packed:
         suffixes.pop()
     return (suffixes[-1] if suffixes else ""), packed
+
+
+def check_plain(path: Path, shown: str) -> None:
+    """Refuse what is no file, or could be read only once; a table is read more than once."""
+    if path.is_dir():
+        raise UsageError("the source is a folder", must="a file", got=shown)
+    if shown == "-" or (path.exists() and not path.is_file()):
+        raise UsageError(
+            "the source is a pipe or a device",
+            must="a file, which can be read more than once",
+            got=shown,
+            do="write the table to a file first",
+        )
 
 
 def _kind(path: Path, shown: str) -> str:
@@ -235,6 +247,8 @@ def read_blocks(
     Parquet, CSV and Arrow files are streamed; whatever else there is comes as one block.
     """
     path = None if isinstance(source, str) and is_address(source) else Path(source)
+    if path is not None:
+        check_plain(path, redact(str(source)))
     if path is not None and query is None and is_parquet(path):
         import pyarrow.parquet as pq
 

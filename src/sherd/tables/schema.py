@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -20,7 +21,7 @@ from sherd.tables.declared import attribute, choice, mapping, only
 from sherd.values import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 __all__ = ["Attribute", "Bound", "Missing", "Outside", "Role", "Schema", "Type"]
 
@@ -170,7 +171,15 @@ class Schema:
 
         path = Path(path)
         theirs = (path.parent / "manifest.json").exists()
-        return cls.from_data(read_yaml(path, typed=False), folder=None if theirs else path.parent)
+        data = read_yaml(path, typed=False)
+        if not isinstance(data, Mapping):
+            raise SchemaError(
+                "the file is not a schema",
+                must="YAML with the key 'attributes'",
+                got=str(path),
+                do="draft one with `sherd schema TABLE`",
+            )
+        return cls.from_data(data, folder=None if theirs else path.parent)
 
     def save(self, path: str | Path) -> None:
         """Write the schema to a YAML file that ``load`` reads back."""

@@ -155,7 +155,42 @@ def read_sql(address: Address, *, lenient: bool = False, declared: bool = False)
             # The driver tells a column's type by its first 1024 rows, and gives up where a later
             # row has another.
             return _row_by_row(uri, address, lenient=lenient, declared=declared)
-    return _adbc(driver_of("adbc_driver_postgresql.dbapi"), address.target, address)
+    table = _adbc(driver_of("adbc_driver_postgresql.dbapi"), address.target, address)
+    return _without_infinite(table, address, lenient=lenient)
+
+
+_WRAPPED = {
+    "date32[day]": (-2_147_472_692, -2_147_472_691),
+    "timestamp[us]": (-9_222_425_352_054_775_809, -9_222_425_352_054_775_808),
+}
+"""What PostgreSQL's driver makes of 'infinity' and '-infinity': both wrap around to the past."""
+
+
+def _without_infinite(table: pa.Table, address: Address, *, lenient: bool) -> pa.Table:
+    """The table, if no day or time in it is infinite; with ``lenient`` these are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, column in enumerate(table.columns):
+        kind = column.type
+        plain = pa.timestamp(kind.unit) if pa.types.is_timestamp(kind) else kind
+        ends = _WRAPPED.get(str(plain))
+        if ends is None:
+            continue
+        stored = pa.int32() if pa.types.is_date(kind) else pa.int64()
+        infinite = pc.is_in(column.cast(stored), value_set=pa.array(ends, stored))
+        if not pc.any(infinite).as_py():
+            continue
+        if not lenient:
+            raise TableError(
+                f"the column '{table.column_names[place]}' has infinite days or times",
+                must="days and times from the year 4713 BC",
+                got=address.shown,
+                do="leave those rows out in the query, or make them NULL there",
+            )
+        finite = pc.if_else(infinite, pa.scalar(None, kind), column)
+        table = table.set_column(place, table.schema.field(place), finite)
+    return table
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from sherd.release.bundle import (
     is_plain_name,
     read_manifest,
 )
+from sherd.tables import released_form
 
 TABLE = pa.table({"n": [1, 2], "x": [0.5, 1.5], "t": ["a", "b"], "b": [True, False]}).append_column(
     "d", pa.array([0, 1], pa.date32())
@@ -35,6 +37,31 @@ TABLE = pa.table({"n": [1, 2], "x": [0.5, 1.5], "t": ["a", "b"], "b": [True, Fal
 def _release(**more: Any) -> Release:
     manifest = {"created": "2026-01-01T00:00:00+00:00", "guarantee": {"words": "Promise: none."}}
     return Release(**{"tables": {"data": TABLE}, "manifest": manifest, **more})
+
+
+def test_tables_are_brought_into_their_released_form_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a release is given other findings; tables that are new are brought into it."""
+    original, formed = released_form.released_form, []
+
+    def counted(table: pa.Table) -> pa.Table:
+        formed.append(table)
+        return original(table)
+
+    monkeypatch.setattr(released_form, "released_form", counted)
+    labels = pa.table({"t": pa.array(["a", "b"]).dictionary_encode()})
+    release = _release(tables={"data": labels})
+    later = replace(replace(release, original=labels), manifest={})
+    assert len(formed) == 1
+    assert later.tables["data"] is release.tables["data"]
+    assert later.tables["data"].schema.field("t").type == pa.string()
+    assert replace(later, tables={"data": labels}).tables["data"].equals(later.tables["data"])
+    assert len(formed) == 2
+
+
+def test_a_released_table_is_not_exchanged() -> None:
+    """It would be released in whatever form it has."""
+    with pytest.raises(TypeError):
+        _release().tables["data"] = TABLE  # type: ignore[index]
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -6,6 +6,7 @@ import codecs
 import gzip
 import io
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from sherd.errors import FormatError, SherdError, StorageError, TableError, UsageError
+from sherd.tables.prepare import prepare
 from sherd.tables.read import read, reading_errors
 from sherd.tables.schema import Schema
 from sherd.tables.textfile import Checked
+from sherd.tables.write import write
 
 SECRET = "Zaphod"
 
@@ -262,10 +265,35 @@ def test_a_cell_of_the_wrong_type_is_named_by_column_and_row(
     assert words in message
 
 
-def test_a_fraction_is_no_whole_number(tmp_path: Path) -> None:
-    """Numbers are not rounded in silence."""
-    path = put(tmp_path, "a\n1.5\n")
+@pytest.mark.parametrize("text", ["1.5", "15e-1", "9007199254740993.5", "-.25"])
+def test_a_fraction_is_no_whole_number(tmp_path: Path, text: str) -> None:
+    """What somebody wrote as text is not rounded, in whatever way it is written."""
+    path = put(tmp_path, f"a\n{text}\n")
     refused(path, TableError, "row 1", schema(a="integer"))
+    parquet = tmp_path / "a.parquet"
+    write(pa.table({"a": [text]}), parquet)
+    refused(parquet, TableError, "row 1", schema(a="integer"))
+    with pytest.raises(TableError, match="cannot be read as integer") as caught:
+        prepare(pa.table({"a": [text]}), schema(a="integer"))
+    assert text not in str(caught.value)
+    strictly = Schema.from_data({"attributes": {"a": {"type": "integer", "domain": [0, 10]}}})
+    made = prepare(pa.table({"a": [text]}), strictly, strict=True)
+    assert made.table["a"].to_pylist() == [5]
+
+
+@pytest.mark.parametrize("cells", [[1.5, 2.0], [Decimal("1.50"), Decimal("2.00")]])
+def test_numbers_of_a_source_are_rounded_to_whole_ones(tmp_path: Path, cells: list[Any]) -> None:
+    """Their type says that they may have fractions; the reference says what becomes of them."""
+    parquet = tmp_path / "a.parquet"
+    write(pa.table({"a": cells}), parquet)
+    assert read(parquet, schema=schema(a="integer"))["a"].to_pylist() == [2, 2]
+
+
+@pytest.mark.parametrize("text", ["2.0", "2e0", "+2.", "2"])
+def test_a_whole_number_may_be_written_as_a_decimal_one(tmp_path: Path, text: str) -> None:
+    """As spreadsheets write them."""
+    path = put(tmp_path, f"a\n{text}\n")
+    assert read(path, schema=schema(a="integer"))["a"].to_pylist() == [2]
 
 
 @pytest.mark.parametrize("given", [None, schema(a="integer", b="category")])

@@ -175,6 +175,22 @@ def test_postgresql_types_arrive(postgres: str) -> None:
     assert (row["b"], row["i"], row["c"]) == (True, 1, "x")
 
 
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamptz"])
+@pytest.mark.parametrize("cell", ["infinity", "-infinity"])
+def test_infinite_days_of_postgresql_are_refused(postgres: str, kind: str, cell: str) -> None:
+    """The driver wraps them around, so the end of time would be read as its beginning."""
+    values = f"('2020-01-31'), ('{cell}'), ('4713-01-01 BC')"
+    query = f"SELECT c::{kind} FROM (VALUES {values}) t (c)"  # noqa: S608
+    kind_of = {"type": "date" if kind == "date" else "datetime"}
+    given = Schema.from_data({"attributes": {"c": kind_of}})
+    with pytest.raises(TableError, match="the column 'c' has infinite days or times"):
+        read(postgres, query=query, schema=given)
+    strictly = read(postgres, query=query, schema=given, lenient=True)["c"]
+    assert strictly.is_null().to_pylist() == [False, True, False]
+    finite = query.replace(cell, "294276-12-31")
+    assert read(postgres, query=finite, schema=given)["c"].null_count == 0
+
+
 @pytest.mark.parametrize("scheme", ["sqlite", "duckdb"])
 def test_a_database_file_that_is_not_there_is_not_made(scheme: str, tmp_path: Path) -> None:
     """Reading never creates an empty database."""

@@ -103,10 +103,10 @@ UTILITY: tuple[Spec, ...] = (
     ),
     _utility(
         code="distinguishable",
-        title="Released told from original",
-        definition="area under the curve of the same model",
-        meaning="chance that the model ranks a released record above an original one; ½: it cannot "
-        "tell them apart",
+        title="How easily released records can be told from originals",
+        definition="area under the ROC curve of the same random forest",
+        meaning="chance that the forest recognises the released one of two records, one released "
+        "and one original; ½: it can only guess",
     ),
     _utility(
         code="forest-accuracy",

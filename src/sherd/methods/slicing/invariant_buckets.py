@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sherd.errors import InfeasibleError
 from sherd.release.method import Finding
 
 if TYPE_CHECKING:
@@ -155,8 +156,17 @@ def kept_buckets(
         column = column.cast(column.type.value_type)
     values = [MISSING if cell is None else PRESENT + cell for cell in texts(column)]
     made = bucketed_again(old, lineage.keys.values, values, order, local=local, least=least)
-    if lineage.past is None and made.held_back > plan["most_suppressed"] * table.num_rows:
-        feasible_rows(table, schema, plan, run.randomness)  # says what would help
+    if lineage.past is None:
+        # The guarantee of a first release names no waiting, only suppression that was asked for.
+        share = plan["most_suppressed"] if plan["suppress"] else 0.0
+        if made.held_back > share * table.num_rows:
+            feasible_rows(table, schema, plan, run.randomness)  # says what would help
+            raise InfeasibleError(
+                "no first release with a record exists that leaves out so few records",
+                must=f"groups that take all but {share:.0%} of the records".replace("%", " %"),
+                do="lower l or k, or "
+                + ("raise 'most_suppressed'" if plan["suppress"] else "add 'suppress'"),
+            )
     return made
 
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import sherd
+from sherd.errors import InfeasibleError
 from sherd.guarantees.guarantee import WAITING
+from sherd.methods.slicing import invariant_buckets
 from sherd.methods.slicing.invariant_buckets import bucketed_again
 from sherd.methods.slicing.signature_record import SignatureRecord, follow
 from sherd.release.bundle import MANIFEST, digest
@@ -109,3 +112,57 @@ def test_the_promise_of_a_following_release_names_what_waiting_tells(tmp_path: P
 def _promise(folder: Path) -> bool | None:
     (check,) = [check for check in verify(folder).checks if check.name == "promise"]
     return check.passed
+
+
+PEOPLE = sherd.Schema.from_data(
+    {
+        "attributes": {
+            "who": {"role": "identifier"},
+            "age": {"type": "integer"},
+            "ill": {"type": "category", "role": "sensitive"},
+        }
+    }
+)
+
+
+def people_with(ill: list[str]) -> pa.Table:
+    """A table of people with these illnesses."""
+    ages = [*range(len(ill))]
+    return pa.table({"who": [*map(str, ages)], "age": ages, "ill": ill})
+
+
+@pytest.mark.parametrize("method", ["anatomy", "slice", "mondrian"])
+def test_a_first_release_leaves_nobody_out_unless_its_promise_says_so(method: str) -> None:
+    """Keeping a record is no leave to hold records back that share too frequent a value."""
+    table, settings = people_with(["flu"] * 11 + ["cold"] * 9), sherd.Settings(key="who")
+    chosen: dict[str, Any] = {"method": method, "l": 2, "most_suppressed": 0.2}
+    if method == "mondrian":
+        chosen["k"] = 2
+    with pytest.raises(InfeasibleError, match="suppress"):
+        sherd.protect(table, PEOPLE, sherd.Plan(**chosen), ledger=None, settings=settings)
+    asked = sherd.Plan(suppress=True, **chosen)
+    release = sherd.protect(table, PEOPLE, asked, ledger=None, settings=settings)
+    told = {finding.name: finding.value for finding in release.findings}
+    assert told["held back"] == 2
+    assert "records-suppressed" in release.manifest["guarantee"]["assumes"]
+
+
+@pytest.mark.parametrize(("more", "helps"), [({}, "add 'suppress'"), ({"suppress": True}, "raise")])
+def test_a_first_release_that_finds_too_few_places_is_refused(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], helps: str
+) -> None:
+    """Also where l by itself is feasible: the promise would not say who was left out."""
+    real = invariant_buckets.bucketed_again
+    monkeypatch.setattr(
+        invariant_buckets,
+        "bucketed_again",
+        lambda *given, **how: replace(real(*given, **how), held_back=3),
+    )
+    with pytest.raises(InfeasibleError, match=helps):
+        sherd.protect(
+            people_with(["flu", "cold"] * 10),
+            PEOPLE,
+            sherd.Plan(method="anatomy", l=2, **more),
+            ledger=None,
+            settings=sherd.Settings(key="who"),
+        )
