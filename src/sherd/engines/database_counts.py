@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from sherd.engines.spark_failures import spark_failures
 from sherd.errors import TableError, UsageError
 from sherd.tables.conform import check_columns
 from sherd.tables.prepare import (
@@ -99,12 +100,17 @@ def spark_source(frame: Any) -> Iterator[TableInPlace]:
     """A Spark DataFrame under a name of its own."""
     session, name = frame.sparkSession, f"sherd_{secrets.token_hex(8)}"
     frame.createOrReplaceTempView(name)
+
+    def ask(query: str) -> pa.Table:
+        with spark_failures():
+            return session.sql(query).toArrow()
+
     try:
         yield TableInPlace(
             dialect=SPARK,
             relation=name,
             shown="the DataFrame",
-            ask=lambda query: session.sql(query).toArrow(),
+            ask=ask,
         )
     finally:
         session.catalog.dropTempView(name)

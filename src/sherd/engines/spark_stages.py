@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from sherd.engines.spark_failures import quieten, spark_failures
 from sherd.errors import InternalError, MissingPartError, TableError, UsageError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def spark_session(master: str | None = None) -> Any:
         builder = builder.master(master)
     named = builder.appName("sherd").config("spark.ui.showConsoleProgress", "false")
     try:
-        return named.getOrCreate()
+        session = named.getOrCreate()
     except Exception as error:
         raise UsageError(
             "Spark cannot be started",
@@ -104,6 +105,8 @@ def spark_session(master: str | None = None) -> Any:
             got=f"{master or 'the settings of Spark'}: {type(error).__name__}",
             do="correct --master, or install Java; what Spark wrote above says more",
         ) from error
+    quieten(session)
+    return session
 
 
 def spark_frame(session: Any, source: str) -> Any:
@@ -196,24 +199,10 @@ class SparkStages:
         """Write a frame of blocks, or of rows, and give back what was written."""
         self._progress(name, self._done, self._steps)
         path = f"{self.folder}/{name}"
-        try:
+        with spark_failures():
             # Blocks are random words or small: packing them costs more than it saves.
             writer = frame.write.option("compression", "none")
             (writer.options(**_BLOCKS_WRITTEN) if blocks else writer).parquet(path)
-        except Exception as error:
-            if "No module named 'sherd'" in str(error):
-                raise MissingPartError(
-                    "the executors do not have Sherd",
-                    must="the same version of Sherd on the driver and on every executor",
-                    do="install it there, or set PYSPARK_PYTHON to a Python that has it",
-                ) from None
-            if "MALFORMED" in str(error) or "Malformed" in str(error):
-                raise TableError(  # Spark's own words quote the row
-                    "the table has rows that do not fit its header",
-                    must="as many cells in every row as in the header",
-                    do="mend the file, or convert it to Parquet",
-                ) from None
-            raise
         self._done += 1
         self._progress(name, self._done, self._steps)
         return self.session.read.schema(frame.schema).parquet(path)

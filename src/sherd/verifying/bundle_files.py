@@ -24,6 +24,7 @@ from sherd.release.signature import COUNTERSIGNATURES, SIGNATURE
 from sherd.tables.coded_columns import FORM as CODED
 from sherd.tables.schema import Schema
 from sherd.verifying.check import Check
+from sherd.verifying.parquet_pages import too_large
 from sherd.verifying.stored_table import StoredTable, stored_table
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
             wrong = "it has another number of bytes than the manifest says"
         else:
             same = digest(path) == facts.get("sha256")
-            wrong = "" if same else "its sha256 is not the manifest's"
+            wrong = too_large(path) if same else "its sha256 is not the manifest's"
         checks.append(Check.of(f"file {name}", not wrong, "unchanged", wrong))
     beside = {MANIFEST, SIGNATURE} | ({COUNTERSIGNATURES} if "joint" in manifest else set())
     unlisted = sorted(p.name for p in folder.iterdir() if p.name not in {*listed, *beside})

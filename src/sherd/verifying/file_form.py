@@ -7,6 +7,7 @@ was so can give the original away; they are told by it.
 
 from __future__ import annotations
 
+import errno
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,9 @@ from sherd.tables.coded_columns import FORM as CODED
 from sherd.tables.coded_columns import holds_numbers, is_coded
 from sherd.tables.schema import Schema
 from sherd.verifying.check import UNREADABLE, Check
+from sherd.verifying.parquet_columns import ROWS_AT_ONCE, BoundedParquet, opened
 from sherd.verifying.stored_table import arrow_batches
-from sherd.verifying.written_again import BYTES, oddity
+from sherd.verifying.written_again import BYTES, LONG, oddity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +39,9 @@ def check_form(folder: Path, manifest: Mapping[str, Any]) -> Check:
     """Whether every file holds cells in the schema's types and nothing else."""
     try:
         return _checked(folder, manifest)
-    except (*UNREADABLE, OSError):
+    except (*UNREADABLE, OSError) as error:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            return Check.unmade(NAME, "the disk has no room for temporary files")
         return Check.failed(NAME, "a file cannot be read")
 
 
@@ -54,6 +58,8 @@ def _checked(folder: Path, manifest: Mapping[str, Any]) -> Check:
             wrong = _wrong_in_arrow(folder / name, kinds)
         if wrong is None:
             wrong = oddity(folder / name, kinds)
+            if wrong is LONG:
+                return Check.unmade(NAME, f"{name}: {LONG}")
             if wrong is BYTES and not form.startswith("csv") and not _same_library(manifest):
                 detail = f"{name}: only the version of pyarrow that wrote it can compare every byte"
                 return Check.unmade(NAME, detail)
@@ -117,10 +123,10 @@ def _wrong_in_parquet(path: Path, kinds: Mapping[str, str]) -> str | None:
     if wrong is not None:
         return wrong
     texts = [field.name for field in bare if str(field.type) == "string"]
-    with pq.ParquetFile(path, read_dictionary=texts) as file:
+    bounded = BoundedParquet(path=path)
+    with opened(path, read_dictionary=texts) as file:
         for group, name in itertools.product(range(file.num_row_groups), texts):
-            column = file.read_row_group(group, columns=[name]).column(name)
-            if not all(_of_its_cells(chunk) for chunk in column.chunks):
+            if not _of_its_cells(bounded, file, name, group):
                 return f"the dictionary of '{name}' is not the one that its cells make"
     return None
 
@@ -142,15 +148,26 @@ def _is_filled(metadata: Any, size: int) -> bool:
     return bool(end + metadata.serialized_size + 8 == size)
 
 
-def _of_its_cells(chunk: pa.Array) -> bool:
+def _of_its_cells(bounded: BoundedParquet, file: Any, name: str, group: int) -> bool:
     """Whether a dictionary lists the values of its cells in the order of their appearance."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not pa.types.is_dictionary(chunk.type):
-        return True
-    seen = pc.unique(chunk.indices.drop_null())
-    return bool(seen.to_pylist() == list(range(len(chunk.dictionary))))
+    seen = listed = rows = 0
+    coded = bounded.coded_rows(file, name, group)
+    for part in bounded.batches(file, [name], group, ROWS_AT_ONCE) if coded else ():
+        for chunk in part.column(0).chunks:
+            if not pa.types.is_dictionary(chunk.type):
+                return True
+            codes = pc.unique(chunk.indices.drop_null())
+            new = codes.filter(pc.greater_equal(codes, seen)).to_pylist()
+            if new != list(range(seen, seen + len(new))):
+                return False
+            seen, listed = seen + len(new), len(chunk.dictionary)
+        rows += part.num_rows
+        if rows >= coded:
+            break  # texts behind them are not in the dictionary, but its reader would collect them
+    return seen == listed
 
 
 def _wrong_in_arrow(path: Path, kinds: Mapping[str, str]) -> str | None:

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from sherd.errors import FormatError
 from sherd.tables.coding import arrow_array, nulls, numpy_array
+from sherd.verifying.parquet_columns import BoundedParquet, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -97,19 +98,18 @@ def stored_table(
 
 
 def _of_parquet(path: Path) -> StoredTable:
-    import pyarrow.parquet as pq
-
     from sherd.tables.read import reading_errors
 
+    bounded = BoundedParquet(path=path)
+
     def read(names: tuple[str, ...]) -> Iterator[pa.Table]:
-        with reading_errors(str(path), "Parquet"), pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(PIECE, columns=list(names), use_threads=False):
-                # Asked for `age`, Parquet also gives `age.1`.
-                yield pa.Table.from_batches([batch]).select(list(names))
+        with reading_errors(str(path), "Parquet"), opened(path) as file:
+            for group in range(file.num_row_groups):
+                yield from bounded.batches(file, names, group, PIECE)
             if not file.metadata.num_rows:
                 yield file.schema_arrow.empty_table().select(list(names))
 
-    with reading_errors(str(path), "Parquet"), pq.ParquetFile(path) as file:
+    with reading_errors(str(path), "Parquet"), opened(path) as file:
         names, rows = file.schema_arrow.names, file.metadata.num_rows
     return StoredTable(column_names=list(names), num_rows=rows, read=read)
 

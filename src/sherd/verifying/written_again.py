@@ -14,23 +14,29 @@ import hashlib
 import io
 import math
 import mmap
-import tempfile
 import zlib
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from sherd.verifying.parquet_columns import (
+    BoundedParquet,
+    TextsTooLongError,
+    joined,
+    most_bytes,
+    opened,
+)
 from sherd.verifying.stored_table import arrow_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     import pyarrow as pa
 
 BYTES = "it is not byte for byte what writing its cells gives"
+LONG = "its texts are too long to be written again in little memory"
 PIECES = "it is compressed in more than one piece, or its header says more than it must"
 
-_CELL = 8
-_ROOM = 96 << 20  # of a row group's cells in memory
+_ROOM = 64 << 20  # of a row group's cells in memory
 _BLOCKS = (1 << 22, 1 << 26)  # of a text, tried in turn
 _GZIP = b"\x1f\x8b\x08" + bytes(5)  # no name, no comment, no time
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -68,7 +74,10 @@ def oddity(path: Path, kinds: Mapping[str, str]) -> str | None:
         return _odd_text(path, form, kinds)
     with path.open("rb") as file:
         stated = hashlib.file_digest(file, "sha256").hexdigest()
-    return None if _hash_again(path, form) == stated else BYTES
+    try:
+        return None if _hash_again(path, form) == stated else BYTES
+    except TextsTooLongError:
+        return LONG
 
 
 def _hash_again(path: Path, form: str) -> str | None:
@@ -112,40 +121,27 @@ def _in_pieces(parts: Iterable[pa.Table], schema: pa.Schema, rows: int) -> Itera
 @contextlib.contextmanager
 def _row_groups(path: Path, rows: int) -> Iterator[tuple[pa.Schema, Iterator[pa.Table]]]:
     """The schema of a Parquet file and its row groups, one by one."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file, tempfile.TemporaryDirectory() as folder:
+    bounded = BoundedParquet(path=path)
+    with opened(path) as file:
 
         def groups() -> Iterator[pa.Table]:
             for at in range(file.num_row_groups):
                 if file.metadata.row_group(at).num_rows > rows:
                     raise _OtherPiecesError
-                wide = file.metadata.num_columns * rows * _CELL > _ROOM
-                yield (
-                    _on_disk(file, at, Path(folder))
-                    if wide
-                    else file.read_row_group(at, use_threads=False)
-                )
+                yield _row_group(bounded, file, at)
 
         yield file.schema_arrow, groups()
 
 
-def _on_disk(file: Any, group: int, folder: Path) -> pa.Table:
-    """A row group of very many columns, each in a file of its own that is mapped into memory."""
+def _row_group(bounded: BoundedParquet, file: Any, group: int) -> pa.Table:
+    """A row group, whose columns are mapped from files of their own once there is no more room."""
     import pyarrow as pa
 
+    room = _ROOM
     columns = []
-    for place, name in enumerate(file.schema_arrow.names):
-        column = (
-            file.read_row_group(group, columns=[name], use_threads=False)
-            .select([name])
-            .combine_chunks()
-        )
-        path = str(folder / f"{group}-{place}")
-        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, column.schema) as writer:
-            writer.write_table(column)
-        columns.append(pa.ipc.open_file(pa.memory_map(path)).read_all().column(0))
-        Path(path).unlink()  # it lasts as long as it is mapped
+    for name in file.schema_arrow.names:
+        columns.append(joined(bounded, file, name, group, room))
+        room -= min(room, most_bytes(bounded, file, name, group))
     return pa.table(columns, names=file.schema_arrow.names)
 
 

@@ -189,6 +189,30 @@ def test_on_spark_a_cell_of_two_lines_stays_one_row(spark: Any, tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+@pytest.mark.parametrize("method", ["dp-um", "dp-graph", "diffgen"])
+def test_on_spark_rows_that_do_not_fit_their_header_are_refused(
+    spark: Any, tmp_path: Path, method: str
+) -> None:
+    """Whether rows are read or counted, and whoever is counted first: no cell is quoted."""
+    from sherd.engines.spark_stages import spark_frame
+
+    (tmp_path / "t.csv").write_text("age,job,who\n1,a,x\n2,b,y\nsecret,a,z,3\n", encoding="utf-8")
+    attributes = {
+        "age": {"type": "integer", "domain": [0, 9]},
+        "job": {"type": "category", "values": ["a", "b"]},
+        "who": {"type": "category", "role": "identifier"},
+    }
+    more: dict[str, Any] = {"dp-um": {"k": 2}, "diffgen": {"class_attribute": "job"}}
+    plan = sherd.Plan(method=method, epsilon=1, **more.get(method, {}))
+    for unit in ({}, {"unit": "who", "rows_per_unit": 2}):
+        schema = sherd.Schema.from_data({"attributes": attributes, **unit})
+        with pytest.raises(TableError, match="rows that do not fit its header") as refused:
+            sherd.protect(spark_frame(spark, str(tmp_path / "t.csv")), schema, plan, ledger=None)
+        assert "secret" not in str(refused.value)
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 @given(table=st.integers(11, 130).flatmap(tables), block=st.sampled_from([7, 50, 200]))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sherd.engines.spark_failures import spark_failures
 from sherd.engines.spark_stages import failure
 from sherd.errors import SherdError
 from sherd.methods.ranking.distributed_blocks import GATHERED, ORDER, packed, record
@@ -144,7 +145,8 @@ def check_units(frame: Any, unit: int, schema: Schema) -> tuple[Any, tuple[int, 
     hashed = frame.withColumn(UNIT, spark.xxhash64(f"c{unit}"))
     counts = hashed.groupBy(f"c{unit}", UNIT).agg(spark.count("*").alias("n"))
     weighed = spark.sum(spark.col(UNIT).cast("decimal(20,0)") * spark.col("n"))
-    most, rows, total = counts.agg(spark.max("n"), spark.sum("n"), weighed).collect()[0]
+    with spark_failures():
+        most, rows, total = counts.agg(spark.max("n"), spark.sum("n"), weighed).collect()[0]
     if most is not None and int(most) > schema.rows_per_unit:
         raise too_many_rows(schema)
     return hashed, (int(rows or 0), int(total or 0))
