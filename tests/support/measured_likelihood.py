@@ -76,12 +76,14 @@ def proved_epsilon(
     other: NDArray[np.float64],
     *,
     least: float,
+    delta: float = 0.0,
     alpha: float = 0.05,
 ) -> float:
     """The least ε that ratios of runs on two tables leave possible, wrongly at a rate of alpha.
 
-    The event, a ratio of at least ``least``, must be fixed before the runs are seen.
+    The event, a ratio of at least ``least``, must be fixed before the runs are seen. With a
+    ``delta`` it is the ε of (ε, δ).
     """
     p = lower_bound(int((one >= least).sum()), len(one), alpha=alpha / 2)
     q = upper_bound(int((other >= least).sum()), len(other), alpha=alpha / 2)
-    return max(0.0, math.log(p / q)) if p > 0 else 0.0
+    return max(0.0, math.log((p - delta) / q)) if p > delta else 0.0

@@ -33,7 +33,8 @@ from sherd.methods.graphical.measuring import SHARPNESS, Noise
 
 LEAST_DEVIATION = 2
 """Parts of which several are summed have this deviation at least, whatever was asked for: then
-their sum is as good as one draw, to more digits than anybody counts."""
+their sum is as good as one draw, to more digits than anybody counts, for colluders and for those
+who face all parts."""
 
 _ROUNDED_OFF = Fraction(1, 10**300)
 """What a float may lose of τ: it rounds what is smaller to 0."""
@@ -102,7 +103,7 @@ class SharedNoise:
 def _least_steps(sharing: SharedNoise, noise: Noise, cells: int) -> int:
     """The least deviation of a part, in sixteenths, that costs no more than the noise asked for."""
     steps = math.isqrt(math.ceil(SHARPNESS**2 * noise.scale**2 / sharing.honest) - 1) + 1
-    if sharing.honest > 1:
+    if sharing.owners > 1:
         steps = max(steps, LEAST_DEVIATION * SHARPNESS)
     while sharing.cost(steps, cells) > noise.cost:
         steps += 1

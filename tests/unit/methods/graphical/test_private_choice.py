@@ -62,6 +62,47 @@ def test_a_choice_costs_no_more_than_stated(rate: Fraction) -> None:
                 assert divergence <= order * float(cost_of("gaussian", rate)) + 1e-12
 
 
+@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(3)], ids=str)
+def test_choices_from_tables_cost_no_more_than_stated_by_enumeration(rate: Fraction) -> None:
+    """All tables of three records over three yes-no attributes, all neighbours, three pairs.
+
+    Utilities are those that a release computes, beside counts that it might expect; the largest
+    loss comes near what is stated.
+    """
+    places, cells = range(3), list(itertools.product((0, 1), repeat=3))
+    pairs = list(itertools.combinations(places, 2))
+    candidates = [
+        MarginalCandidate(
+            marginal=Marginal(attributes=pair, bins=((0, 1), (0, 1))), expected=np.array(counts)
+        )
+        for pair, counts in zip(pairs, ([[0, 0], [0, 0]], [[2, 1], [0, 0]], [[0, 1], [1, 1]]),
+                                strict=True)
+    ]  # fmt: skip
+
+    def utilities(rows: Sequence[tuple[int, ...]]) -> list[int]:
+        table = CodedTable(list(np.array(rows).T), (2, 2, 2))
+        chooser = NoisyChoice(table, Randomness.seeded(0), "laplace")
+        return [chooser.utility(one) for one in candidates]
+
+    known: dict[Any, list[int]] = {
+        rows: utilities(rows) for rows in itertools.combinations_with_replacement(cells, 3)
+    }
+    worst = {"laplace": 0.0, "gaussian": 0.0}
+    for rows, before in known.items():
+        for place, new in itertools.product(places, cells):
+            after = known[tuple(sorted([*rows[:place], new, *rows[place + 1 :]]))]
+            assert max(abs(a - b) for a, b in zip(before, after, strict=True)) <= SENSITIVITY
+            p, q = permute_and_flip(before, rate), permute_and_flip(after, rate)
+            worst["laplace"] = max(worst["laplace"], float(np.abs(np.log(p / q)).max()))
+            p, q = exponential(before, rate), exponential(after, rate)
+            for order in (1.5, 2.0, 8.0, 40.0):
+                divergence = math.log(float((p**order * q ** (1 - order)).sum())) / (order - 1)
+                worst["gaussian"] = max(worst["gaussian"], divergence / order)
+    for kind, share in (("laplace", 0.5), ("gaussian", 0.3)):
+        stated = float(cost_of(kind, rate))  # type: ignore[arg-type]
+        assert share * stated < worst[kind] <= stated + 1e-12
+
+
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_choices_have_the_stated_probabilities(kind: Any) -> None:
     """Of 20,000 seeded choices; four standard errors, and 30 % another rate is found out."""

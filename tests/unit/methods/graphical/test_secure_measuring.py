@@ -21,6 +21,7 @@ from sherd.methods.graphical.secure_measuring import (
     Insiders,
     SecureMeasurer,
 )
+from sherd.methods.graphical.shared_noise import SharedNoise
 from sherd.randomness import Randomness
 from sherd.secure.engine.interface import PlainEngine
 
@@ -144,3 +145,51 @@ def test_a_sum_of_parts_is_as_close_as_stated(part: float) -> None:
     ratio = np.abs(np.log(both[near] / (ideal / ideal.sum())[near])).max()
     stated = 10 * math.exp(-2 * math.pi**2 * part**2 / 2)
     assert stated / 100 < ratio <= stated
+
+
+@pytest.mark.parametrize("by_cells", [False, True], ids=["columns", "cells"])
+def test_opened_counts_cost_what_is_stated_by_enumeration(
+    by_cells: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All tables of two records over two yes-no attributes at two parties, and all neighbours.
+
+    Without noise every histogram opens what moves by one down and one up, or not at all. With
+    it, over every outcome, both parts cost an outsider no more than is stated, one part a party.
+    """
+    monkeypatch.setattr(Noise, "draw", lambda _self, _source, n: np.zeros(n, np.int64))
+    noise, bins = Noise(kind="gaussian", scale=Fraction(4)), ((0, 1), (0, 1))
+    requests = [
+        Request(marginal=Marginal(attributes=a, bins=tuple(bins[i] for i in a)), noise=noise)
+        for a in ((0,), (1,), (0, 1))
+    ]
+    holder = np.array([[0, 1], [1, 0]]) if by_cells else np.array([[0, 1], [0, 1]])
+    cells = list(itertools.product((0, 1), repeat=2))
+
+    def opened(rows: Any) -> Any:
+        secure, _ = measurer(list(np.array(rows).T), [2, 2], holder, 2)
+        return [one.counts.ravel() for one in secure.measure(requests)]
+
+    known = {rows: opened(rows) for rows in itertools.product(cells, repeat=2)}
+    moved = set()
+    for rows, before in known.items():
+        for place, new in itertools.product(range(2), cells):
+            other = tuple(new if i == place else row for i, row in enumerate(rows))
+            for one, two in zip(before, known[other], strict=True):
+                moved.add(tuple(sorted(move for move in (one - two).tolist() if move)))
+    assert moved == {(), (-1, 1)}
+
+    costs = Insiders.of(requests[:1], 2)
+    part = SharedNoise(owners=2, colluders=0).part(noise, 2)
+    places = np.arange(-300, 301)
+    alone = np.exp(-(places**2) / (2 * float(part.scale) ** 2))
+    alone /= alone.sum()
+    for chances, stated in (
+        (np.convolve(alone, alone), costs.outsiders),
+        (alone, costs.insiders),
+    ):
+        near, far = chances, np.roll(chances, 1)
+        both = (near > 1e-280) & (far > 1e-280)
+        for order in (1.01, 1.5, 2.0, 8.0, 30.0):
+            terms = order * np.log(near[both]) + (1 - order) * np.log(far[both])
+            cost = 2 * np.logaddexp.reduce(terms) / (order - 1) / order
+            assert 0.95 * float(stated) < cost <= float(stated) * (1 + 1e-9)
