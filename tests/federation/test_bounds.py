@@ -177,7 +177,13 @@ def test_nothing_is_hidden_behind_a_request(port: int, lengths: bytes) -> None:
 def test_bodies_are_bounded_before_login(consortium: Consortium) -> None:
     """A body without end is refused by its announced length, or where it exceeds the limit."""
     transport = consortium.transport
-    for path, most in (("/v1/challenge", MOST_LOGIN), ("/v1/exchange", MOST_REQUEST)):
+    json_first = ("/v1/rounds/r1/countersignature", "/v1/rounds/r1/abort", "/v1/nowhere")
+    for path, most in (
+        ("/v1/challenge", MOST_LOGIN),
+        ("/v1/certificate", 8 << 10),
+        *((path, MOST_LOGIN) for path in json_first),
+        ("/v1/exchange", MOST_REQUEST),
+    ):
         for headers in (
             {},
             {"content-length": str(10**12)},
@@ -191,4 +197,39 @@ def test_bodies_are_bounded_before_login(consortium: Consortium) -> None:
             assert transport.handle_request(request).status_code == 413
         request = httpx.Request("POST", f"https://registry.test{path}", content=b" " * (most + 1))
         del request.headers["content-length"]
-        assert transport.handle_request(request).status_code in (400, 401, 413)
+        assert transport.handle_request(request).status_code in (400, 401, 404, 413)
+
+
+def test_a_body_that_nobody_reads_is_not_taken_for_ever(port: int) -> None:
+    """Who goes on sending after the answer is hung up on after no more than a request."""
+    with socket.create_connection(("127.0.0.1", port)) as line:
+        line.sendall(b"POST /v1/rounds HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        line.settimeout(20)
+        assert line.recv(1 << 12).startswith(b"HTTP/1.1 401")
+        piece, sent = b"10000\r\n" + bytes(1 << 16) + b"\r\n", 0
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while sent < 64 << 20:
+                sent += line.send(piece)
+    assert sent < 32 << 20  # what the kernels hold comes on top
+
+
+def test_no_connection_leaves_our_protocol(port: int) -> None:
+    """A call for web sockets is an ordinary request, and the connection is counted to its end."""
+    asked = (
+        b"GET /v1/health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", port)) as line:
+            line.sendall(asked)
+            assert line.recv(1 << 12).startswith(b"HTTP/1.1 200")
+    until = time.monotonic() + 10
+    while serving._Protocol.by_address["127.0.0.1"] and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not serving._Protocol.by_address["127.0.0.1"]
+
+
+def test_no_answer_names_a_host_that_the_caller_chose(consortium: Consortium) -> None:
+    """A path with a slash too many is not there, instead of being found elsewhere."""
+    request = httpx.Request("GET", "https://elsewhere.test/v1/about/")
+    assert consortium.transport.handle_request(request).status_code == 404

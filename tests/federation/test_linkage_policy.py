@@ -46,6 +46,73 @@ def test_guesses_are_metered_over_a_year(consortium: Consortium) -> None:
     assert run(consortium, "r4")[0] is OwnerState.CLOSED
 
 
+def test_rounds_at_once_are_metered_together(consortium: Consortium) -> None:
+    """Five rounds whose plans arrive before any is signed have no more guesses than the year."""
+    add(consortium, guesses="30")
+    names = [f"r{number}" for number in range(5)]
+    for name in names:
+        consortium.aggregator.open_round(consortium.terms(name, kind=Kind.VERTICAL))
+    consortium.settle()
+    north = consortium.agents["north"].journal
+    ends = [data.reason for name in names if (data := north.round(name)) is not None]
+    assert sorted(ends, key=str) == [None, None, *[Reason.TOO_MANY_GUESSES] * 3]
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_repetition_brings_no_new_guesses(consortium: Consortium, other: bool) -> None:
+    """Another batch than before is not raised in a round that repeats one; the same one is."""
+    import pyarrow.parquet as pq
+    from driving import step
+
+    add(consortium, guesses=str(ROWS))
+    consortium.aggregator.open_round(consortium.terms(kind=Kind.VERTICAL))
+    for _ in range(8):
+        for agent in consortium.agents.values():
+            step(agent)
+    data = consortium.store.round("r1")
+    assert data is not None
+    assert set(data.pseudonyms) == {"north", "south"}
+    consortium.aggregator.abort("r1")
+    south = consortium.agents["south"]
+    if other:
+        pq.write_table(part("south", ROWS, first=100), south.home.settings.source)
+        south.home.forget_table()
+    consortium.aggregator.repeat("r1", name="r2", deadline=int(consortium.time) + 3600)
+    consortium.settle()
+    again = consortium.agents["north"].journal.round("r2")
+    assert again is not None
+    assert again.reason is (Reason.TOO_MANY_GUESSES if other else None)
+    assert again.raised == (() if other else ("south",))
+
+
+def test_a_repetition_of_what_was_never_linked_counts(consortium: Consortium) -> None:
+    """A round that was stopped before anybody could guess does not pay for the one after it."""
+    from driving import step
+
+    add(consortium, guesses=str(ROWS - 1))
+    path = consortium.homes["north"].policy_file
+    strict = path.read_text()
+    path.write_text(strict.replace(f"yearly_guesses: {ROWS - 1}", "yearly_guesses: 1000"))
+    consortium.aggregator.open_round(consortium.terms(kind=Kind.VERTICAL))
+    north, south = consortium.agents["north"], consortium.agents["south"]
+    for _ in range(3):
+        step(north)
+        if (data := consortium.store.round("r1")) is not None and data.plan is None:
+            step(south)
+    consortium.aggregator.abort("r1")
+    step(north), step(south)
+    first = north.journal.round("r1")
+    assert first is not None
+    assert first.plan is not None
+    assert not first.signed
+    path.write_text(strict)
+    consortium.aggregator.repeat("r1", name="r2", deadline=int(consortium.time) + 3600)
+    consortium.settle()
+    again = north.journal.round("r2")
+    assert again is not None
+    assert again.reason is Reason.TOO_MANY_GUESSES
+
+
 def test_a_batch_larger_than_allowed_is_refused(consortium: Consortium) -> None:
     """How many people another owner may ask about in one round is the policy's."""
     add(consortium)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,115 @@ def test_what_the_plan_does_not_ask_for(
     data = consortium.store.round("r2")
     assert data is not None
     assert data.state is RoundState.RELEASED
+
+
+CALENDAR = """\
+attributes:
+  id: {role: identifier}
+  born: {type: date, domain: [1900-01-01, 2020-12-31]}
+  seen: {type: datetime, domain: ["2000-01-01 00:00:00", "2020-12-31 00:00:00"]}
+  size: {type: number, domain: [0, 1000]}
+  note: {type: number, role: insensitive}
+  day: {type: date, role: insensitive}
+  word: {type: category, role: insensitive, values: [a, b]}
+"""
+
+
+def calendar(first: int) -> pa.Table:
+    """People with days, times, and columns that are released as they are."""
+    return pa.table(
+        {
+            "id": [f"id-{first + number}" for number in range(ROWS)],
+            "born": pa.array(range(ROWS), pa.int32()).cast(pa.date32()),
+            "seen": pa.array([10**15 + number for number in range(ROWS)]).cast(pa.timestamp("us")),
+            "size": [float(number) for number in range(ROWS)],
+            "note": [0.5] * ROWS,
+            "day": pa.array([1] * ROWS, pa.date32()),
+            "word": ["a"] * ROWS,
+        }
+    )
+
+
+def bits(value: int, kind: pa.DataType) -> pa.Array:
+    """Cells that all have the same bits."""
+    return pa.array([value] * ROWS, pa.int32() if kind == pa.date32() else pa.int64()).view(kind)
+
+
+LATE = {
+    "a day of no calendar": put("born", bits(2**31 - 1, pa.date32())),
+    "a day outside its domain": put("born", bits(18_700, pa.date32())),
+    "times for days": put("born", bits(10**15, pa.timestamp("us"))),
+    "milliseconds that overflow": put("born", bits(86_400_000 << 36, pa.date64())),
+    "days for times": put("seen", bits(-(2**31), pa.date32())),
+    "a time outside its domain": put("seen", bits(10**16, pa.timestamp("us"))),
+    "a zone that is none": put("seen", bits(10**15, pa.timestamp("us", tz="\x1b]0;owned"))),
+    "seconds that overflow": put("seen", bits(2**62, pa.timestamp("s"))),
+    "just above the domain": put("size", pa.array([1000.0000001] * ROWS)),
+    "half floats": put("size", pa.array([1.0] * ROWS).cast(pa.float16())),
+    "short decimals": put(
+        "size", pa.array([1] * ROWS).cast(pa.decimal128(20)).cast(pa.decimal32(3))
+    ),
+    "large numbers, untouched": put("note", pa.array([2**63] * ROWS, pa.uint64())),
+    "whole numbers that no float has": put("note", pa.array([2**62] * ROWS)),
+    "infinity, untouched": put("note", pa.array([float("inf")] * ROWS)),
+    "a day of no calendar, untouched": put("day", bits(-(2**31), pa.date32())),
+    "truths for labels, untouched": put("word", pa.array([True] * ROWS)),
+    "a list with nothing in it": put(
+        "word",
+        pa.DictionaryArray.from_arrays(
+            pa.array([0] * ROWS, pa.int8()), pa.array([None], pa.string())
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LATE)
+def test_what_would_fail_when_all_have_paid(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """What assembling or verifying would stumble over is refused by name as it arrives."""
+    for number, name in enumerate(("north", "south")):
+        consortium.add_owner(name, calendar(number * 100), CALENDAR, key_column="id")
+    poison(monkeypatch, LATE[case])
+    consortium.aggregator.open_round(consortium.terms())
+    consortium.settle()
+    data = consortium.store.round("r1")
+    assert data is not None
+    assert (data.state, data.reason) == (RoundState.ABORTED, Reason.VERIFICATION)
+    assert "the delivery of south" in data.details[0]
+    assert data.details[0].isprintable()
+
+
+def test_released_as_they_are(consortium: Consortium) -> None:
+    """Days, times and untouched columns of honest owners are released, and verify."""
+    from sherd.verifying.verification import verify
+
+    for number, name in enumerate(("north", "south")):
+        consortium.add_owner(name, calendar(number * 100), CALENDAR, key_column="id")
+    consortium.aggregator.open_round(consortium.terms())
+    consortium.settle()
+    result = verify(consortium.aggregator.folder("r1"))
+    assert result.passed, result.failed
+
+
+@pytest.mark.parametrize("values", [1 << 8, 1 << 16])
+def test_a_list_as_long_as_its_codes_allow(values: int) -> None:
+    """An honest column of so many values in several batches is counted like any other."""
+    import numpy as np
+
+    from sherd.federation.aggregator.delivery_check import _counted
+    from sherd.tables.coded_columns import coded
+    from sherd.tables.write import write_pieces
+
+    rows = max(values * 4, 1 << 17)
+    table = coded(pa.table({"a": np.sort(np.arange(rows) % values)}))
+    assert pa.types.is_dictionary(table.schema.field("a").type)
+    sink = io.BytesIO()
+    pieces = (table.slice(start, 1 << 16) for start in range(0, rows, 1 << 16))
+    write_pieces(pieces, table.schema, sink, "data.coded.arrows")
+    given, times = _counted(read_table(sink.getvalue(), 1 << 30).column("a"))
+    assert sorted(given.to_pylist()) == list(range(values))
+    assert set(times.tolist()) == {rows // values}
 
 
 def test_a_bad_delivery_is_refused_before_others_are_charged(

@@ -300,6 +300,7 @@ def make_app(aggregator: Aggregator, *, certificates: bool = False, worker: bool
         docs_url=None,
         redoc_url=None,
         openapi_url=None,  # a route of no role; the reference lists them all
+        redirect_slashes=False,  # to whatever host the caller named
     )
     app.state.service = service
     app.add_middleware(Direct, answer=_answered)

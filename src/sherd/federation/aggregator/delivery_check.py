@@ -4,10 +4,15 @@ The aggregator sees masked values only, so what it can check is what the plan pr
 them: every cell is of its attribute's type and lies in its domain, and for a clustering method
 every value of a masked attribute occurs at least k times. Labels are counted by their codes;
 no dictionary is ever written out.
+
+An owner that protects its table delivers released form, whatever the method. Everything else is
+refused here, by the name of who delivered it: what assembling would stumble over, or what would
+make the release fail its verification, is found when the others have paid.
 """
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +20,7 @@ import numpy as np
 from sherd.errors import VerificationError
 from sherd.federation.protocol.messages import part_text
 from sherd.signing_keys import verify
-from sherd.tables.schema import Missing, Type
+from sherd.tables.schema import Missing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +59,9 @@ def check_delivery(
     coded: bool = False,
 ) -> None:
     """Raise VerificationError where a delivery is not what the plan asks for."""
+    for table in tables.values():
+        for column in table.columns:
+            _check_form(owner, column, coded=coded)
     if not masks_records(plan):
         return  # generalised values and centroids have domains of their own
     if not holds_records(tables, schema):
@@ -64,7 +72,7 @@ def check_delivery(
     sizes = _cluster_sizes(plan, schema)
     for name in schema.released:
         column, attribute = table.column(name), schema[name]
-        _check_type(owner, column, attribute, coded=coded)
+        _check_type(owner, column, attribute)
         if attribute.role.protected:
             _check_nulls(owner, column, name, schema)
             _check_column(owner, column, attribute, sizes.get(name, 1))
@@ -83,48 +91,68 @@ def _cluster_sizes(plan: Plan, schema: Schema) -> dict[str, int]:
     return {name: int(own.get(name, plan["k"])) for name in schema.protected}
 
 
-def _check_type(
-    owner: str, column: pa.ChunkedArray, attribute: Attribute, *, coded: bool = False
-) -> None:
-    """Refuse a column that no table of this attribute could have: text for a number, say.
-
-    Codes of numbers and times have the very type that a released cell has, where the plan says
-    ``coded``; the reader made sure of the rest of their form.
-    """
-    import pyarrow as pa
-
-    from sherd.tables.canonical_form import cell_type
-    from sherd.tables.coded_columns import holds_numbers
-
-    kind = column.type
-    if coded and holds_numbers(kind) and kind.value_type == cell_type(attribute):
-        return
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    text = pa.types.is_string(inner) or pa.types.is_large_string(inner)
-    plain = kind is inner
-    number = pa.types.is_floating(inner) or pa.types.is_decimal(inner)
-    fits = {
-        Type.INTEGER: plain and pa.types.is_integer(inner),
-        Type.NUMBER: plain and (number or pa.types.is_integer(inner)),
-        Type.DATE: plain and (pa.types.is_date(inner) or pa.types.is_timestamp(inner)),
-        Type.DATETIME: plain and (pa.types.is_date(inner) or pa.types.is_timestamp(inner)),
-        Type.BOOLEAN: plain and pa.types.is_boolean(inner),
-    }.get(attribute.type, text or pa.types.is_boolean(inner) or pa.types.is_integer(inner))
-    if not fits:
-        what = f"'{attribute.name}' is of type {kind}, not {attribute.type.value}"
-        raise wrong_delivery(owner, what)
+_DAYS = (date.min.toordinal(), date.max.toordinal())
+_EPOCH = date(1970, 1, 1).toordinal()
+_DAY = 86_400 * 10**6
 
 
-def _check_nulls(owner: str, column: pa.ChunkedArray, name: str, schema: Schema) -> None:
+def _check_form(owner: str, column: pa.ChunkedArray, *, coded: bool) -> None:
+    """Refuse a column that is in no released table: of another type, not finite, of no calendar."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from sherd.tables.coded_columns import holds_numbers
+
+    kind, values = column.type, column
+    if pa.types.is_dictionary(kind):
+        values = column.chunk(0).dictionary if column.num_chunks else pa.array([], kind.value_type)
+        if holds_numbers(kind):  # the reader made sure of the rest of their form
+            fits = coded
+        else:  # labels, as earlier versions may send them
+            fits = not values.null_count and pc.count_distinct(values).as_py() == len(values)
+        if not fits:
+            raise wrong_delivery(owner, f"a column is of type {_in_words(kind)}")
+        kind = kind.value_type
+    plain = (pa.int64(), pa.float64(), pa.bool_(), pa.string(), pa.large_string())
+    if kind not in (*plain, pa.date32(), pa.timestamp("us")):
+        raise wrong_delivery(owner, f"a column is of type {_in_words(column.type)}")
+    if pa.types.is_floating(kind) and not pc.all(pc.is_finite(values), min_count=0).as_py():
+        raise wrong_delivery(owner, "a column has cells that are not a number")
+    if pa.types.is_temporal(kind):
+        bits, unit = (pa.int32(), 1) if pa.types.is_date(kind) else (pa.int64(), _DAY)
+        chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+        ends = pc.min_max(pa.chunked_array([chunk.view(bits) for chunk in chunks], bits)).as_py()
+        first, last = ((day - _EPOCH) * unit for day in _DAYS)
+        if ends["min"] is not None and not first <= ends["min"] <= ends["max"] < last + unit:
+            raise wrong_delivery(owner, "a column has days that no calendar has")
+
+
+def _in_words(kind: pa.DataType) -> str:
+    """A type that somebody else named, as far as it can be shown: it may hold a text of theirs."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(kind)[:80])
+
+
+def _check_type(owner: str, column: pa.ChunkedArray, attribute: Attribute) -> None:
+    """Refuse a column that no table of this attribute could have: text for a number, say."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from sherd.tables.canonical_form import cell_type, is_text
+
+    kind, wanted = column.type, cell_type(attribute)
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if inner == wanted or (is_text(inner) and is_text(wanted)):
+        return
+    if wanted == pa.float64() and kind == pa.int64():  # as earlier versions deliver it
+        ends = pc.min_max(column).as_py()
+        if ends["min"] is None or -(2**53) <= ends["min"] <= ends["max"] <= 2**53:
+            return
+    what = f"'{attribute.name}' is of type {_in_words(kind)}, not {attribute.type.value}"
+    raise wrong_delivery(owner, what)
+
+
+def _check_nulls(owner: str, column: pa.ChunkedArray, name: str, schema: Schema) -> None:
     missing = column.null_count
-    values = column
-    if pa.types.is_dictionary(column.type) and column.num_chunks:
-        values = column.chunk(0).dictionary  # of numbers, the same for every chunk
-    if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
-        raise wrong_delivery(owner, f"'{name}' has cells that are not a number")
     if missing and missing == len(column):
         raise wrong_delivery(owner, f"'{name}' has no value at all")
     if missing and schema.missing_policy(name) is not Missing.KEEP:
@@ -138,7 +166,9 @@ def _check_column(owner: str, column: pa.ChunkedArray, attribute: Attribute, k: 
         raise wrong_delivery(owner, f"a value of '{name}' occurs fewer than {k} times")
     if attribute.type.labelled:
         known = set(attribute.labels or ())
-        if known and any(_label(value) not in known for value in values.to_pylist()):
+        # The number first: labels as texts of Python take many times the bytes that came.
+        many = len(values) > len(known)
+        if known and (many or any(_label(value) not in known for value in values.to_pylist())):
             raise wrong_delivery(owner, f"'{name}' has a label that the plan does not list")
     elif attribute.domain is not None and len(values):
         _check_bounds(owner, values, attribute)
@@ -148,20 +178,24 @@ def _counted(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
     """The values that cells have, and how many cells have each; a dictionary stays one."""
     import pyarrow as pa
 
-    from sherd.tables.coding import arrow_array, nulls, numpy_array
+    from sherd.tables.coding import arrow_array, numpy_array
 
     if not pa.types.is_dictionary(column.type):
         return _tallied(column)
-    whole = column.unify_dictionaries()
-    if not whole.num_chunks:
+    if not column.num_chunks:
         return pa.array([], column.type.value_type), np.empty(0, np.int64)
-    labels = whole.chunk(0).dictionary
-    times = np.zeros(len(labels), np.int64)
-    for chunk in whole.chunks:
-        used = numpy_array(chunk.indices)[~nulls(chunk.indices)]
-        times += np.bincount(used, minlength=len(labels))
-    present = np.flatnonzero(times)
-    return labels.take(arrow_array(present)), times[present]
+    # One list for all of it: the reader of streams takes no other. Arrow's own way to make it one
+    # refuses a list that is as long as its codes allow.
+    labels = column.chunk(0).dictionary
+    codes = pa.chunked_array([chunk.indices for chunk in column.chunks])
+    present, counts = _tallied(codes)
+    # A label may stand in the list twice.
+    by_label = pa.table({"label": labels.take(present), "times": arrow_array(counts)})
+    whole = by_label.group_by("label").aggregate([("times", "sum")])
+    there = whole.filter(whole.column("label").is_valid()).combine_chunks()
+    if not there.num_rows:
+        return pa.array([], labels.type), np.empty(0, np.int64)
+    return there.column("label").chunk(0), numpy_array(there.column("times_sum").chunk(0))
 
 
 def _tallied(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
@@ -185,16 +219,17 @@ def _label(value: Any) -> str:
 
 
 def _check_bounds(owner: str, values: pa.Array, attribute: Attribute) -> None:
-    import pyarrow as pa
+    """Refuse values outside the domain, whose ends are the nearest numbers that cells can be."""
     import pyarrow.compute as pc
 
+    from sherd.tables.axis import measure
+    from sherd.tables.coding import arrow_array, in_units
+
     assert attribute.domain is not None
-    if pa.types.is_temporal(values.type):
-        return  # dates are bounded by their own types' axes when they are masked
-    low, high = (float(bound) for bound in attribute.domain)  # type: ignore[arg-type]
-    ends = pc.min_max(values.cast(pa.float64(), safe=False)).as_py()
-    slack = 1e-9 * max(1.0, abs(low), abs(high))  # a bound such as 0.1 has no exact float
-    if ends["min"] < low - slack or ends["max"] > high + slack:
+    cells, _ = in_units(values, attribute.name, attribute.type)
+    low, high = (float(measure(bound)) for bound in attribute.domain)
+    ends = pc.min_max(arrow_array(cells)).as_py()
+    if ends["min"] < low or ends["max"] > high:
         raise wrong_delivery(owner, f"'{attribute.name}' has values outside its domain")
 
 

@@ -11,11 +11,13 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sherd.federation.aggregator.api import make_app
 from sherd.federation.aggregator.arrivals import arrived, listeners
+from sherd.federation.wire.exchange import MOST_REQUEST
 from sherd.federation.wire.log_lines import send_logs
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class _Protocol(H11Protocol):
     unlimited: ClassVar[frozenset[str]] = frozenset(("", "127.0.0.1", "::1"))
     _due: asyncio.TimerHandle | None = None
     _address = ""
+    _unread = 0
+    """The bytes that came of a body whose request was answered without it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Note whom the channel's certificate names, and how many its address has."""
@@ -86,6 +90,11 @@ class _Protocol(H11Protocol):
         elif not waits and self._due is not None:
             self._due.cancel()
             self._due = None
+        # An honest caller may still be sending what it was refused for, and then reads why.
+        answered = waits and self.conn.their_state is h11.SEND_BODY
+        self._unread = self._unread + len(data) if answered else 0
+        if self._unread > MOST_REQUEST:
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
@@ -175,6 +184,7 @@ def server(
         port=port,
         loop="asyncio",  # others would not ask our own sockets whom to let in
         http=type("_BoundedProtocol", (_Protocol,), {"unlimited": unlimited}),
+        ws="none",  # another protocol would take the connection out of our bounds
         log_config=None,
         access_log=False,
         server_header=False,

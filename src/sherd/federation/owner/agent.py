@@ -320,9 +320,11 @@ class Agent:
             RoundBook(machine=self.home.machine(data.round, data), key=self.key)
             for data in self.journal.rounds()
         ]
-        done = [self._work_on(book) for book in books]
+        done = []
+        for book in books:
+            done.append(self._work_on(book))
+            self._write([book])  # what the next round may do depends on it
         self._left = any(book.machine.task for book in books)
-        self._write(books)
         if all(book.machine.ended for book in books):
             self.home.forget_table()
         return any(done)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sherd.errors import PeerError
 from sherd.federation.owner import outbox, owner_counting
 from sherd.federation.owner import owner_linking as linking
+from sherd.federation.owner.guess_meter import check_raised, guessing_objection
 from sherd.federation.owner.owner_journal import Outgoing, RoundChange
 from sherd.federation.protocol.joint_plan import Kind, Linkage, Offer, write_schema
 from sherd.federation.protocol.messages import MOST_TEXT
@@ -27,13 +28,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sherd.federation.owner.agent import Agent
-    from sherd.federation.protocol.joint_plan import JointPlan, Terms
+    from sherd.federation.protocol.joint_plan import Terms
     from sherd.federation.protocol.messages import Message
     from sherd.federation.protocol.owner_machine import Owner
     from sherd.signing_keys import SigningKey
-
-
-YEAR = 365 * 24 * 3600
 
 FEW_MATCH = 0.9
 """The share of the smallest table below which owners are warned that few people matched."""
@@ -168,7 +166,7 @@ def _check_plan(agent: Agent, book: RoundBook) -> bool:
     machine = book.machine
     plan = machine.data.agreed
     wrong = machine.recompute() or agent.home.policy.objection_to_plan(plan, agent.name)
-    wrong = wrong or _guessing_objection(agent, book)
+    wrong = wrong or guessing_objection(agent.journal, agent.home.policy, machine, now=agent.now())
     wrong = wrong or outbox.repetition_objection(agent.journal, machine)
     wrong = wrong or outbox.objection(agent.home, agent.ledger, machine)
     if wrong is not None:
@@ -177,30 +175,6 @@ def _check_plan(agent: Agent, book: RoundBook) -> bool:
         machine.plan_passed()
         book.note("plan checked")
     return True
-
-
-def _guessing_objection(agent: Agent, book: RoundBook) -> tuple[Reason, str] | None:
-    """Linkage tells others which of their people we have: it is metered, by the journal.
-
-    What a round may ask counts from when its plan was signed, whether it asked or not.
-    """
-    plan = book.machine.data.agreed
-    if plan.terms.linkage is Linkage.NONE or plan.terms.repeats is not None:
-        return None
-    since = agent.now() - YEAR
-    made = sum(
-        _others(data.plan, agent.name)
-        for data in agent.journal.rounds(all=True)
-        if data.plan is not None
-        and data.signed
-        and data.plan.terms.linkage is not Linkage.NONE
-        and data.plan.terms.deadline >= since
-    )
-    return agent.home.policy.objection_to_guesses(made, _others(plan, agent.name))
-
-
-def _others(plan: JointPlan, owner: str) -> int:
-    return sum(share.rows for share in plan.shares if share.owner != owner)
 
 
 def _approve(agent: Agent, book: RoundBook) -> bool:
@@ -231,6 +205,7 @@ def _blind(agent: Agent, book: RoundBook) -> bool:
 def _raise(agent: Agent, book: RoundBook) -> bool:
     machine = book.machine
     made = linking.raise_batch(agent.home, machine, agent.client)
+    check_raised(agent.journal, machine, machine.data.to_raise[0].origin, made.attachment)
     book.note("raised", machine.raised(made.attachment), {"attachment": made.path})
     return True
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-from typing import Any
+import struct
+import time
+from typing import TYPE_CHECKING, Any
 
 import hypothesis.strategies as st
 import pyarrow as pa
@@ -15,6 +17,9 @@ from sherd.errors import PeerError
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.wire import arrow_stream as arrow
 from sherd.federation.wire.arrow_stream import read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MOST = 1 << 24
 
@@ -98,6 +103,79 @@ def test_shape_of_the_stream() -> None:
         with pytest.raises(PeerError) as caught:
             read_table(raw, MOST)
         assert caught.value.reason is Reason.VERIFICATION
+
+
+def batched(batches: Iterable[pa.RecordBatch], schema: pa.Schema, **options: Any) -> bytes:
+    """Batches as an Arrow stream."""
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def labelled(codes: int, labels: pa.Array) -> pa.RecordBatch:
+    """A batch of so many cells that all have the first label."""
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * codes, pa.int32()), labels)
+    return pa.RecordBatch.from_arrays([column], ["a"])
+
+
+def test_a_stream_costs_no_more_than_its_bytes() -> None:
+    """Tiny batches, and few that look at a long list each, are refused before they are read."""
+    labels = pa.array([f"{number:08d}" for number in range(100_000)])
+    tiny, short = labelled(1, labels), labelled(4096, labels)
+    for batches in ([tiny] * 400, [short] * 200):
+        raw = batched(batches, batches[0].schema)
+        began = time.process_time()
+        with pytest.raises(PeerError, match=r"too small|too long"):
+            read_table(raw, 1 << 30)
+        assert time.process_time() - began < 0.1
+    nothing = pa.RecordBatch.from_arrays([pa.array([], pa.int64())], ["a"])
+    with pytest.raises(PeerError, match="too small"):
+        read_table(batched([nothing] * 1000, nothing.schema), MOST)
+
+
+def test_columns_times_batches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is an object, whatever it holds."""
+    monkeypatch.setattr(arrow, "MOST_PIECES", 9)
+    narrow = pa.RecordBatch.from_arrays([pa.array([1])] * 3, ["a", "b", "c"])
+    assert read_table(batched([narrow] * 3, narrow.schema), MOST).num_rows == 3
+    with pytest.raises(PeerError, match="too many batches"):
+        read_table(batched([narrow] * 4, narrow.schema), MOST)
+
+
+@pytest.mark.parametrize("how", ["added to", "replaced"])
+def test_a_dictionary_comes_once(how: str) -> None:
+    """One that grows a little with every batch would be held as often as there are batches."""
+    labels = pa.array([f"{number}" for number in range(100)])
+    pieces = [labels.slice(0, 90 + n) if how == "added to" else labels.slice(n) for n in range(3)]
+    batches = [labelled(10, piece) for piece in pieces]
+    raw = batched(batches, batches[0].schema, emit_dictionary_deltas=how == "added to")
+    with pytest.raises(PeerError, match="once and first"):
+        read_table(raw, MOST)
+
+
+def test_columns_that_share_their_bytes() -> None:
+    """Many columns that point at the same bytes would be checked as if all had been sent."""
+    columns = [pa.array(["x" * 500_000]), *[pa.array([""])] * 49]
+    batch = pa.RecordBatch.from_arrays(columns, [f"c{number}" for number in range(50)])
+    raw = batched([batch], batch.schema)
+    first = struct.pack("<6q", 0, 0, 0, 8, 8, 500_000)  # where the first column's buffers lie
+    at = raw.index(first)
+    forged = raw[:at] + first * 50 + raw[at + len(first) * 50 :]
+    with pa.ipc.open_stream(forged) as stream:
+        assert stream.read_all().nbytes > 40 * len(forged)
+    with pytest.raises(PeerError, match="same bytes"):
+        read_table(forged, 1 << 30)
+
+
+def test_numbers_the_other_way_round() -> None:
+    """They would be turned round in memory, which owners have no use for."""
+    schema = bytes.fromhex("0800080000000400")  # which fields it has: no order of bytes
+    assert RAW.count(schema) == 1
+    raw = RAW.replace(schema, bytes.fromhex("0800080004000400"))
+    with pytest.raises(PeerError, match="other way round"):
+        read_table(raw, MOST)
 
 
 def test_too_many_columns(monkeypatch: pytest.MonkeyPatch) -> None:
