@@ -35,6 +35,10 @@ PACKAGE = "datapackage.json"
 FORMATS = ("parquet", "csv", "csv.gz", "csv.zst", "feather", "arrows")
 
 
+class _InReleasedForm(dict[str, Any]):
+    """Tables by name that are in released form, so that this is not made once more."""
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Release:
     """What ``protect`` gives back.
@@ -42,7 +46,8 @@ class Release:
     ``findings``, ``order`` (the input row behind each released row) and ``record`` (what a
     release that follows this one is made from) are for the owner's eyes only and are never
     saved with the bundle. ``documents`` are plain data that is released beside the tables, as
-    JSON files.
+    JSON files. With ``coded``, columns may be codes already, as the method handed them on; such a
+    release is for ``stage`` in that form alone.
     """
 
     tables: Mapping[str, pa.Table]
@@ -52,17 +57,22 @@ class Release:
     record: PrivateRecord | None = field(default=None, repr=False)
     documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     original: Any = field(default=None, repr=False)
+    coded: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         """Bring the tables into the form in which they are released, whatever made them."""
+        if isinstance(self.tables, _InReleasedForm):
+            return  # a copy of a release with another manifest, say
         from sherd.tables.released_form import released_form
         from sherd.tables.write import StreamedTable
 
         made = {
-            name: table if isinstance(table, StreamedTable) else released_form(table)
+            name: table
+            if isinstance(table, StreamedTable)
+            else released_form(table, coded=self.coded)
             for name, table in self.tables.items()
         }
-        object.__setattr__(self, "tables", made)
+        object.__setattr__(self, "tables", _InReleasedForm(made))
 
     def __repr__(self) -> str:
         """Say what the release is, without findings and cells."""
