@@ -45,13 +45,16 @@ class ReleasedTables(Mapping[str, Any]):
     DataType(string)
     """
 
-    def __init__(self, tables: Mapping[str, Any]) -> None:
-        """Take the tables; one that is streamed is brought into this form piece by piece."""
+    def __init__(self, tables: Mapping[str, Any], *, coded: bool = False) -> None:
+        """Take the tables; one that is streamed is brought into this form piece by piece.
+
+        With ``coded``, columns that are codes already stay so.
+        """
         from sherd.tables.released_form import released_form
         from sherd.tables.write import StreamedTable
 
         self._tables = {
-            name: table if isinstance(table, StreamedTable) else released_form(table)
+            name: table if isinstance(table, StreamedTable) else released_form(table, coded=coded)
             for name, table in tables.items()
         }
 
@@ -72,7 +75,8 @@ class Release:
     ``findings``, ``order`` (the input row behind each released row) and ``record`` (what a
     release that follows this one is made from) are for the owner's eyes only and are never
     saved with the bundle. ``documents`` are plain data that is released beside the tables, as
-    JSON files.
+    JSON files. With ``coded``, columns may be codes already, as the method handed them on; such a
+    release is for ``stage`` in that form alone.
     """
 
     tables: Mapping[str, pa.Table]
@@ -82,11 +86,12 @@ class Release:
     record: PrivateRecord | None = field(default=None, repr=False)
     documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     original: Any = field(default=None, repr=False)
+    coded: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         """Bring the tables into the form in which they are released, whatever made them."""
         if not isinstance(self.tables, ReleasedTables):  # as ``replace`` gives them back
-            object.__setattr__(self, "tables", ReleasedTables(self.tables))
+            object.__setattr__(self, "tables", ReleasedTables(self.tables, coded=self.coded))
 
     def __repr__(self) -> str:
         """Say what the release is, without findings and cells."""

@@ -114,7 +114,8 @@ def data_package(
         path = f"{name}.{format}"
         fields = []
         for column in table.schema:
-            text = str(column.type)
+            coded = pa.types.is_dictionary(column.type)
+            text = str(column.type.value_type if coded else column.type)
             kind = next((k for start, k in _FRICTIONLESS if text.startswith(start)), "string")
             fields.append({"name": column.name, "type": kind})
         if files[path].get("spreadsheet_safe"):

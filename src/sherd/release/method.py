@@ -74,7 +74,6 @@ DIRECTORY: dict[str, str] = {
 OUTSIDE = "sherd.methods"
 """The group of entry points by which other packages ship methods."""
 
-
 REAL_SPEND = "epsilon with clusters recomputed"
 """The finding that says what a release really spends; the ledger books it beside the claim."""
 
@@ -138,7 +137,7 @@ class Outcome:
 class Run:
     """What a method is given besides its table: randomness, threads, engine and who watches.
 
-    ``cell_key`` is the owner's key for what is released as ciphertext.
+    ``cell_key`` is the owner's key for released ciphertext; ``coded`` allows ``coded_columns``.
     """
 
     randomness: Randomness
@@ -147,6 +146,7 @@ class Run:
     engine: Engine = field(default_factory=InMemory)
     progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None
     cell_key: CellKey | None = field(default=None, repr=False)
+    coded: bool = False
 
     @property
     def fair_ties(self) -> bool:

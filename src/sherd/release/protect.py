@@ -21,12 +21,7 @@ from sherd.engines import Engine, InMemory
 from sherd.engines.spark_stages import is_spark_frame
 from sherd.errors import PlanError, UsageError
 from sherd.extras import check_extras
-from sherd.release.bundle import (
-    Release,
-    Staged,
-    check_format,
-    check_target,
-)
+from sherd.release.bundle import Release, Staged, check_format, check_target
 from sherd.release.charging import (
     Occasion,
     check_alone,
@@ -46,6 +41,7 @@ from sherd.release.table_source import (
     run_on_counts,
 )
 from sherd.release.watching import watched
+from sherd.tables.coded_columns import FORM as CODED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -212,7 +208,8 @@ def protect_to(
             _check_alone(book, promised, plan, reservation, settings)
         with looking(book, reservation):
             table = settings.engine.take_in(read)
-            release = _make(table, schema, plan, promised, settings, reservation)
+            coded = format == CODED
+            release = _make(table, schema, plan, promised, settings, reservation, coded=coded)
         release = _told(release, schema, population)
         if occasion is not None and occasion.time is not None:
             stated = {"created": occasion.time.isoformat(timespec="seconds")}
@@ -319,6 +316,8 @@ def _make(
     guarantee: Guarantee,
     settings: Settings,
     reservation: Reservation | None,
+    *,
+    coded: bool = False,
 ) -> Release:
     from sherd.release.preceding import keys_of
     from sherd.tables.prepare import Prepared, prepare
@@ -336,7 +335,8 @@ def _make(
     record = None
     if settings.key is None and settings.past is None:
         with watched(settings.progress):
-            outcome = plan.spec.run(prepared.table, schema, plan, settings.run(prepared.table))
+            run = replace(settings.run(prepared.table), coded=coded)
+            outcome = plan.spec.run(prepared.table, schema, plan, run)
     elif not isinstance(plan.spec, FollowsReleases):
         raise PlanError(
             f"the method '{plan.method}' keeps no record of who is where",
@@ -364,7 +364,7 @@ def _make(
     if order_of is not None and kept is not None:
         order_of = lambda: kept[outcome.order]  # noqa: E731 - worked out when asked for
     manifest = manifest_of(schema, plan, guarantee, settings, reservation)
-    release = released(outcome, treated, manifest)
+    release = released(outcome, treated, manifest, coded=coded)
     return replace(release, order_of=order_of, record=record)
 
 

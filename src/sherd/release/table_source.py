@@ -165,11 +165,14 @@ def run_on_counts(
         return table.otherwise()
 
 
-def released(outcome: Outcome, treated: tuple[Treated, ...], manifest: dict[str, Any]) -> Release:
+def released(
+    outcome: Outcome, treated: tuple[Treated, ...], manifest: dict[str, Any], *, coded: bool = False
+) -> Release:
     """The release that an outcome makes."""
     return Release(
         tables=outcome.tables,
         manifest={**manifest, "facts": dict(outcome.facts)},
         findings=(*treatments(treated), *outcome.findings),
         documents=outcome.documents,
+        coded=coded,
     )

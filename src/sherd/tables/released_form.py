@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.tables.canonical_form import finite, instants, is_text, whole
+from sherd.tables.coded_columns import holds_numbers
 from sherd.tables.coding import arrow_array, nulls, numpy_array, text_array, texts
 
 if TYPE_CHECKING:
@@ -78,13 +79,17 @@ def _texts(gaps: NDArray[np.bool_], offsets: pa.Buffer, letters: pa.Buffer) -> p
     return pa.Array.from_buffers(pa.string(), len(gaps), [bits, offsets, letters])
 
 
-def released_form(table: pa.Table) -> pa.Table:
+def released_form(table: pa.Table, *, coded: bool = False) -> pa.Table:
     """A table as it is released: plain types, and nothing but names and cells.
 
     Labels are text and no dictionary, whole numbers have 64 bits, other numbers are floats,
-    times are in UTC without a zone; where a cell is missing, its memory holds nothing.
+    times are in UTC without a zone; where a cell is missing, its memory holds nothing. With
+    ``coded``, codes of numbers and times (``sherd.tables.coded_columns``) stay codes.
     """
-    columns = [_bare(column) for column in table.columns]
+    columns = [
+        column if coded and holds_numbers(column.type) else _bare(column)
+        for column in table.columns
+    ]
     return pa.table(columns, names=table.column_names)
 
 

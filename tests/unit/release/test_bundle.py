@@ -43,9 +43,9 @@ def test_tables_are_brought_into_their_released_form_once(monkeypatch: pytest.Mo
     """However often a release is given other findings; tables that are new are brought into it."""
     original, formed = released_form.released_form, []
 
-    def counted(table: pa.Table) -> pa.Table:
+    def counted(table: pa.Table, *, coded: bool) -> pa.Table:
         formed.append(table)
-        return original(table)
+        return original(table, coded=coded)
 
     monkeypatch.setattr(released_form, "released_form", counted)
     labels = pa.table({"t": pa.array(["a", "b"]).dictionary_encode()})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -24,10 +26,11 @@ from sherd.errors import (
 from sherd.guarantees import Adversary, Guarantee, NoGuarantee, Proposition, Unit
 from sherd.randomness import Randomness
 from sherd.release.bundle import Release, Staged, digest, read_manifest
-from sherd.release.charging import population_of
+from sherd.release.charging import Occasion, population_of
 from sherd.release.method import DIRECTORY, Outcome
 from sherd.release.protect import PAID, Settings, cores, protect, protect_to
 from sherd.release.traits import Traits
+from sherd.tables.coded_columns import FORM, Coding, is_coded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -266,3 +269,40 @@ def test_rows_behind_a_release_of_fewer_rows() -> None:
     release = protect(table, schema, sherd.Plan(method="dp", epsilon=1))
     assert release.order.tolist() == release.table.column("w").to_pylist()
     assert sorted(release.order.tolist()) == [1, 2, 4, 5]
+
+
+def test_a_delivery_is_the_same_whether_its_method_knew_the_codes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the byte, in every file: an artefact that is made once more must be the one paid for."""
+    random = np.random.default_rng(1)
+    numbers = {"type": "number", "domain": [0, 100], "missing": "keep"}
+    schema = sherd.Schema.from_data(
+        {"attributes": {"a": numbers, "b": numbers, "c": {"type": "boolean", "role": "insensitive"}}}
+    )
+    cells = random.uniform(0, 100, 5000).round(2)
+    gaps = pa.array(cells, mask=cells > 90)
+    table = pa.table({"a": cells, "b": gaps, "c": cells > 50})
+    plan = sherd.Plan(method="dp-um", k=100, epsilon=1.0)
+    time = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def deliver(name: str) -> dict[str, bytes]:
+        protect_to(
+            tmp_path / name / "bundle",
+            lambda: table,
+            schema,
+            plan,
+            ledger=Ledger(tmp_path / name / "ledger.db"),
+            population="people",
+            settings=Settings(randomness=lambda _table: Randomness.keyed(b"k" * 32)),
+            format=FORM,
+            occasion=Occasion(hash="0" * 64, time=time),
+        )
+        folder = tmp_path / name / "bundle"
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    at_once = deliver("at once")
+    monkeypatch.setattr(Coding, "of", lambda _cells, _rows: None)
+    assert deliver("looked up") == at_once
+    with pa.ipc.open_stream(at_once[f"data.{FORM}"]) as stream:
+        assert [is_coded(column) for column in stream.read_all().columns] == [True, True, False]

@@ -9,11 +9,13 @@ import numpy as np
 
 from sherd.engines import InMemory
 from sherd.methods.ranking.allocation import Scales
-from sherd.methods.ranking.individual_ranking import Clusters, put_back, rank, reduce
+from sherd.methods.ranking.individual_ranking import Clusters, Ranking, put_back, rank, reduce
 from sherd.methods.ranking.sensitivity import loss
 from sherd.randomness.order import SEED_WORDS, TieBits
 from sherd.release.method import Finding
+from sherd.tables.coded_columns import Coding
 from sherd.tables.coding import encode, storage, wrap
+from sherd.tables.released_form import released_form
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -32,7 +34,8 @@ class ColumnJob:
     """One attribute to mask, with everything that takes part in it.
 
     ``floor`` is the least scale of the noise on a centroid, in steps; ``enlarge`` asks for
-    scales that cover clusters recomputed; ``fair`` that equal values are ranked at random.
+    scales that cover clusters recomputed; ``fair`` that equal values are ranked at random;
+    ``coded`` for codes where the column is delivered in them.
     """
 
     column: pa.ChunkedArray
@@ -45,6 +48,7 @@ class ColumnJob:
     missing_values: tuple[str, ...]
     randomness: Randomness
     fair: bool = True
+    coded: bool = False
 
     def ties(self) -> TieBits | None:
         """What ranks equal values; None where that is their place."""
@@ -82,16 +86,36 @@ def mask_column(
         job.column, job.axis, job.k, places, job.missing_values, words, engine.sort, job.ties()
     )
     kind = job.column.type
-    out = engine.array(len(places), storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)
-    findings: list[Finding] = []
-    if ranking.clusters:
-        cells, findings = noisy_cells(job, reduce(ranking, job.masking.depth))
-        put_back(ranking, cells, out)
     missing = None
     if ranking.missing.size:
         missing = np.zeros(len(places), np.bool_)
         missing[ranking.missing] = True
+    findings: list[Finding] = []
+    cells = np.empty(0, storage(job.axis, np.zeros(1, np.int64), 1, kind).dtype)
+    if ranking.clusters:
+        cells, findings = noisy_cells(job, reduce(ranking, job.masking.depth))
+        if job.coded and (column := _as_codes(job, ranking, cells, missing)) is not None:
+            return column, findings
+    out = engine.array(len(places), cells.dtype)
+    if ranking.clusters:
+        put_back(ranking, cells, out)
     return wrap(job.axis, out, missing, kind), findings
+
+
+def _as_codes(
+    job: ColumnJob, ranking: Ranking, cells: NDArray[Any], missing: NDArray[np.bool_] | None
+) -> pa.Array | None:
+    """The masked column as codes: which row has which value is known; None where it stays plain."""
+    import pyarrow as pa
+
+    each = pa.table({"cells": wrap(job.axis, cells, None, job.column.type)})
+    rows = len(job.column)
+    coding = Coding.of(released_form(each)["cells"].combine_chunks(), rows)
+    if coding is None:
+        return None
+    codes = np.zeros(rows, coding.codes.dtype)
+    put_back(ranking, coding.codes, codes)
+    return coding.column(codes, missing)
 
 
 def noisy_cells(job: ColumnJob, clusters: Clusters) -> tuple[NDArray[Any], list[Finding]]:

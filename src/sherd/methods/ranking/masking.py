@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sherd.engines import ENGINES
+from sherd.engines import ENGINES, InMemory
 from sherd.errors import PlanError, SchemaError, of_each
 from sherd.methods.ranking.allocation import Scales, cluster_sizes, epsilons
 from sherd.methods.ranking.column_masking import ColumnJob, mask_column
@@ -315,6 +315,7 @@ class Masking:
                     missing_values=schema.missing_values,
                     randomness=stream,
                     fair=run.fair_ties,
+                    coded=run.coded and run.engine.name == InMemory.name,
                 )
             )
         return jobs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +17,10 @@ from sherd.methods.ranking.masking import Masking
 from sherd.randomness import Randomness
 from sherd.release.method import Finding, find
 from sherd.tables.axis import Axis
+from sherd.tables.coded_columns import FORM, coded, holds_numbers, is_coded
+from sherd.tables.released_form import released_form
 from sherd.tables.schema import Schema
+from sherd.tables.write import write_pieces
 
 AXIS = Axis.of(
     Schema.from_data({"attributes": {"x": {"type": "integer", "domain": ["0", "100"]}}})["x"]
@@ -124,3 +128,62 @@ def test_rows_are_put_at_their_places(method: str) -> None:
     order = np.array([5, 0, 4, 1, 3, 2])
     column, _ = mask_column(job, np.argsort(order).astype(np.uint32), InMemory())
     assert column.to_pylist() == [values[row] for row in order]
+
+
+def _columns() -> dict[str, tuple[dict[str, Any], pa.Array, int]]:
+    """Attributes with cells of every type that is coded, and how many records make a cluster."""
+    random, rows = np.random.default_rng(1), 6000
+    whole = random.integers(0, 9000, rows)
+    gaps = random.random(rows) < 0.1
+    day = {"type": "date", "domain": ["2000-01-01", "2030-01-01"]}
+    time = {"type": "datetime", "domain": ["2000-01-01", "2030-01-01"]}
+    number = {"type": "number", "domain": [-1, 1000]}
+    integer = {"type": "integer", "domain": [0, 9000]}
+    return {
+        "numbers": (number, pa.array(whole / 10), 30),
+        "numbers with gaps": (number, pa.array(whole / 10, mask=gaps), 30),
+        "single floats": (number, pa.array((whole / 10).astype(np.float32)), 30),
+        "decimals": (number, pa.array(whole // 10).cast(pa.decimal128(21, 2)), 30),
+        "short integers": (integer, pa.array(whole.astype(np.int16)), 30),
+        "integers with gaps": (integer, pa.array(whole, mask=gaps), 30),
+        "days": (day, pa.array(whole.astype(np.int32) + 11000).cast(pa.date32()), 30),
+        "times": (time, pa.array(whole * 10**11 + 10**15).cast(pa.timestamp("us")), 30),
+        "few clusters": (number, pa.array(whole / 10), 5000),
+        "a list that is too long": (number, pa.array(whole / 10), 3),
+        "hardly a value twice": (
+            {"type": "number", "domain": [0, 1], "grid": "1e-9"},
+            pa.array(random.random(190_000)),
+            3,
+        ),
+        "too few rows": (number, pa.array(whole[:4095] / 10), 30),
+        "no value": (number, pa.nulls(rows, pa.float64()), 30),
+        "labels": ({"type": "category", "values": list("ab")}, pa.array(list("ab") * 3000), 30),
+        "truths": ({"type": "boolean"}, pa.array([True, False] * 3000), 30),
+    }
+
+
+@pytest.mark.parametrize("case", _columns())
+def test_codes_that_are_handed_on_are_those_that_are_looked_up(case: str) -> None:
+    """To the byte: an artefact must be the same whichever way it was made."""
+    data, cells, k = _columns()[case]
+    schema = Schema.from_data({"attributes": {"x": {**data, "missing": "keep"}}})
+    places = np.random.default_rng(2).permutation(len(cells)).astype(np.uint32)
+    more = {"axis": Axis.of(schema["x"]), "k": k, "epsilon": Fraction(10**6)}
+    made, findings = list[bytes](), []
+    for coded_at_once in (True, False):
+        job = _job("dp-um", cells, coded=coded_at_once, **more)
+        column, found = mask_column(job, places, InMemory())
+        table = released_form(pa.table({"x": column}), coded=True)
+        assert not (holds_numbers(table["x"].type) and not coded_at_once)
+        sink = io.BytesIO()
+        table = coded(table)
+        write_pieces([table.combine_chunks()], table.schema, sink, f"t.{FORM}")
+        made.append(sink.getvalue())
+        findings.append(found)
+        handed_on = coded_at_once and pa.types.is_dictionary(column.type)
+        short = ("numbers", "numbers with gaps", "single floats", "decimals", "short integers",
+                 "integers with gaps", "days", "times", "few clusters")  # fmt: skip
+        assert handed_on == (coded_at_once and case in short)
+        assert not handed_on or is_coded(table["x"])
+    assert made[0] == made[1]
+    assert findings[0] == findings[1]
