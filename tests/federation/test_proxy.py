@@ -1,4 +1,4 @@
-"""HAProxy with the settings in deploy/, before a real aggregator on PostgreSQL."""
+"""HAProxy and nginx with the settings that we ship and show, before real aggregators."""
 
 from __future__ import annotations
 
@@ -31,33 +31,23 @@ BEHIND = "127.0.0.77"
 
 
 class Proxy:
-    """HAProxy as a process, with the shipped settings but for the two addresses."""
+    """A proxy as a process, with the given settings but for addresses and folders."""
 
-    def __init__(self, program: str, folder: Path, service: int) -> None:
-        self.port = free_port()
-        self.log = folder / "haproxy.log"
-        text = SETTINGS.read_text(encoding="utf-8")
-        for shipped, here in (
-            ("bind :8443", f"bind 127.0.0.1:{self.port}"),
-            (
-                "server aggregator aggregator:8470",
-                f"server aggregator 127.0.0.1:{service} source {BEHIND}",
-            ),
-        ):
-            assert text.count(shipped) == 1, shipped
-            text = text.replace(shipped, here)
-        self.settings = folder / "haproxy.cfg"
-        self.settings.write_text(text, encoding="utf-8")
-        self._program = program
+    def __init__(self, port: int, folder: Path, settings: str, changes: dict[str, str]) -> None:
+        self.port = port
+        self.log = folder / "proxy.log"
+        for shipped, here in changes.items():
+            assert shipped in settings, shipped
+            settings = settings.replace(shipped, here)
+        self.settings = folder / "proxy.conf"
+        self.settings.write_text(settings, encoding="utf-8")
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, *command: str) -> None:
         """Begin with an empty table of callers."""
         self.stop()
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [self._program, "-db", "-f", str(self.settings)], stdout=log, stderr=log
-            )
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_until(self._listens, "the proxy listens", 20)
 
     def _listens(self) -> bool:
@@ -70,18 +60,23 @@ class Proxy:
     def stop(self) -> None:
         """End it."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            self._process.terminate()
+            self._process.wait(20)
+
+
+def program(name: str, require_or_skip: Callable[[str], None]) -> str:
+    """A program that Debian keeps off the path of ordinary users."""
+    path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if path is None:
+        require_or_skip(f"{name} is not installed")
+    assert path is not None
+    return path
 
 
 @pytest.fixture
 def haproxy(require_or_skip: Callable[[str], None]) -> str:
-    """The program; Debian keeps it off the path of ordinary users."""
-    program = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if program is None:
-        require_or_skip("haproxy is not installed")
-    assert program is not None
-    return program
+    """HAProxy's program."""
+    return program("haproxy", require_or_skip)
 
 
 @pytest.fixture
@@ -98,7 +93,13 @@ def deployed(
 ) -> Iterator[tuple[Village, Proxy]]:
     """An aggregator that is told of the proxy before it."""
     service = free_port()
-    proxy = Proxy(haproxy, quick_path, service)
+    port = free_port()
+    changes = {
+        "bind :8443": f"bind 127.0.0.1:{port}",
+        "server aggregator aggregator:8470": f"server aggregator 127.0.0.1:{service} "
+        f"source {BEHIND}",
+    }
+    proxy = Proxy(port, quick_path, SETTINGS.read_text(encoding="utf-8"), changes)
     village = Village(
         quick_path,
         database,
@@ -107,7 +108,7 @@ def deployed(
         serve=["--proxy", BEHIND],
     )
     village.start("aggregator")
-    proxy.start()
+    proxy.start(haproxy, "-db", "-f", str(proxy.settings))
     yield village, proxy
     proxy.stop()
     village.close()
@@ -166,8 +167,11 @@ class Caller:
 
     def begin(self) -> ssl.SSLSocket:
         """A connection on which TLS has begun."""
-        line = self._context.wrap_socket(self.connect(), server_hostname="127.0.0.1")
-        self._open.append(line)
+        line = self._context.wrap_socket(socket.socket(), server_hostname="127.0.0.1")
+        self._open.append(line)  # first, since it may be hung up on at any moment
+        line.settimeout(20)
+        line.bind((self._address, 0))
+        line.connect(("127.0.0.1", self._proxy.port))
         return line
 
     def ask(self, line: ssl.SSLSocket, *headers: str) -> bytes:
@@ -194,8 +198,8 @@ class Caller:
 
     def close(self) -> None:
         """Hang up."""
-        for line in self._open:
-            line.close()
+        while self._open:
+            self._open.pop().close()
 
 
 def test_each_address_is_bounded_and_none_is_taken_on_trust(
@@ -222,7 +226,9 @@ def test_an_aggregator_that_was_not_told_of_its_proxy(deployed: tuple[Village, P
     village, proxy = deployed
     village.serve = ()
     village.start("aggregator")
-    proxy.start()
+    waiting = Caller(village, proxy, "127.0.0.8")
+    wait_until(waiting.is_served, "the proxy has noticed", 30)
+    waiting.close()
     callers = [Caller(village, proxy, f"127.0.0.{last}") for last in (9, 10)]
     answered = [caller.is_served() for caller in callers for _ in range(MOST_CONNECTIONS // 2 + 5)]
     assert MOST_CONNECTIONS - 5 <= sum(answered) <= MOST_CONNECTIONS
@@ -242,9 +248,69 @@ def test_many_connections_one_after_the_other_and_silent_ones(
     assert silent.refused(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
     wait_until(lambda: "127.0.0.10:" in proxy.log.read_text(), "it is logged", 10)
     assert re.search(r"^127\.0\.0\.10:.* world world/<NOSRV>", proxy.log.read_text(), re.MULTILINE)
-    for _ in range(200):
-        hasty.connect()
+    for _ in range(400):
+        with contextlib.suppress(ConnectionError):
+            hasty.connect()
         hasty.close()
     assert not hasty.is_served()
     assert silent.is_served()
-    silent.close()
+    for caller in (hasty, silent):
+        caller.close()
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "federation" / "three-organisations.md"
+
+
+def test_a_round_through_nginx(quick_path: Path, require_or_skip: Callable[[str], None]) -> None:
+    """With the settings of the page: owners show certificates there, analysts need none."""
+    nginx = program("nginx", require_or_skip)
+    (shown,) = re.findall(r"^```nginx\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    port, service = free_port(), free_port()
+    village = Village(quick_path, port=service, url=f"https://127.0.0.1:{port}", plain=True)
+    village.premises.renew()
+    places = "".join(
+        f"{name}_temp_path {quick_path}/nginx-{name};"
+        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    around = (
+        f"daemon off; master_process off; pid {quick_path}/nginx.pid; error_log stderr;\n"
+        f"events {{}}\nhttp {{ access_log off; {places}\n{{shown}}\n}}\n"
+    )
+    changes = {
+        "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+        "127.0.0.1:8470": f"127.0.0.1:{service}",
+        "/srv/aggregator": str(village.premises.folder),
+    }
+    proxy = Proxy(port, quick_path, around.replace("{shown}", shown), changes)
+    try:
+        proxy.start(nginx, "-p", str(quick_path), "-c", str(proxy.settings))
+        village.start("aggregator")
+        add_owners(village, Kind.HORIZONTAL, 40)
+        for owner in village.homes:
+            village.start(owner)
+        village.open_round()
+        village.check_released()
+        token = (village.premises.folder / "operator.token").read_text()
+        headers = {"Authorization": f"Bearer {token}"}
+        with village.client() as client:  # which has no certificate
+            manifest = f"{village.url}/v1/rounds/r1/release/manifest.json"
+            assert client.get(manifest, headers=headers).status_code == httpx.codes.OK
+            for method, path in owners_routes():
+                answer = client.request(method, f"{village.url}{path}")
+                assert answer.status_code == httpx.codes.FORBIDDEN, path
+                assert "nginx" in answer.text, path
+    finally:
+        proxy.stop()
+        village.close()
+
+
+def owners_routes() -> list[tuple[str, str]]:
+    """The routes that the reference opens to owners in the round and to nobody else."""
+    listed = []
+    for line in (PAGE.parent / "routes.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| `") and cells[2:5] == ["401", "403", "403"]:
+            method, path = cells[0].strip("`").split(" ")
+            listed.append((method, path.format(round_id="r1", sha256="0" * 64)))
+    assert len(listed) >= 7
+    return [*listed, ("POST", "/v1/session")]

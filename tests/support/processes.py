@@ -77,7 +77,7 @@ class Village:
     """Processes of one aggregator and its owners, and their folders.
 
     With ``url``, owners call that address instead of the service's own; the service does no TLS
-    where that address does none. ``serve`` are more options for the service.
+    if that address does none, or if ``plain`` says so. ``serve`` are more options for the service.
     """
 
     def __init__(
@@ -87,11 +87,12 @@ class Village:
         *,
         port: int | None = None,
         url: str | None = None,
+        plain: bool = False,
         serve: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.port = port or free_port()
-        self.plain = url is not None and url.startswith("http:")
+        self.plain = plain or (url is not None and url.startswith("http:"))
         self.serve = serve
         self.service = f"{'http' if self.plain else 'https'}://127.0.0.1:{self.port}"
         self.url = url or self.service
