@@ -15,7 +15,7 @@ COVER := --cov=sherd.guarantees --cov=sherd.budget --cov=sherd.methods
 .DEFAULT_GOAL := help
 CHAOS ?= 3600
 CHAOS_SEED ?= 1
-.PHONY: chaos fuzz help setup wheel joint demo demo-joint test test-all reproduce lint bench docs lock clean
+.PHONY: chaos fuzz image-check help setup wheel joint demo demo-joint test test-all reproduce lint bench docs lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /: /'
@@ -77,6 +77,9 @@ fuzz: $(FUZZ_READY) ## a million inputs for every parser of foreign bytes (FUZZ=
 	mkdir -p out && rm -rf out/fuzz && cp -r tests/fuzz_corpus out/fuzz
 	PYTHONPATH=src $(FUZZ_VENV)/bin/python tests/support/fuzzing.py out/fuzz $(FUZZ) out/fuzz.json
 
+image-check: $(READY) ## the image of deploy/, built and run (as root; buildah, podman, debootstrap)
+	$(BIN)/python -m pytest -q tests/federation/test_image.py
+
 lint: $(READY) ## types, style and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -97,6 +100,10 @@ lock: $(READY) ## lock the development dependencies again
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --custom-compile-command "make lock" \
 	  --extra joint -o requirements/joint.lock pyproject.toml
+	cp requirements/dev.lock requirements/image.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --custom-compile-command "make lock" \
+	  --extra federation --extra sql --group image -o requirements/image.lock pyproject.toml
 	for peer in anjana anonymeter dpmm opendp pycanon sdmetrics; do \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --custom-compile-command "make lock" \

@@ -10,11 +10,14 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from alembic import command
 from click.testing import CliRunner
 from consortium import AppTransport, Consortium
 from deliveries import round_of
 from driving import step
 from people import SCHEMA, people
+from processes import make_database
+from sqlalchemy import MetaData, create_engine, insert, text
 
 import sherd
 from sherd.cli import run
@@ -28,6 +31,7 @@ from sherd.federation.aggregator.aggregator_home import (
 from sherd.federation.aggregator.api import make_app
 from sherd.federation.aggregator.round_work import Aggregator
 from sherd.federation.aggregator.storage import Store
+from sherd.federation.aggregator.storage import database as database_of
 from sherd.federation.owner.owner_home import OwnerHome
 from sherd.federation.owner.owner_journal import OwnerJournal
 from sherd.federation.owner.recovery import back_up_owner, recover, restore_owner
@@ -41,9 +45,15 @@ RECORDED = Path(__file__).parents[1] / "recorded" / "federation-0.1.tar.gz"
 
 
 @pytest.fixture
-def registry(consortium: Consortium, quick_path: Path) -> AggregatorHome:
+def database() -> str | None:
+    """Where the aggregator keeps its rounds, if not in its folder."""
+    return None
+
+
+@pytest.fixture
+def registry(consortium: Consortium, quick_path: Path, database: str | None) -> AggregatorHome:
     """The consortium's aggregator in a folder of its own, and two owners."""
-    settings = AggregatorSettings(name="registry", url="https://registry.test")
+    settings = AggregatorSettings(name="registry", url="https://registry.test", database=database)
     home = AggregatorHome.make(quick_path / "registry", settings, ["registry.test"])
     serve(consortium, home)
     for number, name in enumerate(("north", "south")):
@@ -107,6 +117,45 @@ def test_rounds_go_on_after_a_restore(
     assert round_of(consortium).state is RoundState.RELEASED
     assert not sherd.verify(home.releases / "r1").failed
     assert spent(consortium) == {"1"}
+
+
+class TestPostgresql:
+    """The same where the rounds are in PostgreSQL, and moved to or from it."""
+
+    @pytest.fixture
+    def database(self, postgresql: str, quick_path: Path) -> str:
+        """A new database."""
+        return make_database(postgresql, f"first_{quick_path.name.lower().replace('-', '_')}")
+
+    @pytest.mark.parametrize("target", ["postgresql", "file"])
+    def test_a_round_goes_on_in_another_database(
+        self,
+        consortium: Consortium,
+        registry: AggregatorHome,
+        database: str,
+        postgresql: str,
+        target: str,
+    ) -> None:
+        """Backed up in the middle of a round; what was sent since then is sent again."""
+        consortium.aggregator.open_round(consortium.terms())
+        steps(consortium, 2)
+        backup = back_up_aggregator(registry, consortium.folder / "b.tar")
+        for agent in consortium.agents.values():
+            step(agent)
+        to = None
+        if target == "postgresql":
+            with pytest.raises(UsageError, match="already holds"):
+                restore_aggregator(backup, consortium.folder / "no", database=database)
+            to = make_database(postgresql, database.rpartition("/")[2].replace("first", "second"))
+        home = restore_aggregator(backup, consortium.folder / "again", database=to)
+        assert home.settings.database == to
+        assert (home.folder / "aggregator.db").exists() is (to is None)
+        serve(consortium, home)
+        assert consortium.store.engine.dialect.name == ("sqlite" if to is None else target)
+        consortium.settle()
+        assert round_of(consortium).state is RoundState.RELEASED
+        assert not sherd.verify(home.releases / "r1").failed
+        assert spent(consortium) == {"1"}
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2])
@@ -351,14 +400,39 @@ def earlier(tmp_path: Path) -> Path:
     return tmp_path / "earlier"
 
 
-def test_databases_of_the_last_version_are_brought_up_to_date(earlier: Path) -> None:
+def on_postgresql(earlier: Path, server: str) -> str:
+    """The address of a database of PostgreSQL that version 0.1 would have left."""
+    address = make_database(server, "earlier")
+    store, source = Store(address), create_engine(f"sqlite:///{earlier}/aggregator.db")
+    with source.connect() as read, database_of.writing(store.engine) as write:
+        revision = read.execute(text("SELECT version_num FROM alembic_version")).scalar_one()
+        command.upgrade(database_of._config(write), revision)
+        tables = MetaData()
+        tables.reflect(write)
+        for table in tables.sorted_tables:
+            rows = read.execute(text(f"SELECT * FROM {table.name}")).mappings().all()  # noqa: S608
+            if rows and table.name != "alembic_version":
+                write.execute(insert(table), [dict(row) for row in rows])
+    source.dispose()
+    store.close()
+    return address
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_databases_of_the_last_version_are_brought_up_to_date(
+    earlier: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
     """The tables are migrated, the journals read, and the round that was running is released."""
-    store = Store(f"sqlite:///{earlier}/aggregator.db")
+    address = f"sqlite:///{earlier}/aggregator.db"
+    if kind == "postgresql":
+        address = on_postgresql(earlier, request.getfixturevalue("postgresql"))
+        (earlier / "aggregator.db").unlink()
+    store = Store(address)
     with pytest.raises(StorageError, match="init --upgrade"):
         store.check()
     store.migrate()
     store.close()
-    consortium = Consortium(earlier)
+    consortium = Consortium(earlier, database=address)
     consortium.key = SigningKey.load(earlier / "aggregator-key.pem")
     consortium.aggregator.key = consortium.key
     try:
@@ -390,9 +464,10 @@ def test_databases_of_the_last_version_are_brought_up_to_date(earlier: Path) -> 
         assert round_of(consortium, "new").state is RoundState.RELEASED
     finally:
         consortium.close()
-    with sqlite3.connect(earlier / "aggregator.db") as db:
-        assert db.execute("PRAGMA auto_vacuum").fetchone()[0] == 2, "it can shrink from now on"
-    db.close()
+    if kind == "sqlite":
+        with sqlite3.connect(earlier / "aggregator.db") as db:
+            assert db.execute("PRAGMA auto_vacuum").fetchone()[0] == 2, "it can shrink from now on"
+        db.close()
 
 
 def test_what_a_later_version_wrote_is_refused(earlier: Path) -> None:

@@ -172,6 +172,17 @@ def test_serving_stopping_and_fetching(village: Village, tmp_path: Path) -> None
     )
     assert done.returncode == 0, done.stderr
     assert "checks passed" in done.stdout
+    done = subprocess.run(
+        [*command, "-o", str(tmp_path / "out")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, "it overwrites nothing"
+    assert "--force" not in done.stderr, "the command has no such option"
+    without = [word for word in command if word not in ("--authority", command[8])]
+    done = subprocess.run(
+        [*without, "-o", str(tmp_path / "no")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 5
+    assert "--authority" in done.stderr
     token.write_text("wrong")
     done = subprocess.run(
         [*command, "-o", str(tmp_path / "no")], capture_output=True, text=True, check=False

@@ -32,7 +32,7 @@ from sherd.values import canonical, to_data
 from sherd.verifying import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from sherd.federation.protocol.knowledge import OwnerData, RoundData
 
@@ -76,7 +76,8 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 120.0)
 class Village:
     """Processes of one aggregator and its owners, and their folders.
 
-    With ``url``, owners call that address, in plain HTTP, instead of the service's own.
+    With ``url``, owners call that address instead of the service's own; the service does no TLS
+    if that address does none, or if ``plain`` says so. ``serve`` are more options for the service.
     """
 
     def __init__(
@@ -86,10 +87,13 @@ class Village:
         *,
         port: int | None = None,
         url: str | None = None,
+        plain: bool = False,
+        serve: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.port = port or free_port()
-        self.plain = url is not None
+        self.plain = plain or (url is not None and url.startswith("http:"))
+        self.serve = serve
         self.service = f"{'http' if self.plain else 'https'}://127.0.0.1:{self.port}"
         self.url = url or self.service
         settings = AggregatorSettings(name="registry", url=self.url, database=database)
@@ -143,7 +147,7 @@ class Village:
         self.kill(who)
         if who == "aggregator":
             command = ["aggregator", "serve", "--home", str(self.premises.folder), "--port"]
-            command += [str(self.port), *(["--plain"] if self.plain else [])]
+            command += [str(self.port), *(["--plain"] if self.plain else []), *self.serve]
         else:
             command = ["owner", "run", "--home", str(self.homes[who].folder), "--wait", "5"]
         log = self.folder / f"{who}-{len(self.logs)}.log"

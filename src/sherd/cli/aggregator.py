@@ -127,6 +127,7 @@ def enrol(
     if request_file is None:
         raise click.UsageError("Missing argument 'REQUEST'.")
     from sherd.federation.wire.enrolment import compare, read_request
+    from sherd.signing_keys import fingerprint
     from sherd.tables.files import write_whole
 
     request = read_request(request_file)
@@ -137,7 +138,7 @@ def enrol(
     emit(
         {"owner": request.name, "answer": str(target)},
         f"'{request.name}' is enrolled; send {target} back to it, and tell it your",
-        "fingerprint over another channel",
+        f"fingerprint over another channel: {fingerprint(folder.key.public)}",
         as_json=as_json,
     )
 
@@ -254,7 +255,11 @@ def status(home: Path, name: str | None, as_json: bool) -> None:
             for each in rounds
         ]
         shown = {"rounds": rounds, "members": members}
-        emit(shown, *(lines or ["no rounds yet"]), as_json=as_json)
+        names: dict[str, list[str]] = {}
+        for m in store.members():
+            names.setdefault(m.role, []).append(m.name)
+        enrolled = [f"{role}s: {', '.join(sorted(names[role]))}" for role in sorted(names)]
+        emit(shown, *enrolled, *(lines or ["no rounds yet"]), as_json=as_json)
         return
     data = store.round(name)
     if data is None:
@@ -280,7 +285,7 @@ def release(home: Path, name: str, output: Path) -> None:
             got="no such round" if data is None else f"state {data.state.value}",
             do=f"see `sherd aggregator status {name}`",
         )
-    check_target(output, force=False)
+    check_target(output, force=None)
     staged = output.with_name(f".{output.name}.copying")
     shutil.rmtree(staged, ignore_errors=True)
     shutil.copytree(folder.releases / name, staged)

@@ -312,8 +312,11 @@ def read_data(path: Path, facts: Mapping[str, Any], schema: Schema | None = None
     return unescaped(read(path, schema=None if schema is None else escaped_schema(schema)))
 
 
-def check_target(folder: Path, *, force: bool) -> None:
-    """Refuse a target that exists, unless it may be overwritten and is a release."""
+def check_target(folder: Path, *, force: bool | None) -> None:
+    """Refuse a target that exists, unless it may be overwritten and is a release.
+
+    ``force`` is None where a caller cannot ask for that.
+    """
     if not folder.exists():
         return
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST).exists()):
@@ -326,7 +329,9 @@ def check_target(folder: Path, *, force: bool) -> None:
         raise OutputExistsError(
             "the output folder already exists",
             got=str(folder),
-            do="choose another, or overwrite it with --force (in Python: force=True)",
+            do="choose another"
+            if force is None
+            else "choose another, or overwrite it with --force (in Python: force=True)",
         )
 
 

@@ -51,11 +51,12 @@ def settled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, P
     assert code == 2
     assert "another channel" in said
     answer = tmp_path / "answer.json"
-    code, _, _ = call(
+    code, _, said = call(
         capsys, "aggregator", "enrol", "--home", registry, owner["request"], "--fingerprint",
         owner["fingerprint"], "-o", answer,
     )  # fmt: skip
     assert code == 0
+    assert made["fingerprint"] in said, "what the owner is to be told"
     code, _, _ = call(
         capsys, "owner", "init", "--home", north, "--enrolment", answer, "--fingerprint", "00-00"
     )
@@ -91,8 +92,12 @@ def test_from_set_up_to_release(
         "aggregator", "round", "open", "--home", registry, "first", "--kind", "horizontal",
         "--owner", "north", "-m", "dp-um", "-e", "1", "-k", "3",
     )  # fmt: skip
+    assert "owners: north" in call(capsys, "aggregator", "status", "--home", registry)[2]
     assert call(capsys, *open_round)[0] == 0
     assert call(capsys, *open_round)[0] == 2  # there is such a round already
+    code, _, said = call(capsys, *open_round[:5], "second", *open_round[6:], "--owner", "east")
+    assert code == 2
+    assert "owner 'east' is not enrolled" in said
     assert call(capsys, "aggregator", "release", "--home", registry, "first", "-o", "x")[0] == 2
     from sherd.federation.aggregator.aggregator_home import AggregatorHome
     from sherd.federation.aggregator.serving import server
@@ -147,6 +152,10 @@ def test_from_set_up_to_release(
     out = tmp_path / "out"
     assert call(capsys, "aggregator", "release", "--home", registry, "first", "-o", out)[0] == 0
     assert (out / "manifest.json").is_file()
+    code, _, said = call(capsys, "aggregator", "release", "--home", registry, "first", "-o", out)
+    assert code != 0
+    assert "choose another" in said
+    assert "--force" not in said, "the command has no such option"
     code, _, said = call(capsys, "verify", out)
     assert code == 0
     assert "ok    signatures: 1 of 1" in said

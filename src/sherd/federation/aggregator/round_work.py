@@ -106,8 +106,7 @@ class Aggregator:
             member = self.store.member(owner)
             if member is None or member.role != "owner" or member.key is None:
                 raise UsageError(
-                    "an owner is not enrolled",
-                    got=repr(owner),
+                    f"owner '{owner}' is not enrolled",
                     do="enrol it with `sherd aggregator enrol`",
                 )
             keys[owner] = member.key

@@ -41,7 +41,7 @@ def fetch(
     from sherd.verifying import verify
 
     check_name(round_id, "round")
-    check_target(Path(output), force=False)
+    check_target(Path(output), force=None)
     with closing(token_client(url, token_file, authority)) as client:
         fetch_release(client, round_id, Path(output))
     return verify(Path(output))

@@ -63,10 +63,14 @@ class Line(Protocol):
 
 def unreachable(error: Exception) -> ConnectionFailedError:
     """The error of a call that was not answered."""
+    untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)
     return ConnectionFailedError(
         "the aggregator cannot be reached",
         got=f"{type(error).__name__}: {error}",
-        do="it will be tried again; check the address, the certificates and the network",
+        do="check the address, and that the authority (--authority, or authority.pem in the "
+        "folder) is the one that issued the aggregator's certificate"
+        if untrusted
+        else "check the address, the certificates and the network; an agent tries again by itself",
     )
 
 
