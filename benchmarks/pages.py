@@ -34,6 +34,10 @@ th { white-space: nowrap; }
 img { max-width: 100%; background: white; border-radius: 4px; }
 .v { font-weight: 600; white-space: nowrap; }
 .yes { color: #17633a; } .no { color: #a11; } .untold { color: #75510a; }
+@media (max-width: 40rem) {
+  .claims thead { position: absolute; left: -999rem; }
+  .claims tr { display: block; padding: .8rem 0; border-bottom: 1px solid #8886; }
+  .claims td { display: block; padding: .2rem 0; border: 0; } }
 .changed { outline: 2px solid currentcolor; outline-offset: 3px; }
 @media (prefers-color-scheme: dark) {
   a { color: #8cb4ff; }
@@ -211,8 +215,8 @@ def _page(report: Report, pictures: dict[str, str], made: dict[str, Any]) -> str
     lines += [f"<p>{_e(paper.ABOUT)}</p>", _made(made)]
     lines += [
         "<h2>The paper's claims beside our numbers</h2>",
-        "<div class='wide'><table><thead><tr><th>Claim of the paper</th><th>Ours</th>"
-        "<th>Verdict</th></tr></thead><tbody>",
+        "<div class='wide'><table class='claims'><thead>",
+        "<tr><th>Claim of the paper</th><th>Ours</th><th>Verdict</th></tr></thead><tbody>",
         *(_row(v) for v in report.verdicts),
         "</tbody></table></div>",
     ]

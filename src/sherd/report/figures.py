@@ -145,7 +145,7 @@ def _attacks(attacks: Sequence[Measure]) -> Plot:
                 fontsize=9,
             )
         ax.set_yticks(range(len(attacks)), [one.spec.title for one in reversed(attacks)])
-        ax.set(xlim=(0, 1.12), xlabel="success; upright stroke: by chance or on people not in it")
+        ax.set(xlim=(0, 1.12), xlabel="how often the attack succeeds")
         ax.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0 %", "25 %", "50 %", "75 %", "100 %"])
         ax.tick_params(axis="y", length=0)
         ax.grid(visible=True, axis="x", lw=0.5)

@@ -79,7 +79,7 @@ def _promise(audit: Audit) -> list[str]:
     guarantee = audit.guarantee
     epsilon = guarantee.get("epsilon")
     if epsilon is None:
-        return ["No bound on what a person's data changes is promised."]
+        return _groups_promise(audit)
     factor = number(math.exp(float(epsilon)))
     sentences = []
     if guarantee["notion"] == "differential-privacy":
@@ -98,6 +98,22 @@ def _promise(audit: Audit) -> list[str]:
     sentences.append(f"It covers {guarantee.get('covers', 'what is released')}.")
     sentences += [f"Outside the promise: {text}." for text in _leaks(guarantee)]
     sentences.append(_tested(audit, float(epsilon)))
+    return sentences
+
+
+def _groups_promise(audit: Audit) -> list[str]:
+    """What is promised without an ε, in the guarantee's own words."""
+    promised, _, rest = str(audit.guarantee.get("words", "")).partition("\n")
+    if audit.verdict.promise == "none" or not rest:
+        return ["Nothing is promised."]
+    sentences = [f"It promises {promised.removeprefix('Promise: ')}"]
+    sentences.append(f"It covers {audit.guarantee.get('covers', 'what is released')}.")
+    sentences += [f"Outside the promise: {text}." for text in audit.guarantee["not_covered"]]
+    passed = sum(check.passed is True for check in audit.checks)
+    if audit.verdict.promise == "holds":
+        sentences.append(f"Tested: it holds. All {passed} checks of the files pass.")
+    elif audit.verdict.promise == "fails":
+        sentences.append("Tested: it does not hold; the audit names the check that fails.")
     return sentences
 
 

@@ -147,7 +147,7 @@ def test_compare_recommends(
     shown = capsys.readouterr().out
     assert "not comparable, run on cbls only: Re-identification by distance" in shown
     assert "Warning: On cbls, attacks that were not run on all " in shown
-    assert "dp was not tried with them (no row map)" in shown
+    assert "dp was not attacked in this way (no row map)" in shown
     assert run([*args, "--force", "--row-map", "nobody=x"]) == 2
     assert "--row-map cannot be read" in capsys.readouterr().err
     assert run(["compare", str(folder / "dp"), str(folder / "dp"), *args[3:], "--force"]) == 2

@@ -9,9 +9,10 @@ import pytest
 
 from sherd.auditing.catalogue import CATALOGUE
 from sherd.auditing.verdict.audit_result import Distribution, Place
-from sherd.auditing.verdict.measure import Measure
+from sherd.auditing.verdict.measure import Measure, Side
 from sherd.report.figures import (
     _MAP_SIZE,
+    _attacks,
     _distances,
     _distributions,
     _names_on_map,
@@ -55,6 +56,20 @@ def test_a_loss_of_nothing_has_no_bar() -> None:
     ax = _promise(lost(epsilon_frozen=0.0, loss_factor=43.0), 1.0).draw(LIGHT).axes[0]
     assert ax.patches[1].get_width() == 0
     assert "0" in [text.get_text() for text in ax.texts]
+
+
+def test_nothing_is_cut_off_the_picture_of_attacks() -> None:
+    """The longest name of an attack leaves room for the words under the axis."""
+    titles = sorted((one.title for one in CATALOGUE.values() if one.side is Side.RISK), key=len)
+    longest = next(one for one in CATALOGUE.values() if one.title == titles[-1])
+    one = Measure(spec=longest, value=1.0, low=0.9, high=1.0, baseline=0.2, basis="all records")
+    figure = _attacks([one]).draw(LIGHT)
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    for text in (ax.xaxis.label, *ax.get_yticklabels(), *ax.get_xticklabels(), *ax.texts):
+        drawn = text.get_window_extent()
+        assert drawn.x0 >= figure.bbox.x0, text.get_text()
+        assert drawn.x1 <= figure.bbox.x1, text.get_text()
 
 
 def test_the_number_of_a_distance_stands_at_its_own_dot() -> None:

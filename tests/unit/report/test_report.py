@@ -158,6 +158,21 @@ def test_comparison_in_every_form(
     assert paths[3].read_bytes().startswith(b"%PDF")
 
 
+def test_a_promise_without_an_epsilon_is_told(audit: Audit) -> None:
+    """What a bucket promises is not nothing; a layman is told what it is, and what was tested."""
+    plan = sherd.Plan(method="slice", l=2, sensitive=["class"])
+    guarantee = plan.guarantee(sherd.datasets.schema("nursery")).as_data()
+    for promise, last in (("holds", "it holds. All "), ("fails", "does not hold")):
+        verdict = replace(audit.verdict, promise=promise)
+        answer = words.answer_of(replace(audit, guarantee=guarantee, verdict=verdict), "promise")
+        assert "no sensitive value can be assigned to a person" in answer.lines[0]
+        assert "Outside the promise: " in answer.lines[-2]
+        assert last in answer.lines[-1]
+    verdict = replace(audit.verdict, promise="none")
+    nothing = replace(audit, guarantee={"notion": "no-guarantee"}, verdict=verdict)
+    assert words.answer_of(nothing, "promise").lines == ("Nothing is promised.",)
+
+
 def test_guarantees_speak_in_headed_lists(audit: Audit) -> None:
     """What is promised, against whom, only if what, and what not; or that nothing is."""
     heads = [head for head, _ in words.promise(audit.guarantee)]

@@ -298,8 +298,8 @@ def recommend(
         why += f" Left aside: {'; '.join(faults)}."
     if judged[best].grave:
         return None, (
-            f"None can be recommended yet. By what was run on all, {best} would be the choice, but "
-            f"other attacks succeed on it, with which not all were tried. {why}"
+            f"None can be recommended yet. By the attacks that were run on all, {best} would be "
+            f"the choice, but attacks that were not run on all succeed on it. {why}"
         )
     return best, why
 
@@ -337,7 +337,7 @@ def _fault(audit: Audit, one: Judged) -> str:
 
 
 def warn(judged: Mapping[str, Judged]) -> tuple[str, ...]:
-    """What attacks that were not run on all found, and that the rest was not tried with them."""
+    """What attacks that were not run on all releases show, and why the others lack them."""
     warned = []
     for name, one in judged.items():
         if one.warnings:
@@ -352,7 +352,7 @@ def warn(judged: Mapping[str, Judged]) -> tuple[str, ...]:
 
 
 def _others(warnings: tuple[Apart, ...]) -> str:
-    """Who was not tried with these attacks and why, and for whom they have no meaning."""
+    """Which releases were not attacked in this way and why; for which it has no meaning."""
     lacking: dict[str, list[str]] = {}
     for apart in warnings:
         for other, reason in apart.lacking:
@@ -362,9 +362,9 @@ def _others(warnings: tuple[Apart, ...]) -> str:
     said = ""
     for reason, names in lacking.items():
         verb = "was" if len(names) == 1 else "were"
-        said += f" {listed(names)} {verb} not tried with them ({reason}) and may be no safer."
+        said += f" {listed(names)} {verb} not attacked in this way ({reason}) and may be no safer."
     if lacking:
-        said += " Give what is lacking to compare all by them."
+        said += " Give what is missing to compare all releases by them."
     if none:
         said += f" They have no meaning for {listed(none)}."
     return said

@@ -91,12 +91,12 @@ def test_a_serious_finding_that_was_not_run_on_all_stays_a_warning(tmp_path: Pat
     assert ls.risk == "low in part"
     assert ls.grave
     assert found.recommended is None
-    assert "None can be recommended yet. By what was run on all, ls would be" in found.reason
+    assert "None can be recommended yet. By the attacks that were run on all, ls " in found.reason
     assert "Left aside" not in found.reason
     (warning,) = found.warnings
     assert warning.startswith("On ls, attacks that were not run on all succeed: ")
     assert "Re-identification by distance 90 %" in warning
-    assert "dp was not tried with them (no row map) and may be no safer." in warning
+    assert "dp was not attacked in this way (no row map) and may be no safer." in warning
     assert "what was not run on all shows more (linkage)" in ls.headline
     bad = [point.text for point in ls.points if point.tone == "bad"]
     assert bad == [
@@ -129,8 +129,8 @@ def test_a_warning_on_another_goes_with_the_recommendation() -> None:
     assert "Not every attack was tried on it." in found.reason
     (warning,) = found.warnings
     assert "On ls, attacks that were not run on all do better than chance" in warning
-    assert "dp and um were not tried with them" in warning
-    assert "Give what is lacking" in warning
+    assert "dp and um were not attacked in this way" in warning
+    assert "Give what is missing" in warning
 
 
 def test_one_tried_with_everything_goes_before_one_that_fails_it() -> None:
@@ -239,5 +239,5 @@ def test_an_attack_nobody_asked_for_is_no_gap_of_the_others() -> None:
     owned = audit(0.9, dict.fromkeys(JUDGED, 0.0) | {"insider": 0.9})
     rest = {code: 0.0 for code in JUDGED if code != "insider"}
     found = compare({"joint": owned, "pooled": audit(0.5, rest)})
-    assert "pooled was not tried with them (not asked for)" in found.warnings[0]
+    assert "pooled was not attacked in this way (not asked for)" in found.warnings[0]
     assert found.judged["pooled"].risk == "low"
