@@ -54,16 +54,20 @@ def _packaged(name: str) -> bool:
 
 
 NO_SDCMICRO = (
-    ", and this system has no r-cran-sdcmicro (Debian 12 has none, nor have PyPI and npm: asked by "
-    "name on 2026-11-18)"
+    ", and this system has no r-cran-sdcmicro (no suite of Debian has one, nor have PyPI and npm: "
+    "asked by name on 2026-11-18)"
 )
 
+SDCMICRO_SOURCES = "SDCMICRO_SOURCES"
+"""A folder with sdcMicro's R sources (``R/microaggregation.R``), for machines whose registries have
+no package of it. A file COMMIT beside them says which version they are."""
 
-def rscript() -> str:
-    """An Rscript that has sdcMicro.
 
-    Debian 12 has R (r-base-core) and no package of sdcMicro, which is then CRAN's only; where the
-    system has a package of it, it is installed here.
+def rscript() -> tuple[str, str]:
+    """An Rscript that runs sdcMicro's code, and what of sdcMicro it runs.
+
+    The package comes first: one that is installed, or that the system has. Debian has R
+    (r-base-core) and no package of sdcMicro; then its own source is run, where it is named.
     """
     if shutil.which("Rscript") is None and os.geteuid() == 0 and _packaged("r-cran-sdcmicro"):
         install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "r-cran-sdcmicro"]
@@ -72,9 +76,22 @@ def rscript() -> str:
     if found is None:
         where = "" if _packaged("r-cran-sdcmicro") else NO_SDCMICRO
         raise PeerMissingError(f"there is no Rscript on the path{where}")
-    told = subprocess.run(
-        [found, "-e", "library(sdcMicro)"], capture_output=True, text=True, check=False
-    )
-    if told.returncode:
-        raise PeerMissingError("the Rscript on the path has no sdcMicro")
-    return found
+    version = "cat(as.character(packageVersion('sdcMicro')))"
+    told = subprocess.run([found, "-e", version], capture_output=True, text=True, check=False)
+    if not told.returncode:
+        return found, f"the package, version {told.stdout.strip()}"
+    if not os.environ.get(SDCMICRO_SOURCES):
+        raise PeerMissingError(
+            f"R has no sdcMicro here, and {SDCMICRO_SOURCES} names no sources of it"
+        )
+    return found, _source_of_sdcmicro(Path(os.environ[SDCMICRO_SOURCES]))
+
+
+def _source_of_sdcmicro(folder: Path) -> str:
+    """Which file is run in the place of the package."""
+    source, commit = folder / "R" / "microaggregation.R", folder / "COMMIT"
+    if not source.is_file():
+        raise PeerMissingError(f"{SDCMICRO_SOURCES} names a folder without R/microaggregation.R")
+    known = f" of {commit.read_text(encoding='utf-8').strip()}" if commit.is_file() else ""
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    return f"no package: its own R/microaggregation.R{known}, sha256 {digest[:16]}, byte-compiled"
