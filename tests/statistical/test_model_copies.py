@@ -18,7 +18,13 @@ from sherd.auditing import run
 from sherd.auditing.case.case import Limits
 from sherd.auditing.verdict.verdict_points import DRAWING, NOISE, promise_points
 from sherd.randomness import Randomness
-from sherd.verifying.noise_residuals import chance_of_less, chance_of_sum, sizes_of_noise
+from sherd.verifying import noise_residuals
+from sherd.verifying.noise_residuals import (
+    chance_of_less,
+    chance_of_sum,
+    grain_of,
+    sizes_of_noise,
+)
 
 if TYPE_CHECKING:
     from sherd.release.bundle import Release
@@ -110,3 +116,24 @@ def test_chances_are_never_below_what_they_bound(kind: str, scale: float) -> Non
         assert chance_of_sum(kind, {scale: 12}, total / scale) >= 0.9 * share - 1e-4
         less = float(np.mean(drawn.sum(axis=1) <= total))
         assert abs(chance_of_less(sizes, 12, total) - less) < 0.006
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_large_noise_is_judged_as_its_own_coarser_copy(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scale of 4,000 in grains of 4 beside all whole numbers; any scale takes a moment."""
+    scale, totals = 4000.0, (2_000, 30_000, 90_000)
+    shown = []
+    for finest in (noise_residuals.FINEST, 10**6):
+        monkeypatch.setattr(noise_residuals, "FINEST", finest)
+        grain = grain_of(scale)
+        sizes = sizes_of_noise(kind, scale / grain)
+        shown.append(
+            [chance_of_sum(kind, {scale: 12}, total / scale) for total in totals]
+            + [chance_of_less(sizes, 12, total // grain) for total in totals]
+        )
+    assert shown[0] == pytest.approx(shown[1], rel=0.01)
+    monkeypatch.undo()
+    assert 0 < chance_of_sum(kind, {1e300: 5}, 3.0) <= 1
+    assert len(sizes_of_noise(kind, 1e300 / grain_of(1e300))) < 50 * noise_residuals.FINEST

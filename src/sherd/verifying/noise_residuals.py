@@ -47,6 +47,9 @@ ALARMS = 1e-6
 EXACT = 200
 """Draws up to which the chance of their sum is exact."""
 
+FINEST = 1024
+"""Scales above are those of coarser noise, so that a table of chances has a bounded size."""
+
 _STEPS = np.geomspace(1e-4, 1.0, 60)
 """Values of λ that are tried, as parts of the largest."""
 
@@ -71,9 +74,10 @@ class Residuals:
         """How large the residuals are, beside what the declared noise does."""
         total, declared = 0, 0.0
         for _, scale, apart in self.histograms:
-            sizes = sizes_of_noise(self.kind, scale)
+            grain = grain_of(scale)
+            sizes = sizes_of_noise(self.kind, scale / grain)
             total += int(np.abs(apart).sum())
-            declared += len(apart) * float(sizes @ np.arange(len(sizes)))
+            declared += len(apart) * grain * float(sizes @ np.arange(len(sizes)))
         shown = f"{self.many:,} measured counts are off by {total:,} in all"
         return f"{shown}, where the declared noise does {declared:,.4g} on average"
 
@@ -103,8 +107,9 @@ class Residuals:
         """Sizes of all residuals in simulations with ``factor`` times the declared noise."""
         sizes = np.zeros(many)
         for scale, draws in self._draws.items():
-            chances = sizes_of_noise(self.kind, factor * scale)
-            places = self._size(np.arange(len(chances)), scale)
+            coarse = scale / grain_of(scale)
+            chances = sizes_of_noise(self.kind, factor * coarse)
+            places = self._size(np.arange(len(chances)), coarse)
             if draws < len(chances):
                 taken = np.searchsorted(np.cumsum(chances)[:-1], rng.random((many, draws)))
                 sizes += places[taken].sum(axis=1)
@@ -134,8 +139,9 @@ class Residuals:
         steps = _STEPS * (100.0 if sign < 0 else 0.9 if self.kind == "laplace" else 0.5)
         log = np.zeros(len(steps))
         for scale, many in self._draws.items():
-            chances = sizes_of_noise(self.kind, scale)
-            places = sign * self._size(np.arange(len(chances)), scale)
+            coarse = scale / grain_of(scale)
+            chances = sizes_of_noise(self.kind, coarse)
+            places = sign * self._size(np.arange(len(chances)), coarse)
             log += many * _log_mean(chances, places, steps)
         return math.exp(min(0.0, float((log - steps * least).min())))
 
@@ -175,8 +181,21 @@ def residuals(original: pa.Table, schema: Schema, document: Mapping[str, Any]) -
     return Residuals(kind=document["noise"], histograms=tuple(parts))
 
 
+def grain_of(scale: float) -> int:
+    """How many whole numbers are taken for one where noise is large.
+
+    Noise of scale b over whole numbers is, but for a part of 1/``FINEST``², noise of scale b/g over
+    multiples of g. A table of every size would have as many chances as somebody else's document
+    says.
+
+    >>> grain_of(1000.0), grain_of(1e9)
+    (1, 976563)
+    """
+    return max(1, math.ceil(scale / FINEST))
+
+
 def sizes_of_noise(kind: str, scale: float) -> NDArray[np.float64]:
-    """The chance of each size, from 0 on, of a draw of discrete noise."""
+    """The chance of each size, from 0 on, of a draw of discrete noise; see ``grain_of``."""
     places = np.arange(int((40 if kind == "laplace" else 12) * scale) + 13)
     weights = np.exp(-places / scale if kind == "laplace" else -((places / scale) ** 2) / 2)
     weights[1:] *= 2
@@ -192,8 +211,9 @@ def chance_of_sum(kind: str, draws: Mapping[float, int], total: float) -> float:
     steps = _STEPS * (0.9 if kind == "laplace" else 4.0)
     log = np.zeros(len(steps))
     for scale, many in draws.items():
-        sizes = sizes_of_noise(kind, scale)
-        places = np.arange(len(sizes)) / scale
+        coarse = scale / grain_of(scale)
+        sizes = sizes_of_noise(kind, coarse)
+        places = np.arange(len(sizes)) / coarse
         both = np.concatenate([sizes, sizes]) / 2
         log += many * _log_mean(both, np.concatenate([places, -places]), steps)
     return min(1.0, 2 * math.exp(min(0.0, float((log - steps * abs(total)).min()))))

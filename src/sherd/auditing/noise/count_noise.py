@@ -26,7 +26,7 @@ from sherd.tables.coding import positions
 from sherd.tables.schema import Missing
 from sherd.verifying.check import Check
 from sherd.verifying.generalised_records import MISSING, values_below
-from sherd.verifying.noise_residuals import chance_of_less, sizes_of_noise
+from sherd.verifying.noise_residuals import chance_of_less, grain_of, sizes_of_noise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +50,9 @@ def check(case: Case, evidence: Evidence) -> list[Check]:
     del case
     counts = evidence.tables["data"].column(-1).to_numpy().astype(np.int64)
     apart = np.abs(counts - true_counts(evidence))
-    many, total, scale = len(apart), int(apart.sum()), count_scale(evidence)
+    many, scale = len(apart), count_scale(evidence)
+    grain = grain_of(scale)
+    total, scale = int(apart.sum()) // grain, scale / grain
     plain, halved = (sizes_of_noise("laplace", one) for one in (scale, scale / 2))
     how = "little" if chance_of_less(plain, many, total) <= LITTLE else ""
     if total and 1 - chance_of_less(plain, many, total - 1) <= ALPHA - LITTLE:

@@ -15,7 +15,13 @@ from sherd.auditing.noise.copied_records import check_copies
 from sherd.auditing.noise.noise_test import ALPHA
 from sherd.auditing.verdict.verdict_points import NOISE, percent
 from sherd.verifying.check import Check
-from sherd.verifying.noise_residuals import Residuals, chance_of_less, residuals, sizes_of_noise
+from sherd.verifying.noise_residuals import (
+    Residuals,
+    chance_of_less,
+    grain_of,
+    residuals,
+    sizes_of_noise,
+)
 
 if TYPE_CHECKING:
     from sherd.auditing.case.case import Case
@@ -72,7 +78,8 @@ def _wrong(measured: Residuals, least: float, each: float) -> str:
 
 def _chance(kind: str, scale: float, cells: int, total: int) -> float:
     """The chance that sizes of so many draws add up to no more than that."""
-    return chance_of_less(sizes_of_noise(kind, scale), cells, total)
+    grain = grain_of(scale)
+    return chance_of_less(sizes_of_noise(kind, scale / grain), cells, total // grain)
 
 
 def _blind(measured: Residuals, each: float) -> str:

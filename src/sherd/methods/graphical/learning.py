@@ -68,6 +68,9 @@ class Design:
     workload: tuple[Clique, ...] = ()
     rules: tuple[public_rules.Rule, ...] = ()
 
+    def __post_init__(self) -> None:
+        public_rules.check_possible(self.rules, self.grids)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Learned:

@@ -41,6 +41,10 @@ SHARPNESS = 16
 """Scales of noise are whole multiples of 1/16."""
 
 
+MOST_STEPS = {"laplace": 2**30, "gaussian": 2**23}
+"""Sixteenths of the largest scale: no table has as many records, and no sampler draws more."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Noise:
     """Discrete noise: Laplace with its scale, or Gaussian with its standard deviation."""
@@ -68,6 +72,12 @@ class Noise:
             least = SHARPNESS * SHARPNESS / amount  # the square of the number of steps
             steps = math.isqrt(math.ceil(least))
             steps += steps * steps < least
+        if steps > MOST_STEPS[kind]:
+            raise PlanError(
+                "a histogram's share of the budget is too small",
+                must=f"noise of a scale up to {MOST_STEPS[kind] // SHARPNESS:,}",
+                do="raise epsilon",
+            )
         return cls(kind=kind, scale=Fraction(steps, SHARPNESS))
 
     @property
@@ -80,8 +90,7 @@ class Noise:
         """The variance of one draw."""
         scale = float(self.scale)
         if self.kind == "laplace":
-            ratio = math.exp(-1 / scale)
-            return 2 * ratio / (1 - ratio) ** 2
+            return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
         if scale > 2:
             return scale**2  # to more digits than a float holds
         places = range(-40, 41)

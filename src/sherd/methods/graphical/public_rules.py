@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 MOST_ATTRIBUTES = 4
 """Attributes that one rule may speak of."""
 
+MOST_TRIED = 100_000
+"""Combinations that are tried in the search for one that rules allow."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
@@ -112,6 +115,43 @@ def kinds(rules: Sequence[Rule], grid: PublicGrid) -> NDArray[np.int64]:
     return np.unique(found, return_inverse=True)[1].astype(np.int64)
 
 
+def check_possible(rules: Sequence[Rule], grids: Sequence[PublicGrid]) -> None:
+    """Raise where rules together exclude every record that has no missing cell."""
+    about = [grid for grid in grids if any(grid.name in rule.ranges for rule in rules)]
+    # Cells that no rule tells apart are one case: the rules that hold for it.
+    cases = []
+    for grid in about:
+        held = np.array([r.holds(grid) for r in rules if grid.name in r.ranges])[:, : grid.cells]
+        places = [i for i, rule in enumerate(rules) if grid.name in rule.ranges]
+        distinct = np.unique(held, axis=1).T
+        cases.append(
+            [{i for i, holds in zip(places, one, strict=True) if holds} for one in distinct]
+        )
+    left = [sum(grid.name in rule.ranges for grid in about) for rule in rules]
+    tried = 0
+
+    def possible(at: int, open_: Sequence[int]) -> bool:
+        """Whether the attributes from this one on can be chosen; 0 open ones break a rule."""
+        nonlocal tried
+        if at == len(about):
+            return True
+        for case in sorted(cases[at], key=len):
+            tried += 1
+            after = [many - (i in case) for i, many in enumerate(open_)]
+            if tried <= MOST_TRIED and all(after) and possible(at + 1, after):
+                return True
+        return False
+
+    if not possible(0, left):
+        raise PlanError(
+            "the rules together exclude every record"
+            if tried <= MOST_TRIED
+            else "it takes too long to tell whether the rules leave any record",
+            must="combinations that are rare",
+            do="leave out rules, or values of them",
+        )
+
+
 def zeros(
     rules: Sequence[Rule], grids: Sequence[PublicGrid], bins: Sequence[tuple[int, ...]]
 ) -> tuple[Zero, ...]:
@@ -124,7 +164,5 @@ def zeros(
             inside = np.zeros(max(bins[a]) + 1, np.bool_)
             inside[np.array(bins[a])[rule.holds(grids[a])]] = True
             excluded = np.logical_and.outer(excluded, inside)
-        if excluded.all():
-            raise PlanError("a rule excludes every record", must="a combination that is rare")
         found.append(Zero(attributes=places, excluded=excluded))
     return tuple(found)

@@ -109,6 +109,9 @@ def test_what_is_not_valid_is_refused() -> None:
         Noise(kind="laplace", scale=Fraction(0))
     with pytest.raises(PlanError, match="no budget"):
         Noise.costing("gaussian", Fraction(0))
+    for kind in ("laplace", "gaussian"):
+        with pytest.raises(PlanError, match=r"too small.*raise epsilon"):
+            Noise.costing(kind, Fraction(1, 10**15))
     request = Request(
         marginal=Marginal(attributes=(0,), bins=(FINE[0],)),
         noise=Noise(kind="laplace", scale=Fraction(1)),
