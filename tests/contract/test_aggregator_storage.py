@@ -10,6 +10,7 @@ from sqlalchemy import create_engine, text
 
 from sherd.errors import StorageError, UsageError
 from sherd.federation.aggregator.storage import Sent, Store, database
+from sherd.federation.aggregator.storage.statements import use_once
 from sherd.federation.aggregator.storage.tables import METADATA
 from sherd.federation.protocol.joint_plan import Kind, Terms
 from sherd.federation.protocol.knowledge import RoundData
@@ -107,14 +108,12 @@ def test_members_and_tokens(store: Store) -> None:
 
 
 def test_challenges_are_used_once(store: Store) -> None:
-    """A challenge is good once, for its name, in its time; sessions expire."""
+    """A challenge is used once; sessions expire."""
     store.add_member("north", "owner", key="aa", now=NOW)
-    for nonce in "abc":
-        store.add_challenge(nonce, "north", now=NOW, expires=NOW + 10)
-    assert store.take_challenge("a", "north", now=NOW)
-    assert not store.take_challenge("a", "north", now=NOW)
-    assert not store.take_challenge("b", "south", now=NOW)
-    assert not store.take_challenge("c", "north", now=NOW + 11)
+    assert use_once(store, "a", now=NOW, expires=NOW + 10)
+    assert not use_once(store, "a", now=NOW, expires=NOW + 10)
+    assert not use_once(store, "a", now=NOW + 10, expires=NOW + 20)
+    assert use_once(store, "b", now=NOW, expires=NOW + 10)
     store.add_session("token", "north", expires=NOW + 10)
     assert store.member_of_token("token", NOW + 10) is not None
     assert store.member_of_token("token", NOW + 11) is None

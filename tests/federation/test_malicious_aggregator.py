@@ -361,6 +361,25 @@ def test_an_endless_answer_is_cut_off(
     assert drip.sent < 10
 
 
+def test_an_answer_does_not_grow_in_memory(consortium: Consortium) -> None:
+    """Megabytes of empty mappings are no answer, instead of twenty times as many in memory."""
+    import tracemalloc
+
+    consortium.add_owner("north", people(ROWS), SCHEMA)
+    bomb = b'{"nonce": [' + b"{}," * (1 << 21) + b"{}]}"
+
+    class Bombing(httpx.BaseTransport):
+        def handle_request(self, _request: httpx.Request) -> httpx.Response:
+            return httpx.Response(200, stream=_Stream(bomb))
+
+    client = consortium.client("north", Bombing())
+    tracemalloc.start()
+    with pytest.raises(ConnectionFailedError):
+        client.about()
+    assert tracemalloc.get_traced_memory()[1] < 10 * len(bomb)
+    tracemalloc.stop()
+
+
 @pytest.mark.parametrize(
     "manifest",
     [

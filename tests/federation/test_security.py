@@ -178,6 +178,52 @@ def test_a_stranger_cannot_feign_trouble_with_the_database(consortium: Consortiu
         assert call(consortium, None, "POST", path, json=body) == 400
 
 
+def test_asking_for_a_number_tells_and_keeps_nothing(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks, under whatever name: the database is neither read nor written."""
+    set_up(consortium)
+
+    def touched(*_given: Any, **_options: Any) -> Any:
+        raise AssertionError("the database was asked")
+
+    with monkeypatch.context() as then:
+        then.setattr(type(consortium.store), "member", touched)
+        then.setattr("sherd.federation.aggregator.storage.database.writing", touched)
+        for name in ("north", "nobody"):
+            assert call(consortium, None, "POST", "/v1/challenge", json={"name": name}) == 200
+
+
+def test_a_number_opens_one_session(consortium: Consortium) -> None:
+    """Answered twice, too late, under another name, or one that we did not give: refused."""
+    from sherd.federation.aggregator.api import CHALLENGE_SECONDS
+    from sherd.federation.aggregator.fresh_numbers import fresh_number
+    from sherd.federation.wire.client import session_text
+
+    set_up(consortium)
+    key = consortium.homes["north"].key
+
+    def answer(nonce: str, name: str = "north", signer: Any = key) -> int:
+        signed = signer.sign(session_text("registry", name, nonce))
+        body = {"name": name, "nonce": nonce, "signature": signed}
+        return call(consortium, None, "POST", "/v1/session", json=body)
+
+    def number(what: str = "challenge") -> str:
+        return fresh_number(consortium.aggregator, what, seconds=CHALLENGE_SECONDS)
+
+    once = number()
+    assert [answer(once), answer(once)] == [200, 403]
+    assert answer(number(), "stranger") == 403
+    assert answer(number(), "nobody") == 403
+    assert answer(number(), signer=consortium.homes["stranger"].key) == 403
+    assert answer(number("login")) == 403
+    late, forged = number(), number()
+    assert answer(str(int(forged[0]) + 1) + forged[1:]) == 403
+    assert answer("0-0-0") == 403
+    consortium.time += CHALLENGE_SECONDS + 1
+    assert answer(late) == 403
+
+
 def test_rounds_are_listed_by_role(consortium: Consortium) -> None:
     """An analyst sees released rounds, an owner its own, an operator all."""
     set_up(consortium)

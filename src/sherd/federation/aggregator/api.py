@@ -24,6 +24,7 @@ from sherd import __version__
 from sherd.errors import OutsideError, PeerError, RefusedError, SherdError
 from sherd.federation.aggregator.announced import take_announcement
 from sherd.federation.aggregator.exchanging import Direct, exchange
+from sherd.federation.aggregator.fresh_numbers import MOST_NUMBER, fresh_number, is_fresh
 from sherd.federation.aggregator.login_routes import logins
 from sherd.federation.aggregator.release_routes import releases
 from sherd.federation.aggregator.service import (
@@ -42,7 +43,7 @@ from sherd.federation.aggregator.service import (
     limited,
     log,
 )
-from sherd.federation.aggregator.storage.statements import received_from
+from sherd.federation.aggregator.storage.statements import received_from, use_once
 from sherd.federation.protocol.joint_plan import Terms
 from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.protocol.reasons import Reason, reason_of
@@ -87,7 +88,7 @@ class Answered(Strict):
     """The signed answer to a challenge."""
 
     name: str = Field(max_length=63, pattern=PLAIN)
-    nonce: str = Field(max_length=64, pattern=PLAIN)
+    nonce: str = Field(max_length=MOST_NUMBER, pattern=PLAIN)
     signature: str = Field(max_length=128)
 
 
@@ -122,13 +123,9 @@ async def about(service: Served) -> dict[str, str]:
 
 
 @router.post("/challenge")
-async def challenge(asked: SessionRequest, service: Served) -> dict[str, str]:
-    """A fresh number to sign; given to anybody, so that names cannot be probed."""
-    store, nonce, now = service.aggregator.store, secrets.token_hex(32), service.aggregator.now()
-    member = await run_in_threadpool(store.member, asked.name)
-    if member is not None and member.role == OWNER:
-        expires = now + CHALLENGE_SECONDS
-        await run_in_threadpool(store.add_challenge, nonce, asked.name, now=now, expires=expires)
+async def challenge(_asked: SessionRequest, service: Served) -> dict[str, str]:
+    """A fresh number to sign; the same for anybody, so that names cannot be probed."""
+    nonce = fresh_number(service.aggregator, "challenge", seconds=CHALLENGE_SECONDS)
     return {"nonce": nonce}
 
 
@@ -137,11 +134,16 @@ async def session(answered: Answered, request: Request, service: Served) -> dict
     """A session for an owner that signed its challenge, and what was seen from it last."""
     aggregator, store = service.aggregator, service.aggregator.store
     now = aggregator.now()
+    fresh = is_fresh(aggregator, "challenge", answered.nonce)
     member = await run_in_threadpool(store.member, answered.name)
-    fresh = await run_in_threadpool(store.take_challenge, answered.nonce, answered.name, now=now)
     text = session_text(aggregator.name, answered.name, answered.nonce)
-    known = fresh and member is not None and member.key is not None
-    if member is None or not known or not verify(member.key or "", text, answered.signature):
+    # Of somebody who has no key, the signature is looked at all the same, by one that never fits.
+    key = (None if member is None else member.key) or aggregator.key.public
+    signed = verify(key, text, answered.signature)
+    if not fresh or member is None or member.key is None or not signed:
+        raise Reason.SIGNATURE.error()
+    until = now + CHALLENGE_SECONDS
+    if not await run_in_threadpool(use_once, store, answered.nonce, now=now, expires=until):
         raise Reason.SIGNATURE.error()
     service.check_channel(request, member.name)
     token, expires = secrets.token_urlsafe(32), now + SESSION_SECONDS

@@ -15,11 +15,11 @@ from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
+from sherd.federation.aggregator.fresh_numbers import MOST_NUMBER, fresh_number, is_fresh
 from sherd.federation.aggregator.service import AnOwner, Served, Strict, refused
 from sherd.federation.aggregator.storage.statements import member_of_person, use_once
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.wire.openid_provider import MOST_TOKEN
-from sherd.signing_keys import verify
 
 if TYPE_CHECKING:
     from sherd.federation.aggregator.round_work import Aggregator
@@ -36,7 +36,7 @@ class PersonLogin(Strict):
     """A provider's word about somebody, for a number of ours."""
 
     id_token: str = Field(max_length=MOST_TOKEN)
-    nonce: str = Field(max_length=200)
+    nonce: str = Field(max_length=MOST_NUMBER)
 
 
 @logins.get("/login")
@@ -48,7 +48,7 @@ async def login_terms(service: Served) -> dict[str, str]:
     return {
         "issuer": aggregator.provider.issuer,
         "client_id": aggregator.provider.client,
-        "nonce": _fresh(aggregator),
+        "nonce": fresh_number(aggregator, "login", seconds=LOGIN_SECONDS),
     }
 
 
@@ -60,29 +60,10 @@ async def log_in(given: PersonLogin, service: Served) -> dict[str, Any]:
     return await run_in_threadpool(_session, service.aggregator, given)
 
 
-def _text(expires: str, number: str) -> bytes:
-    return f"sherd-login-1\0{expires}\0{number}".encode()
-
-
-def _fresh(aggregator: Aggregator) -> str:
-    expires, number = str(aggregator.now() + LOGIN_SECONDS), secrets.token_hex(16)
-    signature = aggregator.key.sign(_text(expires, number))
-    return f"{expires}-{number}-{signature}"
-
-
-def _is_fresh(aggregator: Aggregator, nonce: str) -> bool:
-    expires, _, rest = nonce.partition("-")
-    number, _, signature = rest.partition("-")
-    if not expires.isascii() or not expires.isdigit() or len(expires) > 12:
-        return False
-    good = verify(aggregator.key.public, _text(expires, number), signature)
-    return good and int(expires) >= aggregator.now()
-
-
 def _session(aggregator: Aggregator, given: PersonLogin) -> dict[str, Any]:
     assert aggregator.provider is not None
     wrong = Reason.SIGNATURE.error()
-    if not _is_fresh(aggregator, given.nonce):
+    if not is_fresh(aggregator, "login", given.nonce):
         raise wrong
     identity = aggregator.provider.identify(given.id_token, nonce=given.nonce)
     now, store = aggregator.now(), aggregator.store

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError
-from sherd.values import LATER, canonical_text, digest, to_data
+from sherd.values import LATER, canonical_text, digest, read_json, to_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -301,8 +301,8 @@ def read_schema(text: str) -> Schema:
     from sherd.tables.schema import Schema
 
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
+        data = read_json(text.encode())
+    except ValueError:
         raise PlanError("a schema cannot be read", must="JSON") from None
     return Schema.from_data(data)
 

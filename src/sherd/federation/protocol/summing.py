@@ -29,7 +29,6 @@ all owners but one knows all masks of that one, and faces its noise alone.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PlanError
@@ -38,6 +37,7 @@ from sherd.federation.protocol.messages import Masked
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState
 from sherd.release.summed_rows import RowOwners, SumsRows
+from sherd.values import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,8 +102,8 @@ def unsound_sums(plan: JointPlan) -> str | None:
 def read_question(raw: bytes) -> dict[str, Any]:
     """The question in bytes that the aggregator sent."""
     try:
-        data = json.loads(raw)
-    except (ValueError, RecursionError):
+        data = read_json(raw)
+    except ValueError:
         data = None
     if not isinstance(data, dict):
         raise PlanError("a question cannot be read", must="JSON")

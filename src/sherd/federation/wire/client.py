@@ -27,6 +27,7 @@ from sherd.federation.protocol.messages import CHUNK
 from sherd.federation.protocol.reasons import Reason, reason_of
 from sherd.federation.wire.exchange import Call, Exchanged, read_response, request_parts
 from sherd.federation.wire.line import IDLE_SECONDS, DirectLine, HttpRequest, Line, TransportLine
+from sherd.values import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -350,8 +351,8 @@ def _pieces(answer: Reply, most: int) -> Iterator[bytes]:
 
 def _json(answer: ServiceAnswer) -> dict[str, Any]:
     try:
-        data = json.loads(answer.content)
-    except (ValueError, RecursionError):
+        data = read_json(answer.content)
+    except ValueError:
         data = None
     if not isinstance(data, dict):
         raise ConnectionFailedError(

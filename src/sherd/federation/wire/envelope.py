@@ -8,16 +8,15 @@ is canonical JSON with a signature of its own.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from sherd.errors import PeerError
 from sherd.federation.protocol.announced_policy import AnnouncedPolicy
 from sherd.federation.protocol.messages import BODIES, MOST_BYTES, Message, MessageType
 from sherd.federation.protocol.reasons import Reason
 from sherd.signing_keys import SigningKey, verify
-from sherd.values import canonical, canonical_text, from_data
+from sherd.values import canonical, canonical_text, from_data, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +74,8 @@ def parse(raw: bytes, most: int = MOST_BYTES) -> Any:
             "the message is too large", must=f"at most {most} bytes", reason=Reason.TOO_LARGE
         )
     try:
-        data = json.loads(raw.decode("ascii"), parse_constant=_no_constant)
+        raw.decode("ascii")
+        data = read_json(raw)
         same = canonical(data) == raw
     except (ValueError, RecursionError, TypeError):
         same = False
@@ -84,10 +84,6 @@ def parse(raw: bytes, most: int = MOST_BYTES) -> Any:
             "the message is not in canonical form", must="canonical JSON", reason=Reason.MALFORMED
         )
     return data
-
-
-def _no_constant(_name: str) -> NoReturn:
-    raise ValueError("no such constant")
 
 
 def open_envelope(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import tempfile
 from contextlib import closing
@@ -16,6 +15,7 @@ from sherd.release.bundle import MANIFEST, is_plain_name
 from sherd.release.bundle import digest as file_digest
 from sherd.release.signature import COUNTERSIGNATURES, SIGNATURE
 from sherd.tables.files import sync_file, sync_folder, write_whole
+from sherd.values import read_json
 
 if TYPE_CHECKING:
     from sherd.federation.wire.client import Client
@@ -113,9 +113,9 @@ def _listed_files(raw: bytes) -> dict[str, tuple[int, str]]:
     The manifest is as the aggregator sent it.
     """
     try:
-        files = json.loads(raw)["files"]
+        files = read_json(raw)["files"]
         listed = {name: (entry["bytes"], entry["sha256"]) for name, entry in files.items()}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         raise VerificationError("the release's manifest does not list its files") from None
     for name, (size, sha256) in listed.items():
         plain = isinstance(name, str) and is_plain_name(name) and name.isprintable()

@@ -10,24 +10,31 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import select
 import time
 import urllib.parse
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import httpx
 
 from sherd.errors import ConnectionFailedError
 
 if TYPE_CHECKING:
+    import socket
     import ssl
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from _typeshed import WriteableBuffer
 
 IDLE_SECONDS = 60.0
 """How long a connection is kept that is not used: the service hangs up after 75 s."""
 
 _PIECE = 256 << 10
+
+MOST_UNUSED = 1 << 20
+"""The most bytes of which nothing comes: headers, words to go on, what frames a body."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +122,48 @@ def _translated(pieces: Iterable[bytes]) -> Iterator[bytes]:
         raise unreachable(error) from None
 
 
+class _Watched(io.RawIOBase):
+    """What a connection brings, so much of it and so long as may pass until something comes of it.
+
+    The library's reader has limits for a line and for the lines of a header, none for how often it
+    is told to go on, or for what follows a body.
+    """
+
+    def __init__(self, raw: io.RawIOBase, seconds: float) -> None:
+        self._raw, self._seconds = raw, seconds
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Something came of it: from here on it is counted again."""
+        self._until, self._left = time.monotonic() + self._seconds, MOST_UNUSED
+
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        """Read what is there."""
+        if self._left <= 0 or time.monotonic() > self._until:
+            raise TimeoutError("nothing comes of the answer")
+        size = self._raw.readinto(buffer)
+        self._left -= size or 0
+        return size
+
+    def close(self) -> None:
+        """Hang up."""
+        self._raw.close()
+        super().close()
+
+
+class _Answer(http.client.HTTPResponse):
+    """An answer that is watched while it comes."""
+
+    def __init__(self, sock: socket.socket, *given: Any, **options: Any) -> None:
+        super().__init__(sock, *given, **options)
+        self.watched = _Watched(self.fp.detach(), sock.gettimeout() or 0.0)
+        self.fp = io.BufferedReader(self.watched)
+
+
 class DirectLine:
     """Requests over connections of our own; one that is not in use is kept for the next."""
 
@@ -141,11 +190,15 @@ class DirectLine:
                 known.sock.settimeout(timeout)
                 return known
             known.close()
-        if not self._secure:
-            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
-        return http.client.HTTPSConnection(
-            self._host, self._port, timeout=timeout, context=self._context
+        made = (
+            http.client.HTTPSConnection(
+                self._host, self._port, timeout=timeout, context=self._context
+            )
+            if self._secure
+            else http.client.HTTPConnection(self._host, self._port, timeout=timeout)
         )
+        made.response_class = _Answer
+        return made
 
     def send(self, request: HttpRequest) -> Reply:
         """Send one request."""
@@ -194,6 +247,8 @@ def _is_open(connection: http.client.HTTPConnection) -> bool:
 def _read(answer: http.client.HTTPResponse) -> Iterator[bytes]:
     try:
         while piece := answer.read1(_PIECE):
+            if isinstance(answer, _Answer):
+                answer.watched.go_on()
             yield piece
         if answer.length:  # the connection broke before the end
             raise http.client.IncompleteRead(b"", answer.length)

@@ -155,3 +155,19 @@ def test_any_bytes_are_parsed_or_refused(raw: bytes) -> None:
     """Whatever comes, the parser answers with data or with a PeerError."""
     with contextlib.suppress(PeerError):
         assert canonical(parse(raw)) == raw
+
+
+@pytest.mark.parametrize("piece", [b"{}", b"[]"])
+def test_data_takes_no_many_times_its_bytes(piece: bytes) -> None:
+    """A message full of empty lists would take twenty times its bytes: it is refused unread."""
+    import tracemalloc
+
+    raw = b"[" + b",".join([piece] * 500_000) + b"]"
+    tracemalloc.start()
+    with pytest.raises(PeerError):
+        parse(raw)
+    assert tracemalloc.get_traced_memory()[1] < 2 * len(raw)
+    tracemalloc.stop()
+    assert len(parse(b"[" + b",".join([piece] * 4000) + b"]")) == 4000
+    words = canonical(["x" * 60] * 10_000)
+    assert len(parse(words)) == 10_000

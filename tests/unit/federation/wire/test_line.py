@@ -5,13 +5,20 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from sherd.errors import ConnectionFailedError
-from sherd.federation.wire.line import DirectLine, HttpRequest, Line, TransportLine
+from sherd.federation.wire.line import (
+    MOST_UNUSED,
+    DirectLine,
+    HttpRequest,
+    Line,
+    TransportLine,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,6 +130,46 @@ def test_nonsense_is_no_answer(servers: list[Server], answer: bytes) -> None:
         ask(line)
     assert not line._idle
     assert ask(line) == (200, b"ok")
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begun", "more"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (CHUNKED + b"0\r\n", b"a: b\r\n"),
+    ],
+)
+def test_what_never_comes_to_an_answer_is_cut_off(
+    servers: list[Server], begun: bytes, more: bytes
+) -> None:
+    """Being told to go on, or what follows a body, without end: about a megabyte of it is read."""
+    servers.append(server := Server(begun + more * (16 * MOST_UNUSED // len(more)), hang_up=True))
+    line = DirectLine(server.url, None)
+    with pytest.raises(ConnectionFailedError, match="nothing comes"):
+        ask(line)
+    assert not line._idle
+
+
+def test_an_answer_that_drips_has_an_end() -> None:
+    """A byte now and then is not waited for longer than for none, however often one comes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            line, _ = listener.accept()
+            with line, contextlib.suppress(OSError):
+                line.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                for _ in range(1000):
+                    line.sendall(b"y")
+                    time.sleep(0.02)
+
+        threading.Thread(target=drip, daemon=True).start()
+        began = time.monotonic()
+        with pytest.raises(ConnectionFailedError, match="nothing comes"):
+            ask(DirectLine(f"http://127.0.0.1:{listener.getsockname()[1]}", None), timeout=0.5)
+        assert time.monotonic() - began < 10
 
 
 def test_silence_ends(servers: list[Server]) -> None:

@@ -186,7 +186,8 @@ def use_once(store: Store, nonce: str, *, now: int, expires: int) -> bool:
     """Whether a number was not used before; it is used up now."""
     hashed = token_hash(nonce)
     with database.writing(store.engine) as db:
-        db.execute(delete(CHALLENGES).where(CHALLENGES.c.expires < now))
+        for table in (CHALLENGES, SESSIONS):
+            db.execute(delete(table).where(table.c.expires < now))
         known = db.execute(select(CHALLENGES.c.name).where(CHALLENGES.c.nonce == hashed))
         if known.first() is not None:
             return False

@@ -35,7 +35,6 @@ from sherd.federation.aggregator.storage.statements import (
 )
 from sherd.federation.aggregator.storage.tables import (
     ANNOUNCED,
-    CHALLENGES,
     CHUNKS,
     GRANTS,
     HEADS,
@@ -180,21 +179,6 @@ class Store:
             if member is None or seen is None:
                 return member, []
             return member, fresh_envelopes(db, member.name, seen, since=since)
-
-    def add_challenge(self, nonce: str, name: str, *, now: int, expires: int) -> None:
-        """Keep a challenge until it is answered or expires; old ones are thrown away."""
-        with database.writing(self.engine) as db:
-            db.execute(delete(CHALLENGES).where(CHALLENGES.c.expires < now))
-            db.execute(delete(SESSIONS).where(SESSIONS.c.expires < now))
-            db.execute(insert(CHALLENGES).values(nonce=nonce, name=name, expires=expires))
-
-    def take_challenge(self, nonce: str, name: str, *, now: int) -> bool:
-        """Whether the challenge was that name's and is fresh; it is used up either way."""
-        mine = (CHALLENGES.c.nonce == nonce, CHALLENGES.c.name == name)
-        with database.writing(self.engine) as db:
-            row = db.execute(select(CHALLENGES.c.expires).where(*mine)).first()
-            db.execute(delete(CHALLENGES).where(*mine))
-        return row is not None and row[0] >= now
 
     def add_session(self, token: str, name: str, *, expires: int) -> None:
         """Open a session."""
