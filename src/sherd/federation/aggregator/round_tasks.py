@@ -6,6 +6,7 @@ release.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
     from sherd.federation.protocol.linkage import Buffer
     from sherd.federation.protocol.messages import Attachment
     from sherd.release.bundle import Release
+
+
+MOST_HELD = 4 << 20
+"""The bytes of a delivery up to which it is checked in memory: a folder for it takes longer."""
 
 
 def _bulk(aggregator: Aggregator, round_id: str, attachment: Attachment) -> bytes:
@@ -122,8 +127,9 @@ def check_deliveries(aggregator: Aggregator, round_id: str, data: RoundData) -> 
     """Look at the deliveries that arrived; one that does not fit ends the round."""
     good = []
     for owner in aggregator.machine(data).unchecked:
+        held = data.deliveries[owner].size <= MOST_HELD
         try:
-            with scratch_of(aggregator, round_id) as scratch:
+            with contextlib.nullcontext() if held else scratch_of(aggregator, round_id) as scratch:
                 check(data, owner, _tables(aggregator, data, owner, scratch))
         except (PeerError, VerificationError) as error:
             aggregator.abort(round_id, Reason.VERIFICATION, error.what)
@@ -146,15 +152,19 @@ def sum_answers(aggregator: Aggregator, round_id: str, data: RoundData) -> None:
 
 
 def _tables(
-    aggregator: Aggregator, data: RoundData, owner: str, scratch: MappedColumns
+    aggregator: Aggregator, data: RoundData, owner: str, scratch: MappedColumns | None
 ) -> dict[str, Any]:
-    """The tables of an owner's delivery in mapped files, or an error that says whose they are."""
+    """The tables of an owner's delivery in mapped files, or an error that says whose they are.
+
+    Without ``scratch`` they are in memory.
+    """
     most = data.terms.most_bytes
     tables = {}
     for name, attachment in data.deliveries[owner].files.items():
         try:
             pieces = chunks_of(aggregator, data.terms.round, attachment)
-            table = read_table(mapped(scratch, pieces), most)
+            whole = b"".join(pieces) if scratch is None else mapped(scratch, pieces)
+            table = read_table(whole, most)
         except PeerError as error:
             raise wrong_delivery(owner, error.what) from None
         most -= written_out(table)
