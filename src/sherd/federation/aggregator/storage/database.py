@@ -52,7 +52,6 @@ def open_engine(address: str) -> Engine:
         options = {"timeout": BUSY_SECONDS, "check_same_thread": False}
         engine = create_engine(address, pool_size=8, max_overflow=32, connect_args=options)
         event.listen(engine, "connect", _set_up_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
         _lines[engine] = threading.Lock()
         return engine
     for scheme in ("postgresql://", "postgres://"):
@@ -81,24 +80,29 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def _begin_sqlite(connection: Connection) -> None:
-    options = connection.get_execution_options()
-    if not options.get("sherd_alone", False):
-        writes = options.get("sherd_writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+@contextlib.contextmanager
+def _begun(connection: Connection, sqlite_statement: str = "BEGIN") -> Iterator[None]:
+    """A transaction; SQLite's driver, as it is set up here, begins none by itself.
+
+    An event could begin it as well, but then SQLAlchemy looks for listeners at every statement.
+    """
+    with connection.begin():
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql(sqlite_statement)
+        yield
 
 
 @contextlib.contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """One transaction that only reads."""
-    with _translated(), engine.connect() as connection, connection.begin():
+    with _translated(), engine.connect() as connection, _begun(connection):
         yield connection
 
 
 @contextlib.contextmanager
 def glancing(engine: Engine) -> Iterator[Connection]:
     """A connection that only reads, each statement for itself; for what is asked all the time."""
-    with _translated(), engine.connect().execution_options(sherd_alone=True) as connection:
+    with _translated(), engine.connect() as connection:
         yield connection
 
 
@@ -109,7 +113,7 @@ def snapshot(engine: Engine) -> Iterator[Connection]:
     with (
         _translated(),
         engine.connect().execution_options(**level) as connection,
-        connection.begin(),
+        _begun(connection),
     ):
         yield connection
 
@@ -120,7 +124,7 @@ def alone(engine: Engine) -> Iterator[Connection]:
     with (
         _translated(),
         _lines.get(engine, contextlib.nullcontext()),
-        engine.connect().execution_options(sherd_alone=True) as connection,
+        engine.connect() as connection,
     ):
         yield connection
 
@@ -131,8 +135,8 @@ def writing(engine: Engine) -> Iterator[Connection]:
     with (
         _translated(),
         _lines.get(engine, contextlib.nullcontext()),
-        engine.connect().execution_options(sherd_writes=True) as connection,
-        connection.begin(),
+        engine.connect() as connection,
+        _begun(connection, "BEGIN IMMEDIATE"),
     ):
         yield connection
 
