@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -128,7 +129,7 @@ class Schema:
         """What happens to values of an attribute outside its domain."""
         return self[name].outside or self.outside
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """The sha256 of the schema's canonical form."""
         return digest(self.as_data())

@@ -69,6 +69,8 @@ def horizontal(schemas: Mapping[str, Schema]) -> list[str]:
     (first, reference), *others = schemas.items()
     differences: list[str] = []
     for owner, schema in others:
+        if schema is reference:  # of the same text
+            continue
         here, there = tuple(reference.attributes), tuple(schema.attributes)
         differences += [
             f"{owner} lacks the attribute '{n}' of {first}" for n in here if n not in there

@@ -363,17 +363,20 @@ class JointPlan:
         """What pseudonyms and charges are bound to: the plan, or the one that this repeats."""
         return self.terms.repeats or self.hash
 
-    @property
+    @functools.cached_property
     def owners(self) -> tuple[str, ...]:
         """The owners that take part, in the plan's order."""
         return tuple(share.owner for share in self.shares)
 
+    @functools.cached_property
+    def _first_shares(self) -> dict[str, Share]:
+        return {share.owner: share for share in reversed(self.shares)}
+
     def share(self, owner: str) -> Share:
-        """An owner's share."""
-        for share in self.shares:
-            if share.owner == owner:
-                return share
-        raise PlanError("the plan has no such owner", got=repr(owner))
+        """An owner's share; the first where a plan, which is not sound then, has several."""
+        if owner not in self._first_shares:
+            raise PlanError("the plan has no such owner", got=repr(owner))
+        return self._first_shares[owner]
 
     def schema(self, owner: str) -> Schema:
         """The schema of an owner's delivery."""
@@ -390,10 +393,8 @@ def local_plan(terms: Terms, epsilon: str | None, schema: Schema) -> Plan:
 
     parameters = dict(terms.parameters)
     for name in ("weights", "k_of"):
-        given = parameters.get(name)
-        if isinstance(given, dict):
-            own = {key: value for key, value in given.items() if key in schema.attributes}
-            parameters[name] = own or None
+        if isinstance(given := parameters.get(name), dict):
+            parameters[name] = {k: v for k, v in given.items() if k in schema.attributes} or None
     if epsilon is not None:
         parameters["epsilon"] = float(epsilon)
     return Plan(method=terms.method, **parameters)
