@@ -441,11 +441,11 @@ def test_a_task_that_fails_is_given_up(
         consortium.add_owner(name, people(ROWS, seed=number, first=number * 100), SCHEMA)
     deliver, tries = outbox.deliver, []
 
-    def failing(home: Any, ledger: Any, machine: Any, client: Any) -> Any:
+    def failing(home: Any, ledger: Any, machine: Any, client: Any, **more: Any) -> Any:
         if machine.data.round == "r1" and machine.data.owner == "north":
             tries.append(1)
             raise RuntimeError("a library's bug")
-        return deliver(home, ledger, machine, client)
+        return deliver(home, ledger, machine, client, **more)
 
     monkeypatch.setattr(outbox, "deliver", failing)
     for round_id in ("r1", "r2"):

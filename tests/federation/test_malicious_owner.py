@@ -16,6 +16,7 @@ from people import SCHEMA, people
 
 from sherd.errors import PeerError
 from sherd.federation.aggregator import round_tasks
+from sherd.federation.aggregator.mapped_bulk import scratch_of
 from sherd.federation.aggregator.round_work import MOST_TRIES
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import RoundState
@@ -76,6 +77,30 @@ def test_what_the_plan_does_not_ask_for(
     data = consortium.store.round("r2")
     assert data is not None
     assert data.state is RoundState.RELEASED
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_deliveries_are_checked_in_memory_or_in_files(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    """Small ones need no folder, which takes longer than they do; large ones never fill memory."""
+    add(consortium)
+    poison(monkeypatch, CASES["text in an integer"])
+    made = list[str]()
+
+    def noted(aggregator: Any, round_id: str) -> Any:
+        made.append(round_id)
+        return scratch_of(aggregator, round_id)
+
+    monkeypatch.setattr(round_tasks, "scratch_of", noted)
+    if not held:
+        monkeypatch.setattr(round_tasks, "MOST_HELD", 0)
+    consortium.aggregator.open_round(consortium.terms())
+    consortium.settle()
+    data = consortium.store.round("r1")
+    assert data is not None
+    assert (data.state, data.reason) == (RoundState.ABORTED, Reason.VERIFICATION)
+    assert bool(made) is not held
 
 
 CALENDAR = """\

@@ -62,6 +62,7 @@ class Wanted(TypedDict):
     measure: NotRequired[str]
     rho: NotRequired[Fraction | None]
     delta: NotRequired[Fraction | None]
+    staging: NotRequired[Path | None]
 
 
 class Ledger:
@@ -90,7 +91,8 @@ class Ledger:
 
         ``measure`` says what the amount is of: ``dp``, ``idp``, or ``none`` for a release without
         an ε. Reservations of processes that are gone are freed first, and what they staged is
-        deleted. A name that looks like a slip for another asks.
+        deleted. A name that looks like a slip for another asks. ``staging`` is where the run will
+        write what it has not paid for: freeing the reservation deletes that.
         """
         measure = wanted.get("measure", DP)
         if measure not in (DP, IDP, NONE):
@@ -116,6 +118,8 @@ class Ledger:
             reservations.check_name(known, population)
             accounts.check_left(accounts.account_of(known, population), reservation.wants())
             rows.insert_reservation(db, reservation)
+            if (staging := wanted.get("staging")) is not None:
+                rows.note_staging(db, staging.absolute(), reservation.id)
         return reservation
 
     @contextlib.contextmanager
@@ -222,11 +226,6 @@ class Ledger:
             publishing.clear(rows.stagings(db, id))
             rows.forget_stagings(db, id)
             return True
-
-    def note_staging(self, reservation: Reservation, path: Path) -> None:
-        """Note where a run writes what it has not paid for: freeing it deletes that."""
-        with self._writing() as db:
-            rows.note_staging(db, path.absolute(), reservation.id)
 
     def look(self, reservation: Reservation, *, note: str = "") -> Entry:
         """Book that a run read data and gave back nothing but a refusal."""

@@ -167,21 +167,21 @@ class Release:
         force: bool = False,
         spreadsheet_safe: bool = False,
         key: str | None = None,
-        staging: Callable[[Path], object] = lambda _folder: None,
+        hidden: Path | None = None,
     ) -> Staged:
         """Write and sync the bundle beside its target; ``publish`` then moves it there.
 
         With a ``key`` what is staged is sealed under it (``sherd.budget.sealed_folder``);
-        ``staging`` is told the folder before anything is written into it.
+        ``hidden`` is where, if somebody was told beforehand who will clear it away.
         """
         from sherd.tables.write import write
 
         check_format(format, spreadsheet_safe=spreadsheet_safe)
         folder = Path(folder)
         check_target(folder, force=force)
-        hidden = hidden_beside(folder)
+        hidden = hidden or hidden_beside(folder)
         try:
-            make_hidden(hidden, folder, staging)
+            make_hidden(hidden, folder)
             desk = StagingDesk(key)
             files: dict[str, dict[str, Any]] = {}
             for name, table in self.tables.items():

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
     from fractions import Fraction
+    from pathlib import Path
 
     from sherd.budget.amount import Amount
     from sherd.budget.entries import Entry, Reservation
@@ -187,10 +188,12 @@ def reserved(
     schema: Schema,
     population: str | None,
     occasion: Occasion | None = None,
+    staging: Path | None = None,
 ) -> Iterator[Reservation | None]:
     """Hold what the plan costs while the run lasts; a plan without an epsilon is counted.
 
     An occasion that is charged before its artefact exists, as a joint run is, uses it, too.
+    ``staging`` is where the run will write what is not paid for yet.
     """
     if ledger is None:
         yield None
@@ -212,6 +215,7 @@ def reserved(
         schema_hash=schema.hash,
         method=plan.method,
         note="" if occasion is None else occasion.note,
+        staging=staging,
     ) as reservation:
         yield reservation
 

@@ -35,7 +35,7 @@ class Plan:
     what it will promise (``guarantee``) from a schema alone, before any data is read.
     """
 
-    __slots__ = ("_method", "_parameters", "_spec")
+    __slots__ = ("_method", "_parameters", "_promised", "_spec")
 
     def __init__(self, /, *, method: str, **parameters: Any) -> None:
         spec = find(method)
@@ -63,6 +63,7 @@ class Plan:
         self._method = method
         self._parameters: Mapping[str, Any] = MappingProxyType(checked)
         self._spec = spec
+        self._promised: tuple[Schema, Guarantee] | None = None
 
     @property
     def method(self) -> str:
@@ -96,8 +97,10 @@ class Plan:
 
     def guarantee(self, schema: Schema) -> Guarantee:
         """What a release by this plan will promise, before any data is read."""
-        self.check(schema)
-        return self._spec.guarantee(self, schema)
+        if self._promised is None or self._promised[0] is not schema:
+            self.check(schema)
+            self._promised = schema, self._spec.guarantee(self, schema)
+        return self._promised[1]
 
     def explain(self, schema: Schema) -> str:
         """The plan in words: what will be done and what it will promise.

@@ -34,6 +34,7 @@ from sherd.release.charging import (
 from sherd.release.manifest import manifest_of
 from sherd.release.method import Finding, FollowsReleases, Lineage, PrivateRecord, Run
 from sherd.release.private_files import check_cell_key
+from sherd.release.staging import hidden_beside
 from sherd.release.table_source import (
     CountedTable,
     counted_where_it_is,
@@ -202,8 +203,9 @@ def protect_to(
     check_format(format, spreadsheet_safe=spreadsheet_safe)
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
-    book = chosen_ledger(ledger, population)
-    with reserved(book, plan, schema, population, occasion) as reservation:
+    book, hidden = chosen_ledger(ledger, population), hidden_beside(Path(folder))
+    # The ledger knows it before it is made, to have it cleared away whenever the run dies.
+    with reserved(book, plan, schema, population, occasion, hidden) as reservation:
         if occasion is None:
             _check_alone(book, promised, plan, reservation, settings)
         with looking(book, reservation):
@@ -220,7 +222,7 @@ def protect_to(
             force=force,
             spreadsheet_safe=spreadsheet_safe,
             key=None if reservation is None else new_key(),
-            staging=lambda path: _note_staging(book, reservation, path),
+            hidden=hidden,
         )
         if release.record is not None:
             release = replace(release, record=release.record.belonging_to(staged.artefact))
@@ -259,11 +261,6 @@ def _check_engine(plan: Plan, settings: Settings) -> None:
             must="one of " + ", ".join(plan.spec.traits.engines),
             do="leave out --engine, or take a sample that fits into memory",
         )
-
-
-def _note_staging(ledger: Ledger | None, reservation: Reservation | None, path: Path) -> None:
-    if ledger is not None and reservation is not None:
-        ledger.note_staging(reservation, path)
 
 
 def _publish(

@@ -11,7 +11,7 @@ from sherd.errors import StorageError
 from sherd.tables.files import make_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from sherd.budget.sealed_folder import SealedFile
@@ -22,12 +22,10 @@ def hidden_beside(folder: Path) -> Path:
     return folder.parent / f".{folder.name}.staged-{secrets.token_hex(8)}"
 
 
-def make_hidden(hidden: Path, folder: Path, staging: Callable[[Path], object]) -> None:
-    """Make the folder in which a bundle is staged, of which ``staging`` is told before."""
+def make_hidden(hidden: Path, folder: Path) -> None:
+    """Make the folder in which a bundle is staged."""
     try:
         make_folder(folder.parent)
-        # Told before it is made, so that it can be cleared away whenever the run dies.
-        staging(hidden)
         hidden.mkdir(mode=0o700)
     except OSError as error:
         raise StorageError(

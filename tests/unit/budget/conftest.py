@@ -28,7 +28,13 @@ def ledger(tmp_path: Path) -> Ledger:
 def reserve(ledger: Ledger) -> Callable[..., Reservation]:
     """A short way to reserve from that ledger."""
 
-    def reserving(amount: str, *, population: str = "people", note: str = "") -> Reservation:
+    def reserving(
+        amount: str,
+        *,
+        population: str = "people",
+        note: str = "",
+        staging: Path | None = None,
+    ) -> Reservation:
         return ledger.reserve(
             population=population,
             amount=Amount(amount),
@@ -36,6 +42,7 @@ def reserve(ledger: Ledger) -> Callable[..., Reservation]:
             schema_hash=SCHEMA,
             method="dp",
             note=note,
+            staging=staging,
         )
 
     return reserving

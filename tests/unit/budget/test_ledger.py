@@ -253,6 +253,28 @@ def test_frees_what_the_dead_reserved(ledger: Ledger, reserve: Reserve) -> None:
         ledger.charge(second, artefact_sha256=HASH)
 
 
+@pytest.mark.parametrize("how", ["freed", "its process is gone", "charged"])
+def test_deletes_what_was_staged_and_not_paid_for(
+    ledger: Ledger, reserve: Reserve, tmp_path: Path, how: str
+) -> None:
+    """A reservation knows its folder before that is made, so that no death leaves it behind."""
+    staged = tmp_path / ".out.staged-1"
+    reservation = reserve("1", staging=staged)
+    staged.mkdir()
+    (staged / "data.csv").write_text("unpaid")
+    if how == "charged":
+        ledger.charge(reservation, artefact_sha256=HASH, staged=staged, final=tmp_path / "out")
+        assert (tmp_path / "out" / "data.csv").read_text() == "unpaid"
+    elif how == "freed":
+        ledger.free(reservation)
+    else:
+        _pretend(ledger, reservation, started="1")
+        assert len(ledger.free_abandoned()) == 1
+    assert not staged.exists()
+    again = reserve("1", staging=tmp_path / "never made")
+    ledger.free(again)
+
+
 def test_keeps_what_cannot_be_seen_for_a_day(
     ledger: Ledger, reserve: Reserve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

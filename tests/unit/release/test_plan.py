@@ -38,6 +38,30 @@ def test_a_plan_is_frozen() -> None:
         plan["weights"]["x"] = 3
 
 
+def test_a_guarantee_is_worked_out_once_for_each_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It follows from plan and schema alone, and a run asks for it several times."""
+    plan, other = (
+        Plan(method="dp", epsilon=1),
+        Schema.from_data({"attributes": {"y": {"type": "boolean"}}}),
+    )
+    asked: list[Schema] = []
+    promise = type(plan.spec).guarantee
+
+    def counted(spec: Any, plan: Plan, schema: Schema) -> Any:
+        asked.append(schema)
+        return promise(spec, plan, schema)
+
+    monkeypatch.setattr(type(plan.spec), "guarantee", counted)
+    first = plan.guarantee(SCHEMA)
+    assert plan.guarantee(SCHEMA) is first
+    assert plan.guarantee(other) is not first
+    assert asked == [SCHEMA, other]
+    refused = Schema.from_data({"attributes": {"id": {"role": "identifier"}}})
+    for _again in range(2):
+        with pytest.raises(SchemaError):
+            plan.guarantee(refused)
+
+
 def test_equal_plans_are_equal() -> None:
     """By what they say, defaults included; another number is another plan."""
     one = Plan(method="dp", epsilon=1)

@@ -278,7 +278,13 @@ def test_a_delivery_is_the_same_whether_its_method_knew_the_codes(
     random = np.random.default_rng(1)
     numbers = {"type": "number", "domain": [0, 100], "missing": "keep"}
     schema = sherd.Schema.from_data(
-        {"attributes": {"a": numbers, "b": numbers, "c": {"type": "boolean", "role": "insensitive"}}}
+        {
+            "attributes": {
+                "a": numbers,
+                "b": numbers,
+                "c": {"type": "boolean", "role": "insensitive"},
+            }
+        }
     )
     cells = random.uniform(0, 100, 5000).round(2)
     gaps = pa.array(cells, mask=cells > 90)

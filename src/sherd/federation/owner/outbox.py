@@ -108,12 +108,11 @@ def made(home: OwnerHome, ledger: Ledger, machine: Owner) -> bool:
 
 
 def deliver(
-    home: OwnerHome, ledger: Ledger, machine: Owner, client: Client
+    home: OwnerHome, ledger: Ledger, machine: Owner, client: Client, *, is_made: bool
 ) -> tuple[Delivery, dict[str, Path]]:
     """Protect (once) and describe what is to be delivered."""
-    recover(ledger)
     fresh = False
-    if not made(home, ledger, machine):
+    if not is_made:
         try:
             _protect(home, ledger, machine, client)
             fresh = True

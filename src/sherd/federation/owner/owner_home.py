@@ -9,6 +9,7 @@ import os
 import secrets
 import sys
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sherd.errors import PeerError, UsageError
@@ -94,9 +95,9 @@ class OwnerHome:
         """The settings."""
         return read_settings(self.folder / SETTINGS, OwnerSettings, "an owner", "owner")
 
-    @property
+    @cached_property
     def key(self) -> SigningKey:
-        """The owner's key."""
+        """The owner's key, which is made with the folder and stays."""
         return SigningKey.load(self.folder / "key.pem")
 
     @property

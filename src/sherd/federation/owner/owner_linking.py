@@ -153,9 +153,15 @@ def note_bulk(home: OwnerHome, round_id: str) -> None:
     (home.bulk / f"{round_id}.answers").touch(mode=0o600)
 
 
+_LISTS = (".pseudonyms", ".answers")
+"""How files end that stand for a round with bulk."""
+
+
 def tidy(home: OwnerHome, journal: OwnerJournal) -> None:
     """Throw away which pseudonym was whose, batches and answers, once their round has ended."""
-    for names in (*home.bulk.glob("*.pseudonyms"), *home.bulk.glob("*.answers")):
+    if not home.bulk.is_dir():
+        return
+    for names in [each for each in home.bulk.iterdir() if each.suffix in _LISTS]:
         data = journal.round(names.stem)
         if data is None or data.state not in OWNER_ENDS:
             continue

@@ -235,13 +235,14 @@ def _protect(agent: Agent, book: RoundBook) -> bool:
         if wrong is not None:
             book.refuse(Reason.TOO_FEW_COMMON, wrong[1])
             return True
-    if not outbox.made(home, agent.ledger, machine):
+    is_made = outbox.made(home, agent.ledger, machine)
+    if not is_made:
         wrong = outbox.objection(home, agent.ledger, machine) or agent.rolled_back()
         if wrong is not None:
             book.refuse(*wrong)
             return True
     reach("owner.protecting")
-    delivery, files = outbox.deliver(home, agent.ledger, machine, agent.client)
+    delivery, files = outbox.deliver(home, agent.ledger, machine, agent.client, is_made=is_made)
     reach("owner.outbox")
     book.note("protected and charged", machine.protected(delivery), files)
     return True

@@ -29,9 +29,15 @@ def describe(data: bytes | mmap.mmap) -> Attachment:
 
 
 def describe_file(path: Path, *, sha256: str | None = None) -> Attachment:
-    """The announcement of a file, read a chunk at a time; of one whose hash is known, or not."""
+    """The announcement of a file, read a chunk at a time; of one whose hash is known, or not.
+
+    A file of one chunk whose hash is known is not read: both hashes are the same.
+    """
     whole, size, chunks = hashlib.sha256(), 0, []
-    single = path.stat().st_size <= CHUNK
+    length = path.stat().st_size
+    single = length <= CHUNK
+    if single and length and sha256 is not None:
+        return Attachment(sha256=sha256, size=length, chunks=(sha256,))
     for chunk in pieces(path):
         if sha256 is None and not single:
             whole.update(chunk)
