@@ -14,7 +14,7 @@ import click
 
 from sherd.cli.aggregator_rounds import round_group
 from sherd.cli.aggregator_upkeep import audit, backup, enrol_user, provider, renew, restore
-from sherd.cli.home_folder import aggregator_option, open_aggregator
+from sherd.cli.home_folder import aggregator_option, open_aggregator, open_rounds, open_store
 from sherd.cli.options import PATH, CommandGroup, emit, in_words, json_option
 from sherd.errors import UsageError
 
@@ -115,7 +115,7 @@ def enrol(
     """Enrol an owner from its request file, or give an analyst or operator access."""
     folder, now = open_aggregator(home), int(time.time())
     if remove is not None:
-        ended = folder.aggregator().revoke(remove)
+        ended = open_rounds(home).revoke(remove)
         click.echo(f"'{remove}' has no access any more")
         for name in ended:
             click.echo(f"round '{name}' has ended because of that")
@@ -197,7 +197,7 @@ def serve(
         port = (None if plain else urlsplit(folder.settings.url).port) or 8470
     click.echo(f"listening on {host}:{port}{', without TLS' if plain else ''}", err=True)
     service = server(
-        folder.aggregator(),
+        open_rounds(home),
         host=host,
         port=port,
         tls=None if plain else folder.channel,
@@ -243,7 +243,7 @@ def check_home(home: Path, as_json: bool) -> int:
 @json_option
 def status(home: Path, name: str | None, as_json: bool) -> None:
     """Show all rounds, or one in detail."""
-    store = open_aggregator(home).store()
+    store = open_store(open_aggregator(home))
     from sherd.federation.aggregator.round_view import round_report
 
     if name is None:
@@ -278,7 +278,7 @@ def release(home: Path, name: str, output: Path) -> None:
     folder = open_aggregator(home)
     from sherd.release.bundle import check_target
 
-    data = folder.store().round(name)
+    data = open_store(folder).round(name)
     if data is None or data.manifest is None:
         raise UsageError(
             "the round has no release",

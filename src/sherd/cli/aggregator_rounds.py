@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sherd.cli.home_folder import aggregator_option, open_aggregator
+from sherd.cli.home_folder import aggregator_option, open_aggregator, open_rounds
 from sherd.cli.method_options import MethodCommand, check_required, chosen_parameters, with_set
 from sherd.cli.options import (
     CommandGroup,
@@ -113,7 +113,7 @@ def open_round(home: Path, as_json: bool, **given: Any) -> None:
     else:
         folder = open_aggregator(home)
         terms = _terms(folder.settings.name, given)
-        folder.aggregator().open_round(terms)
+        open_rounds(home).open_round(terms)
     emit(
         {"round": terms.round, "deadline": terms.deadline},
         f"round '{terms.round}' is open; owners are invited as they call in",
@@ -199,7 +199,7 @@ def repeat_round(home: Path, name: str, new_name: str | None, deadline: str, as_
     """
     until = read_deadline(deadline, time.time())
     new_name = new_name or f"round-{secrets.token_hex(4)}"
-    terms = open_aggregator(home).aggregator().repeat(name, name=new_name, deadline=until)
+    terms = open_rounds(home).repeat(name, name=new_name, deadline=until)
     emit(
         {"round": terms.round, "repeats": name, "deadline": terms.deadline},
         f"round '{terms.round}' is open and repeats '{name}'",
@@ -216,7 +216,7 @@ def abort_round(
 ) -> None:
     """End a round without a release."""
     if url is None:
-        open_aggregator(home).aggregator().abort(name)
+        open_rounds(home).abort(name)
     else:
         with closing(remote_client(url, token_file, authority)) as client:
             client.abort_round(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sherd.cli.home_folder import aggregator_option, open_aggregator
+from sherd.cli.home_folder import aggregator_option, open_aggregator, open_store
 from sherd.cli.options import PATH, audit_log_options, emit, show_audit_log, with_options
 from sherd.errors import UsageError
 
@@ -94,7 +94,7 @@ def enrol_user(
     from sherd.federation.protocol.joint_plan import check_name
 
     check_name(name, role)
-    store, now = folder.store(), int(time.time())
+    store, now = open_store(folder), int(time.time())
     if person is not None:
         issuer = folder.settings.issuer
         if issuer is None:

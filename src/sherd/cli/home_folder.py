@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sherd.federation.aggregator.aggregator_home import AggregatorHome
+    from sherd.federation.aggregator.round_work import Aggregator
+    from sherd.federation.aggregator.storage import Store
     from sherd.federation.owner.owner_home import OwnerHome
     from sherd.federation.owner.owner_journal import OwnerJournal
 
@@ -42,6 +44,20 @@ def open_aggregator(folder: Path) -> AggregatorHome:
     return AggregatorHome(folder)
 
 
+def open_store(home: AggregatorHome) -> Store:
+    """An aggregator's storage, closed when the command ends."""
+    store = home.store()
+    click.get_current_context().call_on_close(store.close)
+    return store
+
+
+def open_rounds(folder: Path) -> Aggregator:
+    """An aggregator that can work on rounds; its storage is closed when the command ends."""
+    aggregator = open_aggregator(folder).aggregator()
+    click.get_current_context().call_on_close(aggregator.store.close)
+    return aggregator
+
+
 def open_owner(folder: Path) -> OwnerHome:
     """An owner's folder, where the parts that it needs are installed."""
     from sherd.extras import OWNER, require
@@ -53,9 +69,11 @@ def open_owner(folder: Path) -> OwnerHome:
 
 
 def open_journal(folder: Path) -> tuple[OwnerHome, OwnerJournal]:
-    """A folder that is an owner's, and its journal."""
+    """A folder that is an owner's, and its journal, closed when the command ends."""
     home = open_owner(folder)
     from sherd.federation.owner.owner_journal import OwnerJournal
 
     assert home.settings
-    return home, OwnerJournal(home.journal)
+    journal = OwnerJournal(home.journal)
+    click.get_current_context().call_on_close(journal.close)
+    return home, journal

@@ -118,9 +118,13 @@ class AggregatorHome:
     def store(self, *, upgrade: bool = False) -> Store:
         """The aggregator's storage, of this version."""
         store = Store(self.settings.database or self.default_database)
-        if upgrade:
-            store.migrate()
-        store.check()
+        try:
+            if upgrade:
+                store.migrate()
+            store.check()
+        except BaseException:
+            store.close()
+            raise
         return store
 
     def aggregator(self) -> Aggregator:
