@@ -11,6 +11,7 @@ text only.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -124,8 +125,15 @@ def _write_csv(table: pa.Table, file: IO[bytes], name: str, *, spreadsheet_safe:
         sink = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0, compresslevel=6)
     elif name.endswith(".zst"):
         sink = pa.CompressedOutputStream(file, "zstd")
-    for block in csv_blocks(table, spreadsheet_safe=spreadsheet_safe):
-        sink.write(block)
+    try:
+        for block in csv_blocks(table, spreadsheet_safe=spreadsheet_safe):
+            sink.write(block)
+    except BaseException:
+        if sink is not file:
+            # What it would still write has no place any more.
+            with contextlib.suppress(OSError, ValueError):
+                sink.close()
+        raise
     if sink is not file:
         sink.close()
 

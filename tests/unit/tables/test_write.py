@@ -96,6 +96,26 @@ def test_no_metadata_is_left_in_parquet(tmp_path: Path) -> None:
     assert b"ann" not in path.read_bytes()
 
 
+def test_compression_is_ended_where_writing_fails(
+    table: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be ended some time later, into a file that is closed by then."""
+    made = list[gzip.GzipFile]()
+
+    class Noted(gzip.GzipFile):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            made.append(self)
+
+        def write(self, _data: Any) -> int:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(gzip, "GzipFile", Noted)
+    with pytest.raises(KeyboardInterrupt):
+        write(table, tmp_path / "t.csv.gz")
+    assert [each.closed for each in made] == [True]
+
+
 def test_gzip_carries_no_time_and_no_name(table: pa.Table, tmp_path: Path) -> None:
     """The gzip header's time is zero and its name empty."""
     path = tmp_path / "t.csv.gz"
