@@ -120,6 +120,8 @@ def test_a_proxy_may_bring_many(consortium: Consortium) -> None:
     protocol: Any = made.config.http
     assert "10.0.0.7" in protocol.unlimited
     assert "10.0.0.7" not in serving._Protocol.unlimited
+    made.config.load()
+    assert made.config.loaded_app is made.config.app, "nobody is believed who names an address"
 
 
 @pytest.mark.parametrize("path", ["/v1/challenge", "/v1/exchange", "/v1/rounds"])

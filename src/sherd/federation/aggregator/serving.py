@@ -188,6 +188,7 @@ def server(
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # what callers say of their address counts for nothing
         lifespan="on",
         backlog=64,  # as many are let in at once, before those who must go are gone
         timeout_keep_alive=75,
