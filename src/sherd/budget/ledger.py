@@ -66,7 +66,7 @@ class Wanted(TypedDict):
 
 
 class Ledger:
-    """One ledger in one SQLite file, which is made if it is not there."""
+    """One ledger in one SQLite file, which is created if it is missing."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links
@@ -199,7 +199,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _booking_overspent(self, reservation: Reservation) -> Iterator[None]:
-        """Book a look where cells decide that there is no charge: the refusal tells of them."""
+        """Book a look if cells decide that a charge is refused: the refusal reveals something."""
         try:
             yield
         except reservations.OverspentError as error:

@@ -63,7 +63,7 @@ def publish(staged: Path, final: Path, key: str | None = None) -> None:
 
 
 def clear(stagings: Iterable[Path]) -> None:
-    """Delete what was staged and never paid for, also what was half opened."""
+    """Delete what was staged and never paid for, including what was opened in part."""
     for path in stagings:
         for left in (path, *path.parent.glob(path.name.replace(".staged-", ".opened-") + ".*")):
             shutil.rmtree(left, ignore_errors=True)
@@ -155,7 +155,7 @@ def _recover(ledger: Path, pending: Pending, digest: Callable[[Path], str]) -> b
 
 
 def _digest(pending: Pending, digest: Callable[[Path], str]) -> str:
-    """The hash of what is staged, opened for the moment where it is sealed."""
+    """The hash of what is staged; a sealed folder is opened for the moment."""
     if pending.key is None:
         return digest(pending.staged)
     opened = unseal(pending.staged, pending.key)

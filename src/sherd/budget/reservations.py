@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class OverspentError(BudgetError):
-    """A release really spends more than a limit allows, which is told by its cells alone."""
+    """A release really spends more than a limit allows, which only its cells show."""
 
 
 def charge(
@@ -92,7 +92,7 @@ def hold_artefact(
 
 
 def check_name(accounts: Sequence[Account], population: str) -> None:
-    """Ask where a new name looks like a slip for one that is there."""
+    """Refuse a new name that looks like a misspelling of a known one."""
     known = {one.population for one in accounts}
     if any(population_name.same(population, name) for name in known):
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sherd.cli.options import PATH, emit_json, json_option
+from sherd.cli.options import PATH, emit, emit_json, json_option
 
 SIGNS = {True: "ok  ", False: "FAIL", None: "?   "}
 
@@ -51,7 +51,8 @@ def verify(release: Path, beside: Path | None, key: str | None, as_json: bool) -
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-def key(file: Path) -> None:
+@json_option
+def key(file: Path, as_json: bool) -> None:
     """Write a new Ed25519 signing key to FILE and its public part to FILE.pub.
 
     Send the fingerprint to the recipients of your releases over a separate channel.
@@ -59,9 +60,13 @@ def key(file: Path) -> None:
     import sherd
 
     fingerprint = sherd.make_key(file)
-    click.echo(f"private key: {file} (keep it to yourself)")
-    click.echo(f"public key: {file}.pub")
-    click.echo(f"fingerprint: {fingerprint}")
+    emit(
+        {"private_key": str(file), "public_key": f"{file}.pub", "fingerprint": fingerprint},
+        f"private key: {file} (keep it to yourself)",
+        f"public key: {file}.pub",
+        f"fingerprint: {fingerprint}",
+        as_json=as_json,
+    )
 
 
 @click.command()
@@ -75,8 +80,14 @@ def key(file: Path) -> None:
     help="Sign with this private key, made by `sherd key`.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing signature.")
-def sign(release: Path, key_file: Path, force: bool) -> None:
+@json_option
+def sign(release: Path, key_file: Path, force: bool, as_json: bool) -> None:
     """Sign the RELEASE folder: signature.json covers the manifest and, through it, every file."""
     import sherd
 
-    click.echo(f"signed by {sherd.sign(release, key_file, force=force)}")
+    fingerprint = sherd.sign(release, key_file, force=force)
+    emit(
+        {"release": str(release), "fingerprint": fingerprint},
+        f"signed by {fingerprint}",
+        as_json=as_json,
+    )

@@ -231,7 +231,7 @@ class DatabaseCounts:
             f"SELECT place, COUNT(*) AS n FROM (SELECT {place} AS place "  # noqa: S608
             f"FROM {self._inner(needed)} AS s WHERE {self._kept()}) AS c GROUP BY place"
         )
-        found = np.zeros(marginal.shape, np.int64)
+        histogram = np.zeros(marginal.shape, np.int64)
         places = [cell.as_py() for cell in answer.column(0)]
         counts = [int(cell.as_py()) for cell in answer.column(1)]
         if any(one is None for one in places) or sum(counts) != self.rows:
@@ -241,8 +241,8 @@ class DatabaseCounts:
                 got=self._source.shown,
                 do="count a snapshot: a table that nobody writes to, without random numbers",
             )
-        found.reshape(-1)[np.array(places, np.int64)] = counts
-        return found
+        histogram.reshape(-1)[np.array(places, np.int64)] = counts
+        return histogram
 
     def _number(self, query: str) -> int:
         return int(self._source.ask(query).column(0)[0].as_py() or 0)

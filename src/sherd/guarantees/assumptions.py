@@ -1,4 +1,4 @@
-"""Whom a guarantee protects, against whom, and what it takes for granted.
+"""Whom a guarantee protects, against whom, and what it assumes.
 
 Every member carries the sentence that is printed for it, so that the words of a
 manifest, of ``sherd methods`` and of the documentation cannot drift apart.
@@ -52,7 +52,7 @@ class Adversary(_Said):
 
 
 class Assumption(_Said):
-    """What a guarantee takes for granted.
+    """What a guarantee assumes.
 
     Most are conditions: they must be true, and the method does not enforce them. Those that
     ``leak`` are facts about the data that the release shows and the notion leaves aside, as

@@ -267,7 +267,7 @@ class Staged:
         return self.final
 
     def _replace(self, made: Path) -> None:
-        """Put the bundle where an old one is; the old one comes back where that fails."""
+        """Replace an old bundle; if that fails, the old one is put back."""
         aside = Path(tempfile.mkdtemp(dir=self.final.parent, prefix=f".{self.final.name}.old-"))
         self.final.rename(aside / "old")
         try:
@@ -284,7 +284,7 @@ class Staged:
 
 
 def check_format(format: str, *, spreadsheet_safe: bool) -> None:  # noqa: A002 - as above
-    """Refuse a format that there is not, and escaping where nothing would be escaped."""
+    """Refuse an unknown format, and escaping for a format that needs none."""
     if format not in (*FORMATS, CODED):
         raise UsageError(
             "the output format is unknown",
@@ -302,7 +302,7 @@ def check_format(format: str, *, spreadsheet_safe: bool) -> None:  # noqa: A002 
 
 
 def read_data(path: Path, facts: Mapping[str, Any], schema: Schema | None = None) -> pa.Table:
-    """The table in a bundle's file, without the apostrophes that its facts tell of."""
+    """The table in a bundle's file, without the apostrophes that its facts announce."""
     from sherd.tables.read import read
 
     if facts.get("spreadsheet_safe") is not True:
@@ -354,7 +354,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
-    """The mapping in a bundle's JSON file; ``what`` names the file in an error."""
+    """The mapping in a JSON file of a bundle; ``what`` names the file in an error."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unrepeated)
     except OSError as error:
@@ -366,7 +366,7 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A mapping; refused where a key stands twice, which two readers would take differently."""
+    """A mapping; a repeated key is refused, because two readers could take it differently."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise ValueError("a key stands twice")

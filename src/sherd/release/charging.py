@@ -70,7 +70,7 @@ MOST_COST = 1_000_000.0
 
 @contextlib.contextmanager
 def looking(ledger: Ledger | None, reservation: Reservation | None) -> Iterator[None]:
-    """Book a look where a run that reads data ends in a refusal: that is an output, too."""
+    """Book a look if a run that reads data ends in a refusal, which is an output, too."""
     try:
         yield
     except Exception as error:
@@ -111,10 +111,10 @@ def population_of(schema: Schema, population: str | None) -> str:
 
 
 def told_population(population: str, schema: Schema, told: Schema) -> str:
-    """The account's name as a release tells it.
+    """The account's name as a release states it.
 
-    Named after the schema, it holds a hash over labels that are not published, and anybody could
-    try which they are: told is the name after what is published of the schema.
+    A name made from the schema holds a hash over labels that are not published, so anybody could
+    test guesses at them: the release states the name made from the published part of the schema.
     """
     return _named_after(told) if population == _named_after(schema) else population
 
@@ -124,11 +124,12 @@ def _named_after(schema: Schema) -> str:
 
 
 def check_alone(ledger: Ledger, guarantee: Guarantee, plan: Plan, reservation: Reservation) -> None:
-    """Refuse a promise that takes for granted that there is no other release, where there is one.
+    """Refuse a second release whose promise assumes that there is no other.
 
     Releases without an ε do not add up to anything: anybody who holds two of the same people can
     intersect them. The ledger knows of earlier ones; what it does not know of cannot be refused.
-    Asked with a reservation in hand: of two runs that begin at once, one at least sees the other.
+    It is called with a reservation in hand: of two runs that begin at once, at least one sees the
+    other.
     """
     from sherd.budget.entries import NONE
     from sherd.guarantees import Assumption
@@ -140,44 +141,44 @@ def check_alone(ledger: Ledger, guarantee: Guarantee, plan: Plan, reservation: R
     for one in ledger.reservations():
         if one.population == name and one.measure == NONE and one.id != reservation.id:
             raise UsageError(
-                "another release of this population is under way, and who holds both can "
+                "another release of this population is under way, and whoever holds both can "
                 "intersect them",
                 got=f"population '{name}'",
-                do="wait until it has ended, and go on from it; or say --again (in Python: "
-                "Settings(again=True)) where the releases go to people who never see both",
+                do="wait until it has ended, and follow it; or add --again (in Python: "
+                "Settings(again=True)) if the releases go to people who never see both",
             )
     earlier = [one for one in ledger.entries(name) if one.kind == "charge" and one.measure == NONE]
     if follows:
         _check_last(earlier, plan, name)
     elif earlier:
         raise UsageError(
-            "there is a release of this population already, and who holds both can intersect them",
+            "this population has a release already, and whoever holds both can intersect them",
             must="the first release of the population, or one that follows the earlier one",
             got=f"population '{name}', with {len(earlier)} "
             f"release{'s' * (len(earlier) > 1)} without an ε in the ledger",
-            do="keep a record (--key, --record) and go on from it (--after); or say --again "
-            "(in Python: Settings(again=True)) where the people are others, or the releases "
-            "go to people who never see both",
+            do="keep a record (--key, --record) and follow it (--after); or add --again (in "
+            "Python: Settings(again=True)) if these are other people, or the releases go to "
+            "people who never see both",
         )
 
 
 def _check_last(earlier: list[Entry], plan: Plan, name: str) -> None:
-    """Refuse to follow a release that another one follows: people new to both are kept in neither.
+    """Refuse to follow a release that another one follows: neither record knows the other's people.
 
-    A release that was charged in memory is known by no file's hash: then a plan that was charged
-    before is the second that follows the same.
+    A release that was charged in memory has no file's hash; there, a plan that was charged before
+    is the second to follow the same release.
     """
     release = (plan.parameters.get("after") or {}).get("release")
     places = [at for at, one in enumerate(earlier) if one.artefact == release]
     later = len(earlier) - 1 - places[-1] if places else 0
     if later or any(one.plan_hash == plan.hash for one in earlier):
         raise UsageError(
-            "the release that this one would follow is not the last: people who came since are in "
-            "another one, which its record does not know, and who holds both can intersect them",
-            must="one that follows the last release of the population, with the record of that",
+            "the release that this one would follow is not the last: people who joined since are "
+            "in another, which its record does not know, and whoever holds both can intersect them",
+            must="a release that follows the population's last one, made from the last record",
             got=f"population '{name}', with releases since",
-            do="go on from the last release (--after, --old-record); or say --again (in Python: "
-            "Settings(again=True)) where the releases go to people who never see both",
+            do="follow the last release (--after, --old-record); or add --again (in Python: "
+            "Settings(again=True)) if the releases go to people who never see both",
         )
 
 

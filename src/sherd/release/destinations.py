@@ -69,7 +69,7 @@ def destinations(given: Iterable[str]) -> tuple[Destination, ...]:
 def check_destinations(
     places: Sequence[Destination], *, force: bool, tables: Collection[str] | None = None
 ) -> None:
-    """Raise before a release is made where a destination is taken or cannot be reached.
+    """Raise before a release is made if a destination is taken or cannot be reached.
 
     ``tables`` are those that the release will have, where that is known.
     """
@@ -111,7 +111,7 @@ def _check_named(places: Sequence[Destination], tables: Collection[str]) -> None
 
 
 def _name(table: str) -> str:
-    """A table's name in a database, where a hyphen would have to be quoted by everybody."""
+    """A table's name in a database, where everybody would have to quote a hyphen."""
     return table.replace("-", "_")
 
 

@@ -48,7 +48,7 @@ class PrivateFiles:
     cell_key: CellKey | None = field(default=None, repr=False)
 
     def check(self, releases: Iterable[Path], plan: Plan, *, force: bool) -> None:
-        """Refuse a file that would be published, overwrite something, or have nothing to say."""
+        """Refuse a file that would be published, overwrite something, or stay empty."""
         if self.row_map is not None and not plan.spec.traits.has_row_map(plan.parameters):
             raise PlanError(
                 f"a row map was asked for, but rows of '{plan.method}' come from no single record",
@@ -105,7 +105,7 @@ def row_map_of(release: Release) -> bytes:
 
 
 def write_private(path: Path, data: bytes, undo: contextlib.ExitStack) -> None:
-    """Write a private file; where the release is not made after all, it is as it was before."""
+    """Write a private file; if the release is not made after all, restore what was there."""
     from sherd.tables.files import write_whole
 
     before = path.read_bytes() if path.is_file() else None
@@ -167,7 +167,7 @@ class CellKey:
 
     @classmethod
     def load_or_generate(cls, path: str | Path) -> Self:
-        """Read a key, or make one where there is no such file; it is not written yet."""
+        """Read a key, or make one if there is no such file; a new key is not written yet."""
         return cls.load(path) if Path(path).exists() else cls.generate()
 
     def save(self, path: str | Path) -> None:
@@ -182,7 +182,7 @@ class CellKey:
 
 
 def check_cell_key(plan: Plan, key: CellKey | None) -> None:
-    """Raise where a plan's ciphertext has no key, or a key has nothing to seal."""
+    """Raise if a plan releases ciphertext without a key, or a key has nothing to encrypt."""
     sealed = plan.parameters.get("withheld") == "ciphertext"
     if sealed and key is None:
         raise PlanError(

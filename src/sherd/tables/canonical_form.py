@@ -45,7 +45,7 @@ NO_VALUES = (
 """Texts that programs write where a number, a day, a time or a truth has no value."""
 
 _DECIMALS = 38
-"""Digits behind the point of a decimal that is rounded as such: twice as many fit beside it."""
+"""The most digits after the point of a decimal that is rounded exactly, as a decimal."""
 _PLAIN = (str, int, float, bool, date, Decimal, np.bool_, np.integer, np.floating)
 _MOST = 2**63 - 1
 _FRACTION = r"^\s*[+-]?\d*\.\d*[1-9]\d*\s*$"
@@ -251,7 +251,7 @@ def finite(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whole numbers: fractions go to the nearest, what no word of 64 bits holds to its ends."""
+    """Whole numbers of 64 bits: fractions are rounded, numbers beyond the range take its ends."""
     kind = column.type
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
         return column.cast(pa.int64())

@@ -123,14 +123,14 @@ def _coded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if _is_varied(len(pc.unique(pa.chunked_array(parts).slice(0, LEAST_ROWS)))):
         return column
     whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-    found = whole.dictionary_encode()
-    values, width = numpy_array(found.dictionary), _width(len(found.dictionary))
+    encoded = whole.dictionary_encode()
+    values, width = numpy_array(encoded.dictionary), _width(len(encoded.dictionary))
     if width is None or rows * width.itemsize + values.nbytes > _room(rows, stored):
         return column
     order = np.argsort(values)
     places = np.empty(len(values), width)
     places[order] = np.arange(len(values), dtype=width)
-    indices, gaps = found.indices, None
+    indices, gaps = encoded.indices, None
     if whole.null_count:
         gaps = nulls(whole)
         indices = pc.fill_null(indices, 0)

@@ -278,7 +278,7 @@ def _tell(progress: Progress | None, raw: IO[bytes], total: int) -> None:
 def _plainly(
     batch: pa.RecordBatch, seen: CsvLayout, schema: Schema, *, lenient: bool
 ) -> pa.RecordBatch:
-    """The batch with texts of measured values as what they mean (``local_forms``)."""
+    """The batch with texts of measured values read as values (``local_forms``)."""
     columns = list(batch.columns)
     for place, column in enumerate(columns):
         attribute = schema[batch.schema.names[place]]
@@ -294,7 +294,7 @@ def _plainly(
 
 
 def typed(texts: pa.Array, attribute: Attribute, missing_values: Sequence[str]) -> pa.ChunkedArray:
-    """Texts of measured values as those; raises TableError where one of them is none."""
+    """Texts as the measured values they stand for; raises TableError if one stands for none."""
     return canonical_cells(pa.chunked_array([texts]), attribute, missing_values)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sherd.tables.attribute import Role, Type
-from sherd.tables.canonical_form import is_text
+from sherd.tables.canonical_form import instants, is_text
 from sherd.tables.local_forms import plain_forms, surely
 
 MARKS = ("?", "-", ".", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None")
@@ -210,12 +210,20 @@ def _parsed(distinct: pa.Array) -> Type | None:
             r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:?\d\d)?)$",
             pa.timestamp("ns", "UTC"),
         ),
+        (
+            Type.DATETIME,  # some with a zone, some without
+            r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?$",
+            None,
+        ),
     )
     for kind, shape, arrow in shapes:
         if not pc.all(pc.match_substring_regex(distinct, shape)).as_py():
             continue
         try:
-            distinct.cast(arrow)
+            if arrow is None:
+                instants(pa.chunked_array([distinct]))
+            else:
+                distinct.cast(arrow)
         except pa.ArrowInvalid:  # the 31st of February
             return None
         return kind

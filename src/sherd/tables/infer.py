@@ -3,7 +3,7 @@
 Types are guessed; a domain never is, since bounds taken from the data give away its
 extremes; labels are listed as found and marked ``values_from_data``, which a steward
 deletes once the list is known to be public. Text that tells people apart becomes an
-identifier, which is never released: the safe side to be wrong on.
+identifier, which is never released: a wrong guess then errs on the safe side.
 
 >>> import pyarrow as pa
 >>> table = pa.table({"age": [39, 50, 39], "sex": ["m", "f", "?"]})

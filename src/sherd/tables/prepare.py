@@ -1,4 +1,4 @@
-"""Preparation: a table checked against its schema and rid of what is not released.
+"""Preparation: a table is checked against its schema, and what is not released is removed.
 
 The schema's policies for missing cells and for values outside the domain are carried out
 here, before any method sees the table. A refusal is an output too: it names the attribute and
@@ -106,7 +106,7 @@ def prepare(
 ) -> Prepared:
     """Check a table against its schema and carry out the schema's policies.
 
-    A ``part`` of a table may be left without rows.
+    If the table is ``part`` of another, no row needs to be left.
     """
     check_columns(table.column_names, schema, shown="the table")
     surplus = surplus_rows(table, schema) if strict else None

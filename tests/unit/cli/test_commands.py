@@ -514,3 +514,16 @@ def test_a_bar_is_shown_where_a_person_watches(monkeypatch: pytest.MonkeyPatch) 
     with options.progress("test") as advance:
         advance("step", 1, 2)
         advance("step", 2, 2)
+
+
+def test_key_and_signature_are_told_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """For a program that hands the fingerprint on; the key itself is printed nowhere."""
+    assert cli.run(["key", "owner.key", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["public_key"] == "owner.key.pub"
+    assert Path(made["private_key"]).read_text() not in str(made)
+    assert _protect("-o", "out") == 0
+    capsys.readouterr()
+    assert cli.run(["sign", "out", "--key", "owner.key", "--json"]) == 0
+    signed = json.loads(capsys.readouterr().out)
+    assert signed == {"release": "out", "fingerprint": made["fingerprint"]}

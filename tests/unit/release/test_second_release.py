@@ -55,7 +55,7 @@ def test_a_second_release_is_refused_before_data_is_read(
     def read() -> pa.Table:
         raise AssertionError("data was read")
 
-    with pytest.raises(UsageError, match=r"(?s)a release of this population already.*--again"):
+    with pytest.raises(UsageError, match=r"(?s)this population has a release already.*--again"):
         sherd.protect_to(tmp_path / "out", read, SCHEMA, plan, ledger=ledger, population=name)
     assert not (tmp_path / "out").exists()
     assert [entry.kind for entry in ledger.entries()] == ["charge"]
@@ -100,5 +100,5 @@ def test_a_release_that_follows_is_not_refused(ledger: Ledger, tmp_path: Path, m
         assert sherd.verify(tmp_path / str(number)).passed
         assert made.record is not None
         record = made.record
-    with pytest.raises(UsageError, match="a release of this population already"):
+    with pytest.raises(UsageError, match="this population has a release already"):
         sherd.protect(TABLE, SCHEMA, plan, ledger=ledger, settings=settings)

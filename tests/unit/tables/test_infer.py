@@ -192,3 +192,11 @@ def test_a_draft_of_a_public_table_reads_that_table(
         assert table["workclass"].null_count == 2_799
         assert schema["age"].type is Type.INTEGER
         assert len(schema["native_country"].values or ()) == 41
+
+
+def test_times_some_of_which_have_a_zone_are_times() -> None:
+    """They are read, those without a zone as UTC; a text that is no day is still none."""
+    times = ["2020-01-01T00:00:00+01:00", "2020-01-01 00:00", "2020-06-01T12:00:00Z"]
+    assert draft(pa.table({"seen": times})).schema["seen"].type is Type.DATETIME
+    broken = [*times, "2020-02-31 00:00"]
+    assert draft(pa.table({"seen": broken})).schema["seen"].type is Type.CATEGORY
