@@ -243,7 +243,7 @@ def page(growth: dict[str, Any], large: dict[str, Any]) -> str:
         f"Two tasks at once (`local[2]`) did {2 * efficiency:.2f} times the work of one task that "
         f"the system confines to one core, so each core counts for {efficiency:.2f}.\nBeside "
         "`local[1]`, where Java and Python take the second core for parts of the one task, "
-        f"it was {spark['speed-up of two tasks']:.2f} times."
+        f"it was {spark['speed-up of two tasks']:.2f} times.\n{utilisation(spark)}"
         if spark
         else f"A core counts for {efficiency:.2f} of one that works alone: the project's limit."
     )
@@ -260,6 +260,20 @@ def page(growth: dict[str, Any], large: dict[str, Any]) -> str:
         cluster="\n".join(on_a_cluster(known, efficiency)),
         measured=measured, sorting=SORTING, verified=verification(large),
     )  # fmt: skip
+
+
+def utilisation(spark: dict[str, float]) -> str:
+    """What two cores can gain over one task, as a line of arithmetic.
+
+    >>> utilisation({"speed-up of two cores": 1.6, "speed-up of two tasks": 1.2})
+    'One task thus uses 1.60 / 1.20 = 1.33 cores; two never idle gain at most 2 / 1.33 = 1.50.'
+    """
+    confined, task = spark["speed-up of two cores"], spark["speed-up of two tasks"]
+    used = confined / task
+    return (
+        f"One task thus uses {confined:.2f} / {task:.2f} = {used:.2f} cores; "
+        f"two never idle gain at most 2 / {used:.2f} = {2 / used:.2f}."
+    )
 
 
 def verification(large: dict[str, Any]) -> str:
