@@ -87,7 +87,7 @@ def test_elimination_always_takes_the_cheapest_that_is_left(chosen: list[tuple[i
             near[a] |= set(one) - {a}
     cliques: list[set[int]] = []
     while near:
-        a = min(near, key=lambda v: (math.prod((SIZES[b] for b in near[v] | {v})), v))
+        a = min(near, key=lambda v: (math.prod(SIZES[b] for b in near[v] | {v}), v))
         clique = near.pop(a) | {a}
         if not any(clique <= other for other in cliques):
             cliques.append(clique)
