@@ -1,8 +1,11 @@
 """dpmm's MST or AIM on coded records; started by ``graph_peers.py`` in its own environment.
 
-Arguments: a folder with ``table.csv`` and ``domain.json``, ``mst`` or ``aim``, ε, δ. Writes
-``drawn.csv`` and prints seconds of processor and the peak of memory in bytes as JSON. A tenth of ε
-goes to dpmm's own bins of numbers, as its default does.
+Arguments: a folder with ``table.csv`` and ``domain.json``, ``mst``, ``aim`` or ``aim-bounded``, ε,
+δ. Writes ``drawn.csv`` and prints seconds of processor and the peak of memory in bytes as JSON. A
+tenth of ε goes to dpmm's own bins of numbers, as its default does. ``aim`` is dpmm's default, of
+16 rounds for each attribute at most and no bound on the model; ``aim-bounded`` gives its settings
+``rounds`` and ``max_model_size`` the values below. How far a fit has come is kept in ``progress``,
+for whoever ends it before its time.
 """
 
 from __future__ import annotations
@@ -12,9 +15,14 @@ import resource
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from dpmm.models.base.mbi import FactoredInference
 from dpmm.pipelines import AIMPipeline, MSTPipeline
+
+BOUNDED: dict[str, Any] = {"max_model_size": 1.0, "gen_kwargs": {"rounds": 48}}
+"""Megabytes of a model (those of ``dp-graph`` have half of that at most), and rounds."""
 
 
 def main() -> None:
@@ -33,9 +41,11 @@ def main() -> None:
             categories = list(range(one["size"]))
             table[name] = pd.Categorical(table[name], categories=categories)
             bounds[name] = {"categories": categories}
-    pipeline = {"mst": MSTPipeline, "aim": AIMPipeline}[kind](
-        epsilon=0.9 * epsilon, proc_epsilon=0.1 * epsilon, delta=delta, n_jobs=1
+    bounds_of_fit = BOUNDED if kind == "aim-bounded" else {}
+    pipeline = {"mst": MSTPipeline, "aim": AIMPipeline}[kind.removesuffix("-bounded")](
+        epsilon=0.9 * epsilon, proc_epsilon=0.1 * epsilon, delta=delta, n_jobs=1, **bounds_of_fit
     )
+    note_progress(folder / "progress")
     before = used()
     pipeline.fit(table, bounds)
     drawn = pipeline.generate(n_records=len(table))
@@ -43,8 +53,28 @@ def main() -> None:
     for name, one in domain.items():
         drawn[name] = pd.to_numeric(drawn[name]).round().clip(0, one["size"] - 1).astype(int)
     drawn[list(domain)].to_csv(folder / "drawn.csv", index=False)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"seconds": seconds, "peak": peak}))
+    print(json.dumps({"seconds": seconds, "peak": most_held()}))
+
+
+def note_progress(path: Path) -> None:
+    """Let every fit of a model write down how many there were, and how large the model is."""
+    fitted, number = FactoredInference.estimate, 0
+
+    def noted(self: Any, *given: Any, **named: Any) -> Any:
+        nonlocal number
+        model = fitted(self, *given, **named)
+        number += 1
+        path.write_text(f"{number} models fitted, the last of {model.size * 8 / 2**20:.1f} MB")
+        return model
+
+    FactoredInference.estimate = noted
+
+
+def most_held() -> int:
+    """The peak of this process in bytes; the usage it could ask for counts its parent's, too."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(peak) * 1024
 
 
 def used() -> float:

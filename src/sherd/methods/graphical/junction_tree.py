@@ -12,6 +12,7 @@ of messages along it give the marginal of every clique.
 
 from __future__ import annotations
 
+import heapq
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -82,16 +83,27 @@ def eliminate(factors: Iterable[Clique], sizes: Sequence[int]) -> list[Clique]:
     for factor in factors:
         for a in factor:
             near[a] |= set(factor) - {a}
-    found: list[set[int]] = []
+    queue = [(_weight(near, a, sizes), a) for a in near]
+    heapq.heapify(queue)
+    weights = {a: weight for weight, a in queue}
+    cliques: list[set[int]] = []
+    holding: dict[int, list[set[int]]] = {a: [] for a in near}
     while near:
-        a = min(near, key=lambda v: (_weight(near, v, sizes), v))
+        weight, a = heapq.heappop(queue)
+        if a not in near or weight != weights[a]:
+            continue  # its neighbours have changed since
         clique = near.pop(a) | {a}
-        if not any(clique <= other for other in found):
-            found.append(clique)
+        if not any(clique <= other for other in holding[a]):
+            cliques.append(clique)
+            for b in clique:
+                holding[b].append(clique)
         for b in clique - {a}:
             near[b] |= clique
             near[b] -= {a, b}
-    return [tuple(sorted(clique)) for clique in found]
+        for b in clique - {a}:
+            weights[b] = _weight(near, b, sizes)
+            heapq.heappush(queue, (weights[b], b))
+    return [tuple(sorted(clique)) for clique in cliques]
 
 
 def _weight(near: dict[int, set[int]], a: int, sizes: Sequence[int]) -> int:

@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 FURTHER = 20.0
 """Records a deviation and root of a marginal's cells, from which more than a tree is measured."""
 
+MOST_TREES = 30_000
+"""Junction trees that are tried for marginals beyond the tree: those of 39 attributes."""
+
 STRENGTH = 3.0
 """How strongly a model is drawn towards independence where noise is as large as all records."""
 
@@ -253,6 +256,8 @@ def _measure_chosen(
 def further_picks(design: Design, possible: Sequence[Marginal], picks: int, rows: int) -> int:
     """How many marginals to measure beyond a tree: as many again, where noise leaves room.
 
+    Each is chosen among those that leave the model small, so a tree is tried for every candidate:
+    of many attributes, fewer are chosen.
     Decided by public and noisy numbers: the deviation that each would get beside the records.
     """
     amount = design.total * (1 - ONE_WAYS - CHOICES) / (2 * picks)
@@ -260,7 +265,7 @@ def further_picks(design: Design, possible: Sequence[Marginal], picks: int, rows
     cells = sum(one.cells for one in possible) / len(possible)
     if deviation * math.sqrt(cells) * FURTHER > rows:
         return 0
-    return min(picks, len(possible) - picks)
+    return min(picks, len(possible) - picks, MOST_TREES // len(possible))
 
 
 def _pick_tree(

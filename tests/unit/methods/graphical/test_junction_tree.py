@@ -75,3 +75,22 @@ def test_elimination_takes_the_cheapest_first() -> None:
     sizes = (10, 2, 10, 2)
     cliques = eliminate([(0, 1), (1, 2), (2, 3), (0, 3)], sizes)
     assert sorted(cliques) == [(0, 1, 3), (1, 2, 3)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(factors())
+def test_elimination_always_takes_the_cheapest_that_is_left(chosen: list[tuple[int, ...]]) -> None:
+    """Beside weights that are all worked out again for every step."""
+    near: dict[int, set[int]] = {a: set() for a in range(len(SIZES))}
+    for one in chosen:
+        for a in one:
+            near[a] |= set(one) - {a}
+    cliques: list[set[int]] = []
+    while near:
+        a = min(near, key=lambda v: (math.prod(SIZES[b] for b in near[v] | {v}), v))
+        clique = near.pop(a) | {a}
+        if not any(clique <= other for other in cliques):
+            cliques.append(clique)
+        for b in clique - {a}:
+            near[b] = (near[b] | clique) - {a, b}
+    assert eliminate(chosen, SIZES) == [tuple(sorted(clique)) for clique in cliques]

@@ -12,7 +12,7 @@ import pytest
 import sherd
 from sherd.methods.graphical import learning
 from sherd.methods.graphical.dp_graph import design_of
-from sherd.methods.graphical.measuring import CodedTable, NoisyCounts, Request
+from sherd.methods.graphical.measuring import CodedTable, Marginal, NoisyCounts, Request
 from sherd.methods.graphical.private_choice import NoisyChoice
 from sherd.randomness import Randomness
 
@@ -103,6 +103,20 @@ def test_all_that_is_asked_costs_the_plan_by_enumeration(
         assert learned.spent <= design.total
         measured = float(sum(one.noise.cost for one in asked.requests))
         assert worst > 0.99 * measured > 0.6 * float(design.total)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "further"), [(2, 0), (16, 15), (39, 38), (100, 6), (300, 0)]
+)
+def test_what_is_tried_beyond_a_tree_is_bounded(attributes: int, further: int) -> None:
+    """Little noise: as many marginals again, of many attributes fewer; 300 never came to an end."""
+    labels = {"type": "category", "values": ["a", "b"]}
+    schema = sherd.Schema.from_data({"attributes": {f"a{i}": labels for i in range(attributes)}})
+    design = design_of(sherd.Plan(method="dp-graph", epsilon=9.0), schema)
+    one = Marginal(attributes=(0, 1), bins=((0, 1), (0, 1)))
+    possible = [one] * (attributes * (attributes - 1) // 2)
+    assert learning.further_picks(design, possible, attributes - 1, 10**7) == further
+    assert further * len(possible) <= learning.MOST_TREES
 
 
 def neighbours() -> Any:
