@@ -71,9 +71,9 @@ def change_rows(folder: Path) -> None:
         (folder / name).write_bytes(data)
 
 
-def failed(folder: Path, **key: str) -> set[str]:
+def failed(folder: Path, key: str | None = None) -> set[str]:
     """The names of the checks that a release fails."""
-    return {check.name for check in sherd.verify(folder, **key).failed}
+    return {check.name for check in sherd.verify(folder, key=key).failed}
 
 
 @pytest.mark.parametrize("kind", KINDS)
