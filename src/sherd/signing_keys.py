@@ -43,6 +43,19 @@ if TYPE_CHECKING:
 _HEX_KEY = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _HEX_SIGNATURE = re.compile(r"[0-9a-f]{128}", re.ASCII)
 
+_WEAK = frozenset(
+    bytes.fromhex(text)
+    for text in (
+        "00" * 32,
+        "01" + "00" * 31,
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        *(low + "ff" * 30 + "7f" for low in ("ec", "ed", "ee")),
+    )
+)
+"""The points of small order, in every spelling, without the sign: the library takes them for keys,
+of which one signature fits all texts or every second."""
+
 
 class SigningKey:
     """A private Ed25519 key."""
@@ -125,11 +138,14 @@ def write_secret(path: Path, data: bytes) -> None:
 
 
 def verify(public: str, text: bytes, signature: str) -> bool:
-    """Whether a signature is that key's for that text."""
+    """Whether a signature is that key's for that text, and could only be made by its holder."""
     if not _HEX_KEY.fullmatch(public) or not _HEX_SIGNATURE.fullmatch(signature):
         return False
+    raw = bytes.fromhex(public)
+    if raw[:31] + bytes([raw[31] & 0x7F]) in _WEAK:
+        return False
     try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key = Ed25519PublicKey.from_public_bytes(raw)
         key.verify(bytes.fromhex(signature), text)
     except (InvalidSignature, ValueError):
         return False

@@ -61,7 +61,8 @@ def read_json(raw: bytes) -> Any:
     """Plain data of JSON that somebody else wrote; ValueError for what is none.
 
     Every list and mapping takes some 60 bytes, and two or three to write: there are so few in
-    what we write that the data takes less than ten times the bytes that came.
+    what we write that the data takes less than ten times the bytes that came. Half a letter (a
+    surrogate alone) is no text: it could not be written down or shown.
 
     >>> read_json(b"[1]")
     [1]
@@ -70,9 +71,12 @@ def read_json(raw: bytes) -> Any:
     if containers > FREE_CONTAINERS + len(raw) // CONTAINER_BYTES:
         raise ValueError
     try:
-        return json.loads(raw, parse_constant=_no_constant)
+        data = json.loads(raw, parse_constant=_no_constant)
+        if not raw.isascii() or b"\\ud" in raw.lower():
+            json.dumps(data, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError from None
+    return data
 
 
 def _no_constant(_name: str) -> NoReturn:

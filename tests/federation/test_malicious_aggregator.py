@@ -19,7 +19,7 @@ from sherd.errors import ConnectionFailedError, PeerError, PlanError
 from sherd.federation.owner import outbox
 from sherd.federation.owner.agent import MOST_TRIES, Agent
 from sherd.federation.protocol.joint_plan import Kind
-from sherd.federation.protocol.messages import Common, Hop, Message, Released
+from sherd.federation.protocol.messages import Abort, Common, Hop, Message, Released
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.states import OwnerState, RoundState
 from sherd.federation.wire.chunks import describe
@@ -258,6 +258,25 @@ def test_poisoned_invitations_do_not_stop_the_agent(
     data = consortium.store.round("r2")
     assert data is not None
     assert data.state is RoundState.RELEASED
+
+
+def test_half_a_letter_does_not_stop_the_agent(consortium: Consortium) -> None:
+    """A text that no journal can hold is refused as it comes; the true word is taken after it."""
+    for number, name in enumerate(("north", "south")):
+        consortium.add_owner(name, people(ROWS, seed=number, first=number * 100), SCHEMA)
+    consortium.aggregator.open_round(consortium.terms())
+    north, south = consortium.agents["north"], consortium.agents["south"]
+    for agent in (north, north, south, south, north, north, north):
+        step(agent)
+    data = north.journal.round("r1")
+    assert data is not None
+    assert data.state is OwnerState.DELIVERED
+    assert not tell(consortium, north, Abort(reason=Reason.STOPPED, details=("a\ud800b",)))
+    step(north)
+    assert tell(consortium, north, Abort(reason=Reason.STOPPED, details=("stopped",)))
+    data = north.journal.round("r1")
+    assert data is not None
+    assert data.state is OwnerState.CLOSED
 
 
 class Answering(httpx.BaseTransport):

@@ -71,9 +71,9 @@ def change_rows(folder: Path) -> None:
         (folder / name).write_bytes(data)
 
 
-def failed(folder: Path, **key: str) -> set[str]:
+def failed(folder: Path, key: str | None = None) -> set[str]:
     """The names of the checks that a release fails."""
-    return {check.name for check in sherd.verify(folder, **key).failed}
+    return {check.name for check in sherd.verify(folder, key=key).failed}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -164,6 +164,51 @@ def test_signatures_cannot_be_taken_off(consortium: Consortium) -> None:
     (folder / "countersignatures.json").unlink()
     rewrite(folder, downgrade)
     assert failed(folder) == {"signatures"}
+
+
+def test_signatures_can_be_required(consortium: Consortium) -> None:
+    """An owner that has not countersigned is named and passes, unless signatures are required."""
+    from sherd.cli import run
+
+    folder = released(consortium)
+    required = ["verify", str(folder), "--require-signatures"]
+    assert sherd.verify(folder, require_signatures=True).passed
+    assert run(required) == 0
+    path = folder / COUNTERSIGNATURES
+    given = json.loads(path.read_text())
+    del given["owners"]["north"]
+    path.write_text(json.dumps(given, indent=2) + "\n")
+    assert not failed(folder)
+    assert [each.name for each in sherd.verify(folder, require_signatures=True).failed] == [
+        "countersignatures"
+    ]
+    assert run(required) == 4
+    path.unlink()
+    assert run(required) == 4
+    assert run(required[:2]) == 0
+
+
+def test_a_release_of_one_owner_can_have_to_be_signed(tmp_path: Path) -> None:
+    """Any signature will do, of which people compare the key; none fails."""
+    from sherd.cli import run
+    from sherd.errors import UsageError
+
+    table, schema = (
+        people(12).drop_columns(["id"]),
+        SCHEMA.replace("  id: {role: identifier}\n", ""),
+    )
+    path = tmp_path / "schema.yaml"
+    path.write_text(schema)
+    plan = sherd.Plan(method="dp-um", epsilon=1.0, k=3)
+    release = sherd.protect(table, sherd.Schema.load(path), plan, ledger=None)
+    with pytest.raises(UsageError):
+        sherd.verify(release, require_signatures=True)
+    release.save(tmp_path / "out")
+    required = ["verify", str(tmp_path / "out"), "--require-signatures"]
+    assert run(required) == 4
+    sherd.make_key(tmp_path / "k")
+    sherd.sign(tmp_path / "out", tmp_path / "k")
+    assert run(required) == 0
 
 
 def test_an_owner_signs_only_what_holds_its_part(

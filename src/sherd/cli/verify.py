@@ -25,8 +25,15 @@ SIGNS = {True: "ok  ", False: "FAIL", None: "?   "}
     metavar="KEY",
     help="Require a signature by this key: a fingerprint, or a file written by `sherd key`.",
 )
+@click.option(
+    "--require-signatures",
+    is_flag=True,
+    help="Fail an unsigned release, and a joint one that an owner in it has not countersigned.",
+)
 @json_option
-def verify(release: Path, beside: Path | None, key: str | None, as_json: bool) -> int:
+def verify(
+    release: Path, beside: Path | None, key: str | None, require_signatures: bool, as_json: bool
+) -> int:
     """Check the RELEASE folder: files, schema, bounds, cluster sizes and the promise.
 
     Also lists what it could not check. Exits with 4 if a check fails or the folder has no readable
@@ -34,7 +41,7 @@ def verify(release: Path, beside: Path | None, key: str | None, as_json: bool) -
     """
     import sherd
 
-    result = sherd.verify(release, key=key, beside=beside)
+    result = sherd.verify(release, key=key, beside=beside, require_signatures=require_signatures)
     if as_json:
         emit_json(result.as_data())
         return 0 if result.passed else 4

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,13 +82,18 @@ def verify(
     *,
     key: str | Path | None = None,
     beside: str | Path | None = None,
+    require_signatures: bool = False,
 ) -> Verification:
     """Verify a release: a bundle's folder, or what ``protect`` gave.
 
     ``key`` says whose signature it must have: a fingerprint, a public key, or its file.
     ``beside`` is an earlier release of the same fragments: what somebody who holds both can tell.
+    With ``require_signatures`` an unsigned release fails, and a joint one that not every owner in
+    it has countersigned; without, that is a check that could not be made.
     """
     if isinstance(release, Release):
+        if require_signatures:
+            raise UsageError("only a release that was written can be signed", do="give its folder")
         return _verify_tables(release)
     folder = Path(release)
     try:
@@ -110,15 +115,25 @@ def verify(
                 lambda: read_documents(folder, manifest),
             )
     checks += _origin(manifest)
-    if "joint" in manifest:
-        from sherd.verifying.joint_manifest import check_signatures
-
-        checks += check_signatures(folder, manifest, None if key is None else str(key))
-    else:
-        checks.append(check_signature(folder, None if key is None else str(key)))
+    signed = _signatures(folder, manifest, None if key is None else str(key))
+    checks += map(_required, signed) if require_signatures else signed
     if beside is not None:
         checks += _beside(Path(beside), folder, manifest, checks)
     return Verification(checks=tuple(checks), manifest=manifest)
+
+
+def _signatures(folder: Path, manifest: Mapping[str, Any], key: str | None) -> list[Check]:
+    if "joint" not in manifest:
+        return [check_signature(folder, key)]
+    from sherd.verifying.joint_manifest import check_signatures
+
+    return check_signatures(folder, manifest, key)
+
+
+def _required(check: Check) -> Check:
+    """A signature that is not there, as a failure; whose one is that is there, only people know."""
+    absent = check.passed is None and (check.name != "signature" or check.detail == UNSIGNED)
+    return replace(check, passed=False) if absent else check
 
 
 UNSIGNED = (

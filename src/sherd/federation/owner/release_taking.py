@@ -23,6 +23,7 @@ from sherd.errors import (
     StorageError,
     VerificationError,
 )
+from sherd.federation.owner.foreign_parquet import unfolded
 from sherd.federation.owner.owner_journal import FETCHED
 from sherd.federation.protocol.joint_plan import Kind
 from sherd.federation.protocol.messages import Delivery, Masked, MessageType, countersigned_text
@@ -101,14 +102,20 @@ def _find(plan: JointPlan, owner: str, name: str, path: Path, folder: Path) -> N
     if name != RECORDS or not released.exists():
         released, whole = folder / f"{name}-{owner}.parquet", True
     most = sum(share.rows for share in plan.shares) + own.num_rows
-    if not is_part(own, _read_bounded(released, own.schema, most), whole=whole):
+    size = FREE_BYTES + MOST_TIMES * own.nbytes * most // max(1, own.num_rows)
+    if not is_part(own, _read_bounded(released, own.schema, most, size), whole=whole):
         raise VerificationError("the release does not hold the rows that were delivered")
 
 
-def _read_bounded(path: Path, own: pa.Schema, most: int) -> pa.Table:
+FREE_BYTES, MOST_TIMES = 64 << 20, 8
+"""What a release's columns may unfold to: so much, and so many times what our own rows take."""
+
+
+def _read_bounded(path: Path, own: pa.Schema, most: int, size: int) -> pa.Table:
     """Columns of a release that somebody else made: never more rows than the plan allows.
 
-    Texts stay encoded as they come, since a small file can hold a long one very often.
+    Texts stay encoded as they come, since a small file can hold a long one very often; and pages
+    unfold to no more than ``size`` bytes.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -119,8 +126,14 @@ def _read_bounded(path: Path, own: pa.Schema, most: int) -> pa.Table:
             raise VerificationError("the release has more rows than the plan allows")
         if not set(own.names) <= set(file.schema_arrow.names):
             raise VerificationError("the release lacks an attribute that was delivered")
+        with pa.memory_map(str(path)) as mapped:
+            unfolds = unfolded(file, memoryview(mapped.read_buffer()), own.names)
+        if unfolds > size:
+            raise VerificationError("the release unfolds to more than our rows could take in it")
         return file.read(columns=own.names)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, VerificationError):
+            raise
         raise VerificationError("the release cannot be read") from None
 
 

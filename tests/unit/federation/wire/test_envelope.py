@@ -15,7 +15,7 @@ from sherd.federation.protocol.messages import MOST_BYTES, Message, Signature
 from sherd.federation.protocol.reasons import Reason
 from sherd.federation.wire.envelope import GRACE, open_envelope, parse, seal
 from sherd.signing_keys import SigningKey
-from sherd.values import canonical
+from sherd.values import canonical, read_json
 
 KEY, OTHER = SigningKey.generate(), SigningKey.generate()
 MESSAGE = Message(
@@ -171,3 +171,15 @@ def test_data_takes_no_many_times_its_bytes(piece: bytes) -> None:
     assert len(parse(b"[" + b",".join([piece] * 4000) + b"]")) == 4000
     words = canonical(["x" * 60] * 10_000)
     assert len(parse(words)) == 10_000
+
+
+def test_half_a_letter_is_no_text() -> None:
+    """It could be signed and read, and neither be written into a journal nor shown to a person."""
+    for wrong in (rb'["\ud800"]', rb'["\udc00\ud800"]', rb'{"a\udfff":1}'):
+        assert json.loads(wrong)
+        with pytest.raises(PeerError):
+            parse(wrong)
+    for text in ("\U0001f600", "\\ud800", "\x00\x1b"):
+        assert parse(canonical([text])) == [text]
+    with pytest.raises(ValueError, match="surrogates"):
+        read_json(b'["\xed\xa0\x80"]')
