@@ -24,7 +24,7 @@ MARK = "parameter_"
 """How the value of a method's parameter is told apart from the command's own options."""
 
 
-PROMISING = ("method", "schema_file", "plan_file", "population", "ledger_file", "seed")
+PROMISING = ("method", "plan_file", "population", "ledger_file", "seed")
 """The command's own options that decide what is promised, and to whom it is charged."""
 
 

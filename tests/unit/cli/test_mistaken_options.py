@@ -42,7 +42,6 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     [
         (["-e", "2"], "the option --epsilon is given twice"),
         (["-m", "idp"], "the option --method is given twice"),
-        (["--schema", "other.yaml"], "the option --schema is given twice"),
         (["--master", "local[1]"], "--master is only for --engine spark"),
         (["--staging", "there"], "--staging is only for --engine spark"),
         (["--to", "records=there"], "a destination names a table that the release does not have"),
