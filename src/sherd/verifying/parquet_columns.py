@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
 MOST_AT_ONCE = 16 << 20
 """Bytes of cells that are read together."""
 
@@ -88,11 +90,12 @@ def joined(bounded: BoundedParquet, file: Any, name: str, group: int, room: int)
     """A column's share of a row group as one array, mapped from a file if it exceeds the room."""
     batches = bounded.batches(file, [name], group, ROWS_AT_ONCE)
     kind = file.schema_arrow.field(name).type
-    if most_bytes(bounded, file, name, group) <= room:
+    rows = file.metadata.row_group(group).num_rows
+    if not rows or most_bytes(bounded, file, name, group) <= room:
         arrays = [chunk for part in batches for chunk in part.column(0).chunks]
         return pa.concat_arrays(arrays) if arrays else pa.array([], kind)
     with tempfile.TemporaryFile() as sink:
-        cells = _Cells(kind, sink)
+        cells = _Cells(kind, rows, sink)
         for part in batches:
             for chunk in part.column(0).chunks:
                 cells.add(chunk)
@@ -108,33 +111,35 @@ def most_bytes(bounded: BoundedParquet, file: Any, name: str, group: int) -> int
 class _Cells:
     """Cells that are gathered in a file: their bytes, then the ends of texts, then what is there.
 
-    What is not bytes of cells takes at most four bytes a row, and waits in memory until the end.
+    What is not bytes of cells takes at most five bytes a row and waits in memory, in arrays that
+    are made once: small ones beside large blocks that come and go would pin the allocator's memory.
     """
 
-    def __init__(self, kind: pa.DataType, file: Any) -> None:
+    def __init__(self, kind: pa.DataType, rows: int, file: Any) -> None:
         self._kind, self._file = kind, file
-        self._text = pa.types.is_string(kind)
         self._rows = self._size = 0
-        self._ends = [np.zeros(1, np.int32)]
-        self._bits: list[Any] = []
-        self._there: list[pa.Array] = []
+        self._ends = np.zeros(rows + 1 if pa.types.is_string(kind) else 0, np.int32)
+        self._there = np.ones(rows, np.bool_)
+        self._bits = np.zeros(rows if pa.types.is_boolean(kind) else 0, np.bool_)
 
     def add(self, chunk: pa.Array) -> None:
         """Some more cells."""
-        self._there.append(chunk.is_valid())
+        here = slice(self._rows, self._rows + len(chunk))
         self._rows += len(chunk)
-        if pa.types.is_boolean(self._kind):
-            self._bits.append(chunk.fill_null(False))
-        elif self._text:
+        if chunk.null_count:
+            self._there[here] = chunk.is_valid().to_numpy(zero_copy_only=False)
+        if len(self._bits):
+            self._bits[here] = chunk.fill_null(False).to_numpy(zero_copy_only=False)
+        elif len(self._ends):
             ends = np.frombuffer(chunk.buffers()[1], np.int32)
             ends = ends[chunk.offset : chunk.offset + len(chunk) + 1]
             first, last = int(ends[0]), int(ends[-1])
             if self._size + last - first > _LONGEST_TEXT:
                 raise TextsTooLongError
-            self._write(chunk.buffers()[2], first, last)
-            self._ends.append(
-                (ends[1:].astype(np.int64) + (self._size - (last - first) - first)).astype(np.int32)
+            self._ends[here.start + 1 : here.stop + 1] = ends[1:].astype(np.int64) + (
+                self._size - first
             )
+            self._write(chunk.buffers()[2], first, last)
         else:
             width = self._kind.bit_width // 8
             start = chunk.offset * width
@@ -147,22 +152,23 @@ class _Cells:
 
     def mapped(self) -> pa.Array:
         """All of them as one array; the file lasts as long as it does."""
-        there = pa.concat_arrays(self._there) if self._there else pa.array([], pa.bool_())
-        none_missing = there.true_count == len(there)
-        if pa.types.is_boolean(self._kind):
-            bits = pa.concat_arrays(self._bits)
-            buffers = [None if none_missing else there.buffers()[1], bits.buffers()[1]]
-            return pa.Array.from_buffers(self._kind, self._rows, buffers)
+        if len(self._bits):
+            self._write(pa.py_buffer(_packed(self._bits)), 0, -(-self._rows // 8))
         self._file.write(bytes(-self._size % 8))
         ends_at = self._size + -self._size % 8
-        ends = np.concatenate(self._ends) if self._text else np.empty(0, np.int32)
-        self._file.write(ends)
-        there_at = ends_at + ends.nbytes
+        self._file.write(self._ends)
+        there_at = ends_at + self._ends.nbytes
+        none_missing = bool(self._there.all())
         if not none_missing:
-            self._file.write(there.buffers()[1])
+            self._file.write(_packed(self._there))
         self._file.flush()
         raw = pa.py_buffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
         missing = None if none_missing else raw.slice(there_at)
+        ends = [raw.slice(ends_at, self._ends.nbytes)] if len(self._ends) else []
         cells = raw.slice(0, self._size)
-        ends_buffer = [raw.slice(ends_at, ends.nbytes)] if self._text else []
-        return pa.Array.from_buffers(self._kind, self._rows, [missing, *ends_buffer, cells])
+        return pa.Array.from_buffers(self._kind, self._rows, [missing, *ends, cells])
+
+
+def _packed(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Eight bits in a byte, as Arrow has them."""
+    return np.packbits(bits, bitorder="little")

@@ -115,3 +115,38 @@ def test_a_row_group_is_verified_in_less_memory_than_it_takes(tmp_path: Path, te
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+REPEATED = """
+import resource, sys
+from pathlib import Path
+from sherd.verifying import parquet_columns as columns
+path = Path(sys.argv[1])
+with columns.opened(path) as file:
+    status = open("/proc/self/status", encoding="ascii").read()
+    held = int(status.split("VmData:")[1].split()[0]) * 1024
+    resource.setrlimit(resource.RLIMIT_DATA, (held + (160 << 20),) * 2)
+    columns._LONGEST_TEXT = 600 << 20
+    try:
+        columns.joined(columns.BoundedParquet(path=path), file, "text", 0, 0)
+    except columns.TextsTooLongError:
+        sys.exit(0)
+sys.exit(1)
+"""
+
+
+def test_a_text_that_many_rows_repeat_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """Seven kilobytes on the disk, a terabyte as texts."""
+    path = tmp_path / "data.parquet"
+    codes = pa.array(np.zeros(1 << 20, np.int32))
+    texts = pa.DictionaryArray.from_arrays(codes, pa.array(["x" * 900_000]))
+    pq.write_table(pa.table({"text": texts}), path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 10_000
+    done = subprocess.run(
+        [sys.executable, "-c", REPEATED, str(path)],
+        env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
