@@ -200,7 +200,7 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
     """A function that reads one kind of value, put together once."""
     origin = typing.get_origin(kind)
     if kind is Any:
-        return lambda data: data
+        return _shallow
     if origin in (types.UnionType, typing.Union):
         (part,) = [each for each in typing.get_args(kind) if each is not type(None)]
         inner = _reader(part)
@@ -226,6 +226,20 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
         return data
 
     return read_plain
+
+
+MOST_NESTED = 32
+"""How deep data of no particular kind may be nested: it is written by a function that calls itself,
+and what could be read but not written down would stop whoever read it."""
+
+
+def _shallow(data: Any, depth: int = 0) -> Any:
+    if depth > MOST_NESTED:
+        raise _UnfitError(f"nested at most {MOST_NESTED} deep")
+    if type(data) is dict or type(data) is list:
+        for each in data.values() if type(data) is dict else data:
+            _shallow(each, depth + 1)
+    return data
 
 
 def _reader_of_many(origin: type, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROOMS = ("federation", "studio", "unit/secure/party", "end_to_end")
+ROOMS = (
+    "federation", "studio", "end_to_end", "unit", "unit/secure/party", "unit/federation/owner",
+    "unit/federation/wire",
+)  # fmt: skip
 
 
 def test_every_attack_has_its_test(root: Path) -> None:

@@ -230,6 +230,11 @@ def raw_invitation(consortium: Consortium, **changes: Any) -> bytes:
     return canonical(data)
 
 
+NESTED: list[Any] = []
+for _ in range(700):
+    NESTED = [NESTED]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -241,6 +246,7 @@ def raw_invitation(consortium: Consortium, **changes: Any) -> bytes:
         {"epsilon": "1e400"},
         {"epsilon": "nan"},
         {"owners": []},
+        {"parameters": {"k": 3, "x": NESTED}},
     ],
 )
 def test_poisoned_invitations_do_not_stop_the_agent(
