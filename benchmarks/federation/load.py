@@ -14,8 +14,9 @@ told apart; times are processor seconds, of both sides together. What counts as 
   against the plan, uniting, shuffling, Parquet;
 - fetching the release: every owner gets a copy and checks it, afterwards;
 - protocol: all the rest of both processes while the round lasts: messages, signatures,
-  checking plans and policies, ledgers, journals, the service and its database; and writing
-  columns as codes, which is done for the delivery alone.
+  checking plans and policies, ledgers, journals, the service and its database; and looking up
+  the codes of columns, which is done for the delivery alone. (Codes that a method hands on are
+  written by masking, in the place of the numbers.)
 
 A pipeline made by hand reads, masks, writes and unites as well, so that the fair ratio is
 protocol over all of these; the strict one is everything but masking over masking. Joining (a TLS

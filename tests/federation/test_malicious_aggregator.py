@@ -502,7 +502,7 @@ def test_a_task_that_kills_is_given_up(
     class Killed(BaseException):
         """Stands for the kernel's out-of-memory killer."""
 
-    def kill(*_given: Any) -> Any:
+    def kill(*_given: Any, **_options: Any) -> Any:
         raise Killed
 
     monkeypatch.setattr(outbox, "deliver", kill)
