@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    Raw = mmap.mmap | memoryview
+
 MOST_ROWS = 1 << 20
 """Rows of a row group: as many as those of a release have, but for the last."""
 
@@ -66,7 +68,7 @@ def _too_large(raw: mmap.mmap, metadata: Any) -> str:
         if not 0 <= metadata.row_group(group).num_rows <= MOST_ROWS:
             return f"it has a row group of more than {MOST_ROWS:,} rows"
         for place in range(metadata.num_columns):
-            for page in _pages(raw, metadata.row_group(group).column(place)):
+            for page in pages(raw, metadata.row_group(group).column(place)):
                 if not 0 <= page.unpacked <= MOST_BYTES:
                     return f"it has a page that unpacks to more than {MOST_BYTES >> 20} MB"
     return ""
@@ -77,7 +79,7 @@ def row_bytes(path: Path, metadata: Any, group: int, place: int) -> int:
     chunk = metadata.row_group(group).column(place)
     most = 1
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
-        for page in _pages(raw, chunk):
+        for page in pages(raw, chunk):
             if page.is_dictionary:
                 most = max(most, _longest(_unpacked(raw, page, chunk.compression), page.values))
             else:
@@ -89,13 +91,20 @@ def coded_rows(path: Path, metadata: Any, group: int, place: int) -> int:
     """How many values of a chunk are given by their place in its dictionary, which comes first."""
     chunk = metadata.row_group(group).column(place)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
-        coded = [page.values for page in _pages(raw, chunk) if page.encoding in _CODED]
+        coded = [
+            page.values
+            for page in pages(raw, chunk)
+            if page.encoding in _CODED and not page.is_dictionary
+        ]
     return sum(coded)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Page:
-    """A page: its kind, how many values it says it has and how, and where its bytes lie."""
+class Page:
+    """A page: its kind, how many values it says it has, their encoding, and where its bytes lie.
+
+    The encoding is -1 where the header names none.
+    """
 
     is_dictionary: bool
     values: int
@@ -105,7 +114,7 @@ class _Page:
     unpacked: int
 
 
-def _pages(raw: mmap.mmap, chunk: Any) -> Iterator[_Page]:
+def pages(raw: Raw, chunk: Any) -> Iterator[Page]:
     """The pages of a chunk, one behind the other."""
     starts = (chunk.dictionary_page_offset, chunk.data_page_offset)
     at = min(one for one in starts if one)
@@ -119,13 +128,13 @@ def _pages(raw: mmap.mmap, chunk: Any) -> Iterator[_Page]:
         about: dict[int, Any] = next(
             (fields[name] for name in _ABOUT if isinstance(fields.get(name), dict)), {}
         )
-        values, encoding = about.get(1, 0), about.get(4 if _DATA_2 in fields else 2, 0)
+        values, encoding = about.get(1, 0), about.get(4 if _DATA_2 in fields else 2, -1)
         if packed < 0 or at + packed > end:
             raise FormatError("a page is longer than its column", must="a whole Parquet file")
-        yield _Page(
+        yield Page(
             is_dictionary=kind == _DICTIONARY_PAGE,
             values=values if isinstance(values, int) else 0,
-            encoding=encoding if kind != _DICTIONARY_PAGE else -1,
+            encoding=encoding if isinstance(encoding, int) else -1,
             start=at,
             packed=packed,
             unpacked=unpacked,
@@ -133,10 +142,10 @@ def _pages(raw: mmap.mmap, chunk: Any) -> Iterator[_Page]:
         at += packed
 
 
-def _unpacked(raw: mmap.mmap, page: _Page, codec: str) -> bytes:
+def _unpacked(raw: Raw, page: Page, codec: str) -> bytes:
     import pyarrow as pa
 
-    packed = raw[page.start : page.start + page.packed]
+    packed = bytes(raw[page.start : page.start + page.packed])
     if codec == "UNCOMPRESSED":
         return packed
     return bytes(pa.decompress(packed, page.unpacked, codec=codec.lower(), asbytes=True))
@@ -153,7 +162,7 @@ def _longest(dictionary: bytes, values: int) -> int:
     return longest
 
 
-def _varint(raw: mmap.mmap, at: int) -> tuple[int, int]:
+def _varint(raw: Raw, at: int) -> tuple[int, int]:
     """An unsigned number and where it ends."""
     value = shift = 0
     while shift < 70:
@@ -166,7 +175,7 @@ def _varint(raw: mmap.mmap, at: int) -> tuple[int, int]:
     raise FormatError("a page's header cannot be read", must="a whole Parquet file")
 
 
-def _struct(raw: mmap.mmap, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
+def _struct(raw: Raw, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
     """A structure's numbers and structures by their fields, and where it ends."""
     fields: dict[int, Any] = {}
     name = 0
@@ -183,7 +192,7 @@ def _struct(raw: mmap.mmap, at: int, depth: int = 0) -> tuple[dict[int, Any], in
         fields[name], at = _value(raw, at, head & 0x0F, depth)
 
 
-def _value(raw: mmap.mmap, at: int, kind: int, depth: int) -> tuple[Any, int]:
+def _value(raw: Raw, at: int, kind: int, depth: int) -> tuple[Any, int]:
     """A field's value, None for those that do not matter, and where it ends."""
     if kind in (1, 2):  # true and false take no room
         return None, at

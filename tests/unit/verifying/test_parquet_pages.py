@@ -46,7 +46,7 @@ def test_pages_of_either_version_add_up_to_their_columns(tmp_path: Path, version
     raw: Any = path.read_bytes()
     for place in range(told.num_columns):
         chunk = told.row_group(0).column(place)
-        pages = list(parquet_pages._pages(raw, chunk))
+        pages = list(parquet_pages.pages(raw, chunk))
         assert sum(page.values for page in pages if not page.is_dictionary) == ROWS
         assert len(pages) > 1
     assert too_large(path) == ""
