@@ -194,7 +194,8 @@ def reserved(
     """Hold what the plan costs while the run lasts; a plan without an epsilon is counted.
 
     An occasion that is charged before its artefact exists, as a joint run is, uses it, too.
-    ``staging`` is where the run will write what is not paid for yet.
+    ``staging`` is where the run will write what is not paid for yet: the ledger knows it before it
+    is made, to have it cleared away whenever the run dies.
     """
     if ledger is None:
         yield None

@@ -204,14 +204,12 @@ def protect_to(
     check_target(Path(folder), force=force)
     promised = _promise(plan, schema, settings)
     book, hidden = chosen_ledger(ledger, population), hidden_beside(Path(folder))
-    # The ledger knows it before it is made, to have it cleared away whenever the run dies.
     with reserved(book, plan, schema, population, occasion, hidden) as reservation:
         if occasion is None:
             _check_alone(book, promised, plan, reservation, settings)
         with looking(book, reservation):
-            table = settings.engine.take_in(read)
-            coded = format == CODED
-            release = _make(table, schema, plan, promised, settings, reservation, coded=coded)
+            taken, coded = settings.engine.take_in(read), format == CODED
+            release = _make(taken, schema, plan, promised, settings, reservation, coded=coded)
         release = _told(release, schema, population)
         if occasion is not None and occasion.time is not None:
             stated = {"created": occasion.time.isoformat(timespec="seconds")}
