@@ -47,6 +47,7 @@ Ready = Callable[[str, str, "Path", "Path"], None]
 
 MARK = "demo.json"
 PATIENCE = 300.0
+"""The seconds in which something must happen."""
 
 PAPER, GRAPH = "idp-ls", "dp-graph"
 DELTA = 1e-9
@@ -223,8 +224,10 @@ class _Scene:
         """
         shown: dict[str, str] = {}
         whole: set[str] = set()
-        until = time.monotonic() + PATIENCE
+        until, before = time.monotonic() + PATIENCE, (0, dict[str, str]())
         while time.monotonic() < until:
+            if (len(whole), shown) != before:  # a busy machine takes longer, but gets on
+                until, before = time.monotonic() + PATIENCE, (len(whole), dict(shown))
             states = {round_id: self._state(aggregator, round_id, shown) for round_id in PARAMETERS}
             if states["wine"] in ROUND_ENDS and not self.computing:
                 self.computing = parties.start_parties(self.party_homes, start, self.logs)
@@ -243,7 +246,10 @@ class _Scene:
             if len(whole) == len(PARAMETERS) + 1:
                 return
             time.sleep(0.25)
-        raise ConnectionFailedError("the rounds did not end in time", do="see the logs")
+        raise ConnectionFailedError(
+            f"nothing has happened in the rounds for {PATIENCE:.0f} seconds",
+            do=f"see what {self.logs} says, and try again on a machine with less to do",
+        )
 
     def _signed_by_all(self, aggregator: Aggregator, round_id: str) -> bool:
         owners = self.homes[round_id.partition("-")[0]]
