@@ -23,8 +23,8 @@ from sherd.release.method import traits_of
 from sherd.release.signature import COUNTERSIGNATURES, SIGNATURE
 from sherd.tables.coded_columns import FORM as CODED
 from sherd.tables.schema import Schema
+from sherd.verifying import arrow_files, parquet_pages
 from sherd.verifying.check import Check
-from sherd.verifying.parquet_pages import too_large
 from sherd.verifying.stored_table import StoredTable, stored_table
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
             wrong = "it has another number of bytes than the manifest says"
         else:
             same = digest(path) == facts.get("sha256")
-            wrong = too_large(path) if same else "its sha256 is not the manifest's"
+            wrong = _too_large(path) if same else "its sha256 is not the manifest's"
         checks.append(Check.of(f"file {name}", not wrong, "unchanged", wrong))
     beside = {MANIFEST, SIGNATURE} | ({COUNTERSIGNATURES} if "joint" in manifest else set())
     unlisted = sorted(p.name for p in folder.iterdir() if p.name not in {*listed, *beside})
@@ -75,6 +75,12 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
     texts = [n for n in (*there, *documents) if _is_plain_file(folder / n)]
     checks += _attached([folder, *(p for p in folder.iterdir() if not p.is_symlink())])
     return [*checks, _spelling(folder, texts), *check_hashes(manifest)]
+
+
+def _too_large(path: Path) -> str:
+    """What of a file is too large to be read in little memory; empty where nothing is."""
+    arrow = path.name.endswith((".feather", ".arrows"))
+    return arrow_files.too_large(path) if arrow else parquet_pages.too_large(path)
 
 
 def _attached(paths: list[Path]) -> list[Check]:

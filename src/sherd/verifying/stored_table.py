@@ -118,10 +118,15 @@ def _of_parquet(path: Path) -> StoredTable:
 def arrow_batches(
     source: Path | IO[bytes], columns: list[int] | None = None
 ) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-    """The schema of an Arrow file or stream and its batches, one by one."""
+    """The schema of an Arrow file or stream and its batches, one by one.
+
+    A file is mapped, so that what is not compressed takes no memory of its own.
+    """
     options = pa.ipc.IpcReadOptions(included_fields=columns, use_threads=False)
     with contextlib.ExitStack() as stack:
-        file = stack.enter_context(source.open("rb")) if isinstance(source, Path) else source
+        file: Any = source
+        if isinstance(source, Path):
+            file = stack.enter_context(pa.memory_map(str(source)))
         file.seek(0)
         start = file.read(6)
         file.seek(0)

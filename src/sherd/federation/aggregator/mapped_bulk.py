@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from sherd.errors import StorageError, VerificationError
 from sherd.federation.protocol.reasons import Reason
-from sherd.federation.wire.arrow_stream import written_out
 from sherd.tables.coding import arrow_array, nulls, numpy_array
 from sherd.tables.released_form import released_form
+from sherd.verifying.arrow_files import written_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

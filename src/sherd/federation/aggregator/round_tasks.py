@@ -30,10 +30,11 @@ from sherd.federation.protocol.reasons import Reason
 from sherd.federation.protocol.round_machine import RoundTask
 from sherd.federation.protocol.states import RoundState
 from sherd.federation.protocol.summing import sums_rows
-from sherd.federation.wire.arrow_stream import read_table, written_out
+from sherd.federation.wire.arrow_stream import read_table
 from sherd.federation.wire.chunks import describe
 from sherd.federation.wire.failpoints import reach
 from sherd.release.signature import write_signature
+from sherd.verifying.arrow_files import written_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
