@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 1 << 20
 """Rows of a record batch; those of a release have 65,536."""
 
-MOST_BYTES = 256 << 20
-"""Bytes of a record batch, unpacked: those of 65,536 rows and 500 columns of numbers."""
+MOST_BYTES = 1 << 30
+"""Bytes of a record batch, unpacked: those of 65,536 rows and 2,000 columns of numbers."""
 
 MOST_LISTED = 64 << 20
 """Bytes of all dictionaries, unpacked; where they are not compressed, they may be more."""
