@@ -34,7 +34,8 @@ def check_released(village: Village, name: str, epsilon: str) -> Path:
         ledger = sherd.Ledger(home.ledger)
         ledger.verify()
         charges = [entry for entry in ledger.entries() if entry.kind == "charge"]
-        mine = [entry for entry in charges if entry.note.startswith(f"round {name}")]
+        # Told apart to the end of the name: another round's may begin with it.
+        mine = [entry for entry in charges if f"{entry.note},".startswith(f"round {name},")]
         assert [str(entry.amount) for entry in mine] == [epsilon, "0"]
         wait_until(
             lambda owner=owner: village.has_release(owner, data),  # type: ignore[misc]
